@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -17,6 +17,7 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._cells.distributions import Tokens
 from ._clusters.categories.families import CategoryFamilyClusters
 from ._codes import Table
 from ._linear import (
@@ -91,6 +92,21 @@ class Multinomial(BaseEmission):
             If X has values that the emission does not accept.
         """
         return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
+
+    def token_distribution(self, attributes: dict[str, Any]) -> Tokens:
+        """The distribution of one token given the component, for summaries of components.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            Fitted attributes.
+
+        Returns
+        -------
+        tokens : Tokens
+            The distribution.
+        """
+        return Tokens(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows.

@@ -1,4 +1,4 @@
-"""Distributions of the missing cells of rows, given the component and the observed cells.
+"""Distributions of the cells of rows given the component, and of missing cells given the observed cells too.
 
 A distribution is made from the fitted attributes of an emission (``components_`` and others). Each column has numbers,
 with moments, or categories, with probabilities.
@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import nbinom, norm, poisson
 
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal
 from .._codes import fill_codes
+from .._column_information import information_from_draws, information_of_categories
 from .._gaussian.missing_kernels import draw_missing_cells
 from .._linear import fill_events, fill_poisson
 from .._negative_binomial.kernels import fill_negative_binomial
@@ -37,8 +39,8 @@ class ExpectedCells(NamedTuple):
     probabilities: list[np.ndarray | None]
 
 
-class CellDistribution:
-    """Base class of distributions of the cells of rows.
+class ColumnDistributions:
+    """Base class of distributions of each column given the component, for summaries of components.
 
     Attributes
     ----------
@@ -47,6 +49,35 @@ class CellDistribution:
     """
 
     n_categories: list[int]
+
+    def typical(self) -> np.ndarray:
+        """A typical value of each column in each component: the mean of numbers, the most probable code.
+
+        Returns
+        -------
+        values : ndarray of shape (K, n_columns)
+            Means and codes.
+        """
+        raise NotImplementedError
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (K,)
+            Weights of the components.
+
+        Returns
+        -------
+        information : ndarray of shape (n_columns,)
+            In nats.
+        """
+        raise NotImplementedError
+
+
+class CellDistribution(ColumnDistributions):
+    """Base class of distributions of the cells of rows."""
 
     def nothing(self, n_rows: int) -> ExpectedCells:
         """Sums over nothing, for so many rows.
@@ -102,7 +133,73 @@ class CellDistribution:
         raise NotImplementedError
 
 
-class IndependentNumbers(CellDistribution):
+class Tokens(ColumnDistributions):
+    """Numbers of tokens: their probabilities are those of one token.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (K, n_columns)
+        Of the columns, as the categories of a token.
+    """
+
+    def __init__(self, probabilities: np.ndarray) -> None:
+        self.probabilities = probabilities
+        self.n_categories = [0] * probabilities.shape[1]
+
+    def typical(self) -> np.ndarray:
+        """Probabilities of the columns."""
+        return self.probabilities
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """The contribution of each column to the information of a token about its component."""
+        return information_of_categories(weights, self.probabilities)
+
+
+class Numbers(CellDistribution):
+    """Numbers with a mean in each component: base class.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, n_columns)
+        Means.
+    """
+
+    def __init__(self, means: np.ndarray) -> None:
+        self.means = np.ascontiguousarray(means)
+        self.n_categories = [0] * means.shape[1]
+
+    def typical(self) -> np.ndarray:
+        """Means."""
+        return self.means
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component, estimated from drawn rows."""
+        unknown = np.full((1, self.means.shape[1]), np.nan)
+
+        def draw(labels: np.ndarray, key: np.uint64) -> np.ndarray:
+            return self.drawn(unknown.repeat(len(labels), axis=0), labels, key, 0)
+
+        return information_from_draws(weights, draw, self.log_densities_of_column)
+
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log densities of values of one column given each component.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+        values : ndarray of shape (n_values,)
+            Its values.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_values, K)
+            In nats.
+        """
+        raise NotImplementedError
+
+
+class IndependentNumbers(Numbers):
     """Numbers that are independent given the component: base class.
 
     Parameters
@@ -112,8 +209,8 @@ class IndependentNumbers(CellDistribution):
     """
 
     def __init__(self, means: np.ndarray, variances: np.ndarray) -> None:
-        self.means, self.variances = means, variances
-        self.n_categories = [0] * means.shape[1]
+        super().__init__(means)
+        self.variances = variances
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations, which are those without conditions."""
@@ -130,6 +227,10 @@ class NormalCells(IndependentNumbers):
         fill_normal(fold_in_each(key, first_row + np.arange(len(values))), 0, out)
         return self.means[labels] + np.sqrt(self.variances)[labels] * out
 
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log normal densities."""
+        return norm.logpdf(values[:, np.newaxis], self.means[:, column], np.sqrt(self.variances[:, column]))
+
 
 class CountCells(IndependentNumbers):
     """Poisson counts.
@@ -145,7 +246,11 @@ class CountCells(IndependentNumbers):
 
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows of Poisson variates."""
-        return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), np.ascontiguousarray(self.means))
+        return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), self.means)
+
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log Poisson probabilities."""
+        return poisson.logpmf(values[:, np.newaxis], self.means[:, column])
 
 
 class OverdispersedCells(IndependentNumbers):
@@ -165,11 +270,16 @@ class OverdispersedCells(IndependentNumbers):
 
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows of negative binomial variates."""
-        tables = np.ascontiguousarray(self.means), self.sizes
+        tables = self.means, self.sizes
         return _drawn_by(fill_negative_binomial, labels, key, first_row, len(self.n_categories), *tables)
 
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log negative binomial probabilities."""
+        size, means = self.sizes[column], self.means[:, column]
+        return nbinom.logpmf(values[:, np.newaxis], size, size / (size + means))
 
-class MatrixNormalCells(CellDistribution):
+
+class MatrixNormalCells(Numbers):
     """Numbers with a covariance matrix, so that missing cells depend on the observed ones.
 
     Parameters
@@ -181,10 +291,11 @@ class MatrixNormalCells(CellDistribution):
     """
 
     def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
+        super().__init__(means)
         d = means.shape[1]
-        self.means = np.ascontiguousarray(means)
-        self.factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances.reshape(-1, d, d))))
-        self.n_categories = [0] * d
+        covariances = covariances.reshape(-1, d, d)
+        self.variances = np.diagonal(covariances, axis1=1, axis2=2)
+        self.factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations given the observed cells."""
@@ -203,6 +314,10 @@ class MatrixNormalCells(CellDistribution):
         draw_missing_cells(values, chosen, chosen, patterns, labels, first_row, key, self.means, self.factors, out)
         return out
 
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log normal densities, without conditions on other columns."""
+        return norm.logpdf(values[:, np.newaxis], self.means[:, column], np.sqrt(self.variances[:, column]))
+
 
 class CategoryCells(CellDistribution):
     """Codes of categories.
@@ -216,6 +331,14 @@ class CategoryCells(CellDistribution):
     def __init__(self, probabilities: list[np.ndarray]) -> None:
         self.probabilities = probabilities
         self.n_categories = [column.shape[1] for column in probabilities]
+
+    def typical(self) -> np.ndarray:
+        """The most probable codes."""
+        return np.stack([column.argmax(axis=1) for column in self.probabilities], axis=1)
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component."""
+        return np.array([information_of_categories(weights, column).sum() for column in self.probabilities])
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add probabilities of the categories."""
@@ -243,6 +366,10 @@ class EventCells(CategoryCells):
         super().__init__([np.stack((1.0 - column, column), axis=1) for column in ones.T])
         self.ones = np.ascontiguousarray(ones)
 
+    def typical(self) -> np.ndarray:
+        """Probabilities of a one."""
+        return self.ones
+
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows of zeros and ones."""
         return _drawn_by(fill_events, labels, key, first_row, len(self.n_categories), self.ones)
@@ -253,18 +380,26 @@ class JoinedCells(CellDistribution):
 
     Parameters
     ----------
-    parts : iterable of CellDistribution
-        Of each block.
+    parts : iterable of ColumnDistributions
+        Of each block; for missing cells, a CellDistribution each.
     places : tuple of ndarray of int64
         Columns of each block.
     """
 
-    def __init__(self, parts: Iterable[CellDistribution], places: tuple[np.ndarray, ...]) -> None:
+    def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...]) -> None:
         self.parts, self.places = list(parts), places
         self.n_categories = [0] * sum(map(len, places))
         for part, place in zip(self.parts, places, strict=True):
             for column, n in zip(place, part.n_categories, strict=True):
                 self.n_categories[column] = n
+
+    def typical(self) -> np.ndarray:
+        """Typical values of each block."""
+        return self._scattered([part.typical() for part in self.parts])
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component."""
+        return self._scattered([part.information(weights)[np.newaxis] for part in self.parts])[0]
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations of each block."""
@@ -283,6 +418,13 @@ class JoinedCells(CellDistribution):
         for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
             of_block = np.ascontiguousarray(values[:, place])
             out[:, place] = part.drawn(of_block, labels, subkey(key, i), first_row)
+        return out
+
+    def _scattered(self, of_parts: list[np.ndarray]) -> np.ndarray:
+        """Columns of the parts at their places."""
+        out = np.empty((len(of_parts[0]), len(self.n_categories)))
+        for place, of_part in zip(self.places, of_parts, strict=True):
+            out[:, place] = of_part
         return out
 
 

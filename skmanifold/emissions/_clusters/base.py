@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ...utils._threads import Workers
+from .._column_information import information_from_draws
 from .counting import count_rows, move_rows
 from .statistics import with_labels
 
-_N_SIMULATED = 2000  # rows drawn from the mixture to estimate the mutual information
-_KEY_OF_SIMULATION = np.uint64(24)
 _ROWS_OF_TASK = 5_000  # whose labels change, at least: some tenths of a millisecond
 
 
@@ -180,13 +179,8 @@ class Clusters:
 
     def column_information(self, statistics: Any) -> np.ndarray:
         """Mutual information of each column and the cluster, (n_features,), from rows drawn from the mixture."""
-        log_weights = np.log(statistics.sizes / statistics.sizes.sum())
-        levels = np.cumsum(np.exp(log_weights))[:-1]
-        evenly = (np.arange(_N_SIMULATED) + 0.5) / _N_SIMULATED
-        labels = np.searchsorted(levels, evenly).astype(np.int32)
-        X = self.new_rows(statistics, labels, _KEY_OF_SIMULATION)
-        columns = (self.log_densities_of_column(statistics, j, X[:, j]) for j in range(X.shape[1]))
-        return np.array([mutual_information(log_densities, log_weights) for log_densities in columns])
+        of_clusters = partial(self.new_rows, statistics), partial(self.log_densities_of_column, statistics)
+        return information_from_draws(statistics.sizes, *of_clusters)
 
     def part(self, start: int, stop: int) -> Clusters:
         """The clusters of some of the rows."""
@@ -210,14 +204,3 @@ class Clusters:
         n_tasks = min(workers.n_workers, 1 + int(done[-1]) // _ROWS_OF_TASK)
         ends = np.searchsorted(done, done[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
         return list(pairwise([0, *ends.tolist(), len(work)]))
-
-
-def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:
-    """Mean over rows of the divergence of p(cluster | row) from p(cluster), given log densities (n_rows, K).
-
-    If the rows are drawn from the mixture, this estimates the mutual information without bias.
-    """
-    log_joint = log_densities + log_weights
-    log_posterior = log_joint - logsumexp(log_joint, axis=1, keepdims=True)
-    terms = np.exp(log_posterior) * np.where(np.isfinite(log_posterior), log_posterior - log_weights, 0.0)
-    return max(0.0, float(terms.sum(axis=1).mean()))

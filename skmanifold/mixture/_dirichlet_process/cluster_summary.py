@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
-from ..._install import install_command
 from ...emissions._clusters.base import Clusters
-from ...topics.top_words import column_names
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
+from .._cluster_summary import INTERVAL, ClusterSummary, names_for_summary, summary_of
 from .posterior_draws import PartitionDraw
 
-if TYPE_CHECKING:  # pandas is optional
-    import pandas as pd
-
-_INTERVAL = 0.05, 0.95
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
-
-
-class ClusterSummary(NamedTuple):
-    """The clusters and the columns of a fitted mixture, as data frames.
-
-    Attributes
-    ----------
-    clusters : DataFrame
-        A row for each cluster.
-    columns : DataFrame
-        A row for each column of X.
-    """
-
-    clusters: pd.DataFrame
-    columns: pd.DataFrame
 
 
 class SummarizesClusters:
@@ -92,25 +72,17 @@ class SummarizesClusters:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
         check_is_fitted(self)
-        names = column_names(self, self.n_features_in_, feature_names)
+        names = names_for_summary(self, feature_names)
         clusters_of_prior, statistics = self._clusters_of_no_rows(), self._summary.statistics
         information = clusters_of_prior.column_information(statistics)
-        order = np.argsort(-information, kind="stable")
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
             clusters |= {"size_low": low, "size_high": high}
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             clusters["typical_row"] = self.typical_rows_
-        cells = clusters_of_prior.typical_cells(statistics)
-        of_columns = pd.DataFrame({names[j]: self._typical_of(j, cells[:, j]) for j in order})
-        columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)
-        return ClusterSummary(pd.concat((pd.DataFrame(clusters), of_columns), axis=1), columns)
+        return summary_of(names, clusters, clusters_of_prior.typical_cells(statistics), information, self._typical_of)
 
 
 def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.ndarray, workers: Workers) -> np.ndarray:
@@ -136,5 +108,5 @@ def _size_intervals(labels: np.ndarray, draws: np.ndarray | None, n_clusters: in
         np.add.at(common, (labels, drawn_labels), 1.0)
         own, matched = linear_sum_assignment(common, maximize=True)
         sizes[i, own] = common.sum(axis=0)[matched]
-    low, high = np.quantile(sizes, _INTERVAL, axis=0)
+    low, high = np.quantile(sizes, INTERVAL, axis=0)
     return low, high

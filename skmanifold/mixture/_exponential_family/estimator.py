@@ -122,6 +122,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each fitted row. Not set by `partial_fit`.
+    typical_rows_ : ndarray of shape (n_components,)
+        For each component, the index of the fitted row with the highest density in it among the rows with its label; -1
+        if there are none. Not set by `partial_fit`.
     emission_ : BaseEmission
         The emission that was used.
     sampler_ : BaseSampler
@@ -194,7 +197,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "all"
     _of_some_fits = ("converged_", "covariances_", "n_categories_", "_layout")
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "converged_", "covariances_")
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_", "covariances_")
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],

@@ -19,6 +19,7 @@ from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel
 from ...numerics.block_sums import BlockSums
 from ...utils._threads import Workers
+from .cluster_summary import find_typical_rows
 from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
 from .model import FamilyModel, Position
@@ -90,10 +91,11 @@ class RowsFit(FitStrategy):
         return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": model.total_weight}
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
-        """The most probable component of each row, also of weight zero, and the number of rows in traces."""
-        shares, _ = shares_and_log_density(self.family, self.data.every, fitted["_position"], workers)
+        """The most probable component of each row, also of weight zero, typical rows, and the rows in traces."""
+        shares, log_density = shares_and_log_density(self.family, self.data.every, fitted["_position"], workers)
+        labels = shares.argmax(axis=1)
         of_traces = {} if self.data.weights is None else {"_n_units": self.here.total_weight}
-        return {"labels_": shares.argmax(axis=1), **of_traces}
+        return {"labels_": labels, "typical_rows_": find_typical_rows(shares, log_density, labels), **of_traces}
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about a maximisation that has not converged."""

@@ -29,6 +29,7 @@ from ...utils._typing import MatrixLike, RandomStateLike
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
+from .cluster_summary import SummarizesComponents
 from .kernels import fill_shares
 from .model import FAMILY_NEEDS, Position, fill_log_terms
 
@@ -36,7 +37,9 @@ _ROWS_OF_TASK = 2048
 _TO_UNIT = 2.0**-64
 
 
-class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, DensityScores, InformationCriteria):
+class FamilyInference(
+    WithEmission, SummarizesComponents, ImputesCells, MembershipTransformer, DensityScores, InformationCriteria
+):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -107,7 +110,7 @@ class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, Density
         orders = self._match_components(components)
         draws = {
             "log_likelihood": self.posterior_["log_likelihood"][:, whole],
-            "weights": np.take_along_axis(self.posterior_["weights"][:, whole], orders, axis=2),
+            "weights": self._weights_in(orders),
             "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
         }
         coords, axis, names = {"draw": whole}, "feature", getattr(self, "feature_names_in_", None)
@@ -126,6 +129,23 @@ class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, Density
             categories = [list(range(n)) for n in self.n_categories_]
         pairs = zip(columns, categories, strict=True)
         return np.array([name if of is None else f"{name}_{each}" for name, of in pairs for each in of or [0]])
+
+    def _weights_in(self, orders: np.ndarray) -> np.ndarray:
+        """Weights of the draws whose components were kept, in these orders, (n_chains, n_draws, K)."""
+        return np.take_along_axis(self.posterior_["weights"][:, self._component_draws], orders, axis=2)
+
+    def _matched_weights(self) -> np.ndarray:
+        components = vars(self).get("_posterior", {}).get("components")
+        if components is None or components.size == 0 or not self.sampler_.draws_parameters:
+            return np.empty((0, len(self.weights_)))
+        return self._weights_in(self._match_components(components)).reshape(-1, len(self.weights_))
+
+    def _attributes_of_estimate(self) -> dict[str, Any]:
+        return self._attributes_at(self._position)
+
+    def _attributes_at(self, position: Position) -> dict[str, Any]:
+        of_blocks = isinstance(self._family, ColumnsFamily)
+        return (self._family.attributes_of_blocks if of_blocks else self._family.attributes)(position.parameters)
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._family.attributes_of_blocks(self._position.parameters)
@@ -273,9 +293,7 @@ class FamilyInference(WithEmission, ImputesCells, MembershipTransformer, Density
 
     def _memberships_at(self, position: Position, rows: Any, workers: Workers) -> Memberships:
         shares, _ = shares_and_log_density(self._family, rows, position, workers)
-        of_blocks = isinstance(self._family, ColumnsFamily)
-        attributes = self._family.attributes_of_blocks if of_blocks else self._family.attributes
-        return shares, attributes(position.parameters)
+        return shares, self._attributes_at(position)
 
     def _n_parameter_draws(self) -> int:
         if not self.sampler_.draws_parameters:

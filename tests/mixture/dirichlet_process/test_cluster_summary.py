@@ -14,10 +14,11 @@ from sklearn.exceptions import NotFittedError
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
 from skmanifold.emissions._categorical import CategoricalFamily
-from skmanifold.emissions._clusters.base import Clusters, mutual_information
+from skmanifold.emissions._clusters.base import Clusters
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts, CodeClusters
 from skmanifold.emissions._clusters.categories.families import CodeFamilyClusters
 from skmanifold.emissions._codes import empty_table
+from skmanifold.emissions._column_information import mutual_information
 from skmanifold.mixture._dirichlet_process import cluster_summary
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of

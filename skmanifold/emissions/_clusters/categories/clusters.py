@@ -11,6 +11,7 @@ from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
 from ....utils._threads import Workers, split_by_task, split_range
 from ..._codes import Table
+from ..._column_information import information_of_categories
 from ..base import Clusters
 from ..counting import count_rows, move_rows
 from ..statistics import occupied
@@ -140,11 +141,11 @@ class CategoryClusters(Clusters):
         return self._information(statistics, statistics.categories.sum(axis=0))
 
     def _information(self, statistics: CategoryCounts, weights: np.ndarray) -> np.ndarray:
-        """Sum over clusters of weight times p(category) times its log ratio to the mean, (n_categories,)."""
-        shares, probabilities = weights / weights.sum(), self.expected(statistics)["components_"]
+        """The contribution of each category to the information about the cluster, (n_categories,)."""
+        probabilities = self.expected(statistics)["components_"]
         if isinstance(probabilities, list):
             probabilities = np.concatenate(probabilities, axis=1)
-        return shares @ (probabilities * np.log(probabilities / (shares @ probabilities)))
+        return information_of_categories(weights, probabilities)
 
     def part(self, start: int, stop: int) -> CategoryClusters:
         """The clusters of some of the rows."""

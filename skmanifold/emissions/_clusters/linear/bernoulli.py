@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....utils._threads import Workers
+from ..._column_information import information_of_categories
 from ..._linear import add_linear_scores, fill_events
 from ..._linear_rows import LinearRows
 from .base import LinearClusters, LinearComponents, LinearCounts, group_features, refuse_fractions
@@ -61,9 +62,9 @@ class BernoulliClusters(LinearClusters):
 
     def column_information(self, statistics: LinearCounts) -> np.ndarray:
         """Mutual information of each column and the cluster, (n_features,): exact."""
-        shares, ones = statistics.sizes / statistics.sizes.sum(), self.expected(statistics)["components_"]
-        terms = (p * np.log(p / (shares @ p)) for p in (ones, 1.0 - ones))
-        return shares @ sum(terms)
+        ones = self.expected(statistics)["components_"]
+        of_ones, of_zeros = (information_of_categories(statistics.sizes, p) for p in (ones, 1.0 - ones))
+        return of_ones + of_zeros
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""

@@ -1,0 +1,129 @@
+"""Components of a fitted mixture as a data frame: weights with intervals, typical rows, columns that separate them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ...emissions._cells.distributions import ColumnDistributions, JoinedCells
+from ...emissions._columns.emission import Columns
+from ...models import IncompatibleError
+from ...utils._threads import limit_threads
+from ...utils._typing import ArrayLike
+from .._cluster_summary import INTERVAL, ClusterSummary, names_for_summary, summary_of
+
+
+class SummarizesComponents:
+    """The method `cluster_summary` of an estimator with a fixed number of components; not public."""
+
+    if TYPE_CHECKING:
+        labels_: np.ndarray
+        typical_rows_: np.ndarray
+        weights_: np.ndarray
+        emission_: Any
+
+        def _attributes_of_estimate(self) -> dict[str, Any]:
+            """Fitted attributes; for `Columns` those of each block."""
+            ...
+
+        def _matched_weights(self) -> np.ndarray:
+            """Drawn weights, (n_draws, K), whose components are in the order of the estimate."""
+            ...
+
+        def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
+            """Typical values of a column as the summary shows them."""
+            ...
+
+    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
+        r"""Weights and typical rows of the components, and the columns that separate them, as data frames.
+
+        The mutual information of a column and the component,
+
+        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
+
+        where :math:`f_{kj}` is the density of column j in component k at the estimate, is 0 if the column has the same
+        distribution in all components, and the entropy of the component if the column determines it. For columns of
+        numbers it is estimated from 2,000 drawn rows. For multinomial rows it is the contribution of the column to the
+        mutual information of one token and its component.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` has a row for each component, the one with the largest weight first; the index has the numbers
+            of the components as in ``labels_``. Its columns are ``weight``; with samplers that draw the parameters
+            ("gibbs"), ``weight_low`` and ``weight_high`` (5% and 95% quantiles over the draws, whose components are
+            matched to those of the estimate as in `to_arviz`); ``size``, the number of fitted rows with this label, and
+            ``typical_row``, the one of them with the highest density in the component (missing if there are none); and
+            then for each column, in descending order of its mutual information, the mean in the component (of binary
+            columns the probability of a one) or the most probable category. After `partial_fit` there are no sizes and
+            no typical rows, because rows are not kept. ``columns`` has a row for each column, in the same order:
+            ``mutual_information`` in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the number of names differs from the number of columns.
+        IncompatibleError
+            If the emission has no distributions of single columns.
+        ImportError
+            If pandas is not installed.
+        """
+        check_is_fitted(self)
+        names = names_for_summary(self, feature_names)
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            columns = _distributions_of_columns(self.emission_, self._attributes_of_estimate(), vars(self))
+            information = columns.information(self.weights_)
+        of_components: dict[str, Any] = {"weight": self.weights_}
+        drawn = self._matched_weights()
+        if len(drawn):
+            of_components["weight_low"], of_components["weight_high"] = np.quantile(drawn, INTERVAL, axis=0)
+        if hasattr(self, "labels_"):
+            of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
+        if hasattr(self, "typical_rows_"):  # not in files of earlier versions
+            of_components["typical_row"] = _with_missing(self.typical_rows_)
+        summary = summary_of(names, of_components, columns.typical(), information, self._typical_of)
+        return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])
+
+
+def find_typical_rows(shares: np.ndarray, log_density: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The row of each component with the highest density in it among those with its label, (K,); -1 without rows.
+
+    Membership probabilities times densities of rows are the weighted densities of the components.
+    """
+    of_own = np.log(shares[np.arange(len(labels)), labels]) + log_density
+    order = np.lexsort((-of_own, labels))
+    components = np.arange(shares.shape[1])
+    first, stop = (np.searchsorted(labels[order], components, side=side) for side in ("left", "right"))
+    found = np.full(len(components), -1)
+    found[first < stop] = order[first[first < stop]]
+    return found
+
+
+def _with_missing(rows: np.ndarray) -> Any:
+    """Row numbers, with missing values in place of -1."""
+    import pandas as pd
+
+    return rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
+
+
+def _distributions_of_columns(emission: Any, attributes: dict[str, Any], fitted: dict[str, Any]) -> ColumnDistributions:
+    """The distributions of the columns with these fitted attributes."""
+    if isinstance(emission, Columns):
+        blocks = [_distributions_of_columns(block, attributes[name], {}) for name, block, _ in emission.blocks]
+        return JoinedCells(blocks, fitted["_layout"].places)
+    for name in ("cell_distribution", "token_distribution"):
+        if hasattr(emission, name):
+            return getattr(emission, name)(attributes)
+    raise IncompatibleError(
+        f"The emission {type(emission).__name__} has no distributions of single cells (cell_distribution), which "
+        "cluster_summary needs."
+    )
