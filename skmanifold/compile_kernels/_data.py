@@ -78,4 +78,5 @@ OF_EMISSIONS: dict[str, Callable[[], Any]] = {
     "multinomial": counts,
     "negative_binomial": counts,
     "poisson": counts,
+    "von_mises_fisher": points,
 }

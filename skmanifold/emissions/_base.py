@@ -23,7 +23,7 @@ _CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
 # The library's emissions that accept such X, for errors: this file cannot import them.
 ABLE = {
     "allows_missing": ("auto", "bernoulli", "categorical", "gaussian", "negative_binomial", "poisson"),
-    "allows_sparse": ("bernoulli", "multinomial", "negative_binomial", "poisson"),
+    "allows_sparse": ("bernoulli", "multinomial", "negative_binomial", "poisson", "von_mises_fisher"),
     "has_missing_tokens": ("bernoulli",),
 }
 

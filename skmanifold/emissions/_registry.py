@@ -19,10 +19,12 @@ from ._multinomial import Multinomial, MultinomialFamily
 from ._negative_binomial.emission import NegativeBinomial
 from ._negative_binomial.family import NegativeBinomialFamily, NegativeBinomialParameters
 from ._poisson import Poisson, PoissonFamily
+from ._von_mises_fisher.emission import VonMisesFisher
+from ._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 
 EMISSIONS: dict[str, type[BaseEmission]] = {
     emission.short_name: emission
-    for emission in (Columns, Bernoulli, Categorical, Gaussian, Multinomial, NegativeBinomial, Poisson)
+    for emission in (Columns, Bernoulli, Categorical, Gaussian, Multinomial, NegativeBinomial, Poisson, VonMisesFisher)
 }
 
 # The families of these emissions in mixtures and in admixtures, which define what each emission can do.
@@ -34,6 +36,7 @@ ROW_FAMILIES: dict[str, type] = {
     "multinomial": MultinomialFamily,
     "negative_binomial": NegativeBinomialFamily,
     "poisson": PoissonFamily,
+    "von_mises_fisher": VonMisesFisherFamily,
 }
 TOKEN_FAMILIES: dict[str, type] = {
     "bernoulli": BernoulliFamily,
@@ -53,6 +56,7 @@ FAMILY = Held(
     NegativeBinomialFamily,
     PoissonFamily,
     TiedFamily,
+    VonMisesFisherFamily,
 )
 
 
@@ -82,6 +86,10 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
         if isinstance(parameters, GaussianParameters) and parameters.factors.ndim == ndim:
             return None
         return "has parameters that are not of its family"
+    if isinstance(family, VonMisesFisherFamily):
+        shape = family.n_features, family.n_components
+        is_own = isinstance(parameters, VonMisesFisherParameters) and parameters.directions.shape == shape
+        return None if is_own else "has parameters that are not of its family"
     expected = NegativeBinomialParameters if isinstance(family, NegativeBinomialFamily) else LinearParameters
     if not isinstance(parameters, expected):
         return "has parameters that are not of its family"

@@ -46,6 +46,11 @@ def hash_dense(values: np.ndarray, key: np.uint64, first_row: int) -> int:
     return total % 2**64
 
 
+def hash_hashes(hashes: np.ndarray, key: np.uint64, first_row: int) -> int:
+    """Hash of rows whose contents have these hashes, (n,) uint64."""
+    return int(_fold(_keys_of_rows(key, first_row, first_row + len(hashes)), hashes).sum()) % 2**64
+
+
 def _keys_of_rows(key: np.uint64, start: int, stop: int) -> np.ndarray:
     return _fold(np.full(1, key, np.uint64), np.arange(start, stop, dtype=np.uint64))
 

@@ -134,7 +134,8 @@ def test_what_a_family_of_rows_lacks_is_named_in_one_sentence(name, settings, me
     with pytest.raises(IncompatibleError, match=message) as caught:
         mixture.sample(2) if method == "sample" else getattr(mixture, method)(X)
     sentence = str(caught.value)
-    able = "'auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'negative_binomial', 'poisson' do"
+    able = "'auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'negative_binomial', "
+    able += "'poisson', 'von_mises_fisher' do"
     assert f", which the emission Exponential does not offer ({able})" in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
@@ -263,7 +264,8 @@ def test_an_emission_of_rows_is_refused_for_tokens_and_the_other_way_round():
         IncompatibleError,
         match=r"^ExponentialFamilyMixture needs a reader of rows \(read\) and a family of rows \(bind\), which "
         r"the emission Scale does not offer \('auto', 'bernoulli', 'categorical', 'gaussian', "
-        r"'multinomial', 'negative_binomial', 'poisson' do\)\.$",
+        r"'multinomial', 'negative_binomial', 'poisson', "
+        r"'von_mises_fisher' do\)\.$",
     ):
         ExponentialFamilyMixture(2, emission=Scale()).fit(make_answers(20))
     with pytest.raises(

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._clusters.directions.clusters import DirectionSums
 from ...emissions._clusters.gaussian.diagonal import DiagonalSums
 from ...emissions._clusters.gaussian.full import FullSums
 from ...emissions._clusters.gaussian.tied import TiedSums
@@ -30,7 +31,7 @@ _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
-_STATISTICS = Held(CategoryCounts, DiagonalSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
+_STATISTICS = Held(CategoryCounts, DiagonalSums, DirectionSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
 holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
     JoinedStatistics
 )

@@ -12,7 +12,21 @@ from ...emissions._registry import FAMILY, are_of_family
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler
-from ...utils._conditions import FLAG, Array, Counted, Either, Lacking, ListOf, Names, Real, Sizes, Whole, index, key
+from ...utils._conditions import (
+    FLAG,
+    MOST_COUNTED,
+    Array,
+    Counted,
+    Either,
+    Lacking,
+    ListOf,
+    Names,
+    Real,
+    Sizes,
+    Whole,
+    index,
+    key,
+)
 from ...utils._declared import Held, Settings, holds
 from .inference import side_by_side
 from .model import Position
@@ -67,6 +81,8 @@ fitted_mixture = holds(
     ),
     n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
     covariances_=Lacking(Array("float64", None)),
+    mean_directions_=Lacking(Array("float64", ("n_components", "n_features"), unit=1)),
+    concentrations_=Lacking(Array("float64", ("n_components",), low=0, high=MOST_COUNTED)),
     dispersions_=Lacking(Array("float64", ("n_features",), above=0)),
     **traces(
         "log_likelihood",

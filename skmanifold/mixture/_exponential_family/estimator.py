@@ -196,7 +196,14 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
     _single_threaded = "all"
-    _of_some_fits = ("converged_", "covariances_", "n_categories_", "_layout")
+    _of_some_fits = (
+        "converged_",
+        "covariances_",
+        "n_categories_",
+        "mean_directions_",
+        "concentrations_",
+        "_layout",
+    )
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_", "covariances_")
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012

@@ -23,6 +23,7 @@ from ...emissions._linear import LinearParameters
 from ...emissions._negative_binomial.family import NegativeBinomialParameters
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
+from ...emissions._von_mises_fisher.family import VonMisesFisherParameters
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
@@ -56,7 +57,14 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
 
 @holds(
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(ColumnParameters, GaussianParameters, LinearParameters, NegativeBinomialParameters, TiedParameters),
+    parameters=Held(
+        ColumnParameters,
+        GaussianParameters,
+        LinearParameters,
+        NegativeBinomialParameters,
+        TiedParameters,
+        VonMisesFisherParameters,
+    ),
 )
 class Position(NamedTuple):
     """Parameters of a mixture."""

@@ -13,6 +13,7 @@ from sklearn.base import DensityMixin
 from ...base import all_or_nothing
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ...callbacks._support import CallbackSupportMixin, torn_down
+from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
 from ...inference._distributed_fits.session import refuse_session
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
@@ -25,7 +26,6 @@ from ...utils._validation import check_array
 from .conditions import fitted_mixture
 from .em import Climb, DirectionStatistics, Mixture, VonMisesFisherEM
 from .inference import DirectionInference
-from .rows import DenseRows, DirectedRows, read_rows
 from .stream import begin_stream, learn_minibatch
 
 

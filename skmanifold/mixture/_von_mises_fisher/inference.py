@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...distributions import VonMisesFisher
+from ...emissions._von_mises_fisher.rows import read_rows
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._membership import MembershipTransformer
 from .._scores import DensityScores, InformationCriteria
 from .em import Mixture
-from .rows import read_rows
 
 _BLOCK_ROWS = 2048  # of a task of prediction
 

@@ -30,7 +30,7 @@ def learn_minibatch(
     mixture : Mixture
     statistics : DirectionStatistics
     """
-    em.prior_ratio = old.prior_ratio
+    em.mean_cosine = old.prior_ratio
     em.expect(mixture)
     before, now = (1.0 - rate) * total / old.total, rate * total / em.total
     em.sums[0] = before * old.lengths * mixture.directions + now * em.sums[0]

@@ -35,6 +35,11 @@ class Rows:
         return self.changed(X=np.nan_to_num(self.X))
 
     @property
+    def as_read(self):
+        """The rows as the package reads them."""
+        return self.X
+
+    @property
     def missing(self):
         return np.isnan(self.X)
 

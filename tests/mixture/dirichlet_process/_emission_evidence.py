@@ -36,7 +36,7 @@ def clusters_of(rows: Rows):
     emission, reader = rows.emission, DPMixture()
     if "widths" in rows.hyper:
         emission = clone(emission).set_params(min_categories=list(rows.hyper["widths"]))
-    read = emission.read(reader, rows.X, reset=True)
+    read = emission.read(reader, rows.as_read, reset=True)
     return emission.bind(read, 1).clusters(read)
 
 

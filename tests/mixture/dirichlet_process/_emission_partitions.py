@@ -5,6 +5,7 @@ import numpy as np
 from skmanifold.emissions import Columns
 
 from ._cell_rows import BernoulliRows, CategoricalRows, MultinomialRows, NegativeBinomialRows, PoissonRows, Rows
+from ._direction_rows import DirectionRows, SparseDirectionRows
 from ._gaussian_rows import DiagRows, FullRows, SphericalRows, TiedRows
 
 N_ROWS = 5
@@ -67,6 +68,9 @@ class TableRows(Rows):
 # --- the cases -------------------------------------------------------------------------------------------
 
 _NUMBERS = [(1.1, 0.2), (0.3, 0.9), (-1.4, -0.5), (-0.6, -1.7), (0.4, -0.3)]
+_DIRECTIONS = [(0.9, 0.1, 0.42), (0.5, 0.8, 0.3), (-0.3, 0.9, -0.5), (-0.7, -0.4, -0.6), (0.3, -0.9, 0.3)]
+_UNITS = _DIRECTIONS / np.linalg.norm(_DIRECTIONS, axis=1, keepdims=True)
+_OF_DIRECTIONS = {"cosine": 0.7, "strength": 1.5}
 _MATRIX = ((0.6, 0.15), (0.15, 0.4))
 _NORMAL = {"mean": np.array([0.2, -0.1]), "kappa": 0.3}
 
@@ -130,4 +134,8 @@ CASES: dict[str, Rows] = {
         ),
         (1, 0), (3, 1), (0, 2), (3, 3),
     ),
+    "directions": DirectionRows(_UNITS, concentration="per_component", **_OF_DIRECTIONS),
+    "directions, shared": DirectionRows(_UNITS, concentration="shared", **_OF_DIRECTIONS),
+    "directions, given": DirectionRows(_UNITS, concentration=2.0, **_OF_DIRECTIONS),
+    "directions, sparse": SparseDirectionRows(_UNITS, concentration="shared", **_OF_DIRECTIONS),
 }  # fmt: skip

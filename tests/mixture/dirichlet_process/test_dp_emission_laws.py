@@ -78,6 +78,16 @@ def test_counts_without_dispersion_are_found_out():
     assert_disagrees(found, posterior.expected())
 
 
+@pytest.mark.short_cases("directions, shared-change1")
+@pytest.mark.parametrize("change", [{"strength": 6.0}, {"cosine": 0.05}])
+@pytest.mark.parametrize("name", ["directions", "directions, shared"])
+def test_another_prior_of_concentrations_is_found_out(name, change):
+    posterior = posterior_of(name, "given")
+    wrong = posterior.rows.changed(**change)
+    found = estimate(Slice(2), posterior, rows=wrong, n_chains=80, n_steps=60)
+    assert_disagrees(found, posterior.expected())
+
+
 @pytest.mark.short_cases("full, missing", "poisson, missing")
 @pytest.mark.parametrize("name", WITH_MISSING)
 def test_zeros_for_missing_cells_are_found_out(name):

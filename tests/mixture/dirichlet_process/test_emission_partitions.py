@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 from . import _tiny_partitions as tiny
 from ._cell_rows import BernoulliRows, MultinomialRows, NegativeBinomialRows, PoissonRows
+from ._direction_rows import DirectionRows, log_normalizer
 from ._emission_partitions import CASES as ALL_CASES
 from ._emission_partitions import TableRows
 from ._gaussian_rows import DiagRows, FullRows, SphericalRows, TiedRows
@@ -112,7 +113,30 @@ def chain_of_rows(rows, clusters):
     return np.log(density(order, *nothing, np.asarray(rows.hyper["psi"]), rows.hyper["degrees"]))
 
 
+def chain_of_directions(rows, clusters):
+    """Log p(rows) of clusters, row by row; the posterior of the concentration is updated on a grid."""
+    kind, grid = rows.hyper["concentration"], np.exp(np.linspace(-30.0, 9.0, 40_001))
+    if isinstance(kind, str):
+        prior = np.exp(rows.log_prior(grid)) * grid
+    else:
+        grid, prior = np.array([kind]), np.ones(1)
+    total, weights = 0.0, prior / prior.sum()
+    for cluster in clusters:
+        sums = np.zeros(3)
+        weights = weights if kind == "shared" else prior / prior.sum()
+        for x in rows.X[sorted(cluster)]:
+            lengths = np.linalg.norm([sums, sums + x], axis=1)
+            of_row = log_normalizer(grid) + log_normalizer(grid * lengths[0]) - log_normalizer(grid * lengths[1])
+            weights = weights * np.exp(of_row)
+            total += np.log(weights.sum())
+            weights /= weights.sum()
+            sums += x
+    return total
+
+
 def by_chain_rule(rows, clusters):
+    if isinstance(rows, DirectionRows):
+        return chain_of_directions(rows, clusters)
     if rows.has_missing_draws:
         return sum(chain_of_rows(rows, group) for group in rows.groups(clusters))
     chain = chain_of_tokens if isinstance(rows, MultinomialRows) else chain_of_cells
@@ -127,10 +151,15 @@ def test_likelihoods_of_partitions_follow_from_predictive_densities(name):
         assert rows.log_likelihood(clusters) == pytest.approx(by_chain_rule(rows, clusters), abs=1e-8)
 
 
+def shares_parameters(rows):
+    """Whether components drawn together are not independent."""
+    return isinstance(rows, TiedRows) or rows.hyper.get("concentration") == "shared"
+
+
 # --- parameters drawn ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not isinstance(CASES[name], TiedRows)])
+@pytest.mark.parametrize("name", [name for name in CASES if not shares_parameters(CASES[name])])
 def test_marginal_likelihoods_are_means_over_the_prior(name):
     rows, rng = CASES[name], np.random.default_rng(0)
     components = rows.draw_components(40_000, rng)
@@ -265,6 +294,10 @@ def predictive_of(rows):
         if key not in known:
             if isinstance(rows, TiedRows):
                 known[key] = float(rows.log_marginal_of_completed(key, rows.X))
+            elif shares_parameters(rows):
+                known[key] = rows.log_integral(
+                    lambda kappa: sum(rows.log_of_cluster(list(cluster), kappa) for cluster in key)
+                )
             else:
                 known[key] = sum(rows.log_marginal(list(cluster)) for cluster in key)
         return known[key]

@@ -6,6 +6,7 @@ sampler does leaves all prior expectations as they were. Wrong variants go throu
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import scipy.stats as st
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma
@@ -22,12 +23,19 @@ from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._negative_binomial.dispersions import Dispersions
 from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
+from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
+from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
+from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
+from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
 from skmanifold.samplers._base import State
+from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
+
+from ..dirichlet_process._direction_rows import DirectionRows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),  # interpreted 64-bit keys
@@ -261,10 +269,48 @@ class IncompleteDiagonalCase(WithHoles, DiagonalCase): ...
 class IncompleteSphericalCase(WithHoles, SphericalCase): ...
 
 
+class DirectionCase:
+    """Directions in three dimensions; each component has its own concentration."""
+
+    five = DirectionRows(np.eye(3), concentration="per_component", cosine=0.7, strength=1.5)
+    family = VonMisesFisherFamily(ConcentrationPrior(1.5, 0.7), "per_component", K, 3)
+
+    def parameters(self, rng):
+        directions, concentrations = self.five.draw_components(K, rng)
+        return VonMisesFisherParameters(np.ascontiguousarray(directions.T), concentrations.copy())
+
+    def rows(self, parameters, labels, rng):
+        return DirectedRows(self.five.draw_rows((parameters.directions.T, parameters.concentrations), labels, rng))
+
+    def statistics(self, parameters):
+        directions, concentrations = parameters.directions.T, parameters.concentrations[:, None]
+        bounded = concentrations / (3.0 + concentrations)
+        return np.concatenate([directions, bounded, bounded**2, np.log(concentrations), bounded * directions], axis=1)
+
+    def expectations(self):
+        grid = np.exp(np.linspace(-14.0, 9.0, 20_001))
+        weights = np.exp(self.five.log_prior(grid)) * grid
+        bounded = grid / (3.0 + grid)
+        return np.array(
+            [0, 0, 0, *(weights @ np.stack([bounded, bounded**2, np.log(grid)]).T / weights.sum()), 0, 0, 0]
+        )
+
+
+class SharedDirectionCase(DirectionCase):
+    five = DirectionCase.five.changed(concentration="shared")
+    family = VonMisesFisherFamily(ConcentrationPrior(1.5, 0.7), "shared", K, 3)
+
+
+class SparseDirectionCase(SharedDirectionCase):
+    def rows(self, parameters, labels, rng):
+        return SparseDirectedRows(as_directions(sp.csr_array(super().rows(parameters, labels, rng).values)))
+
+
 INCOMPLETE = [IncompleteFullCase(), IncompleteTiedCase(), IncompleteDiagonalCase(), IncompleteSphericalCase()]
 CASES = [BernoulliCase(), CategoricalCase(), NegativeBinomialCase(), PoissonCase(), MultinomialCase()]
 CASES += [FullCase(), DiagonalCase(), SphericalCase(), TiedCase()]
 CASES += INCOMPLETE
+CASES += [DirectionCase(), SharedDirectionCase(), SparseDirectionCase()]
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: type(case).__name__)
 
 

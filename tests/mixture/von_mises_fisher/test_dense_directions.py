@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import VonMisesFisherMixture
-from skmanifold.mixture._von_mises_fisher import em as em_module
-from skmanifold.mixture._von_mises_fisher import rows as rows_module
-from skmanifold.mixture._von_mises_fisher.rows import DenseRows
+from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
+from skmanifold.emissions._von_mises_fisher import rows as rows_module
+from skmanifold.emissions._von_mises_fisher.rows import DenseRows
 from skmanifold.numerics import row_products
 from skmanifold.numerics.row_products import RowProducts
 from skmanifold.utils._threads import limit_threads
@@ -126,7 +126,7 @@ def test_other_types_are_converted(dtype):
 
 
 def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
-    monkeypatch.setattr(em_module, "_LEAST_SAMPLE", 300)
+    monkeypatch.setattr(k_means_module, "_LEAST_SAMPLE", 300)
     sampled = []
     monkeypatch.setattr(
         DenseRows, "taken", lambda self, rows: sampled.append(len(rows)) or DenseRows(self.values[rows])

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
-from skmanifold.mixture._von_mises_fisher import em as em_module
-from skmanifold.mixture._von_mises_fisher import rows as rows_module
+from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
+from skmanifold.emissions._von_mises_fisher import rows as rows_module
 from skmanifold.mixture._von_mises_fisher.em import VonMisesFisherEM
 from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from skmanifold.random._keys import subkey
@@ -130,7 +130,7 @@ def test_the_lower_bound_never_falls(assignment, concentration):
 
 def by_banerjee(self, lengths, sizes):
     """The approximation of their equation (4.4)."""
-    dim, ratios = self.rows.n_features, (lengths + self.prior_ratio) / (sizes + 1)
+    dim, ratios = self.rows.n_features, (lengths + self.mean_cosine) / (sizes + 1)
     return (ratios * dim - ratios**3) / (1 - ratios**2)
 
 
@@ -315,5 +315,5 @@ def test_one_fit_finds_clusters_that_a_single_draw_of_first_directions_misses(mo
         return sum(adjusted_rand_score(labels, fit.labels_) > 0.99 for fit in fits)
 
     assert n_found() >= 5
-    monkeypatch.setattr(em_module, "_N_TRIED", 1)
+    monkeypatch.setattr(k_means_module, "_N_TRIED", 1)
     assert n_found() <= 4

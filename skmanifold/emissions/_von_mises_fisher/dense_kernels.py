@@ -93,6 +93,14 @@ def share_block(products, first, row_weights, concentrations, log_peaks, shares,
 
 
 @njit(cache=True, nogil=True)
+def add_block_scores(products, first, concentrations, log_peaks, out):
+    """Add ``log_peaks + concentrations (cosine - 1)`` of the rows of a block to `out`, (n, K)."""
+    for i in range(len(out)):
+        for k in range(len(products)):
+            out[i, k] += log_peaks[k] + concentrations[k] * (np.float64(products[k, first + i]) - 1.0)
+
+
+@njit(cache=True, nogil=True)
 def add_rows(rows, row_weights, labels, sums):
     """Add weighted rows to the sums of their components, (K, n_features)."""
     for i in range(len(labels)):

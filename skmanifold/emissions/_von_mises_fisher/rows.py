@@ -1,4 +1,4 @@
-"""Rows of mixtures of directions: sparse rows, and dense rows as the user gave them."""
+"""Rows of directions: sparse rows, and dense rows as the user gave them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from ...numerics.row_hash import hash_hashes
 from ...numerics.row_products import RowProducts
 from ...sparse.directions import Directions, as_directions, validate_numbers
 from ...utils._threads import split_range
-from .dense_kernels import add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
-from .kernels import expect_rows, fill_gaps, hash_rows, predict_rows
+from .dense_kernels import add_block_scores, add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
+from .sparse_kernels import (
+    add_labelled_rows,
+    add_row_scores,
+    add_shared_rows,
+    expect_rows,
+    fill_gaps,
+    hash_rows,
+    predict_rows,
+)
 
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
@@ -24,10 +33,16 @@ _LEAST_SQUARE = 1e-50  # shorter rows, and longer ones than its inverse, are sca
 
 
 class DirectedRows(Protocol):
-    """Rows whose directions are clustered. Ranges of rows are tasks of threads."""
+    """Rows whose directions are clustered. Ranges of rows are tasks of threads.
+
+    `VonMisesFisherMixture` uses `blocks`, `expect` and `predict`, which read rows once for scores and sums; emissions
+    use `add_log_densities`, `add_labelled` and `add_shares`, whose sums do not depend on the division of the rows if
+    ranges begin where blocks of `numerics/block_sums.py` begin.
+    """
 
     n_rows: int
     n_features: int
+    log_base: None
     directed: np.ndarray  # (n_rows,) bool: whether a row has a direction
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
@@ -37,15 +52,27 @@ class DirectedRows(Protocol):
     def expect(
         self, first, stop, row_weights, directions, concentrations, log_peaks, hard, sums, sizes, log_density, labels
     ) -> float:
-        """E-step for a range of rows; see `kernels.expect_rows`."""
+        """E-step for a range of rows; see `sparse_kernels.expect_rows`."""
         ...
 
     def predict(self, first, stop, directions, concentrations, log_peaks, log_density, labels, shares) -> None:
-        """Log densities, labels and responsibilities of a range of rows; see `kernels.predict_rows`."""
+        """Log densities, labels and responsibilities of a range of rows; see `sparse_kernels.predict_rows`."""
+        ...
+
+    def add_log_densities(self, first, stop, directions, concentrations, log_peaks, out) -> None:
+        """Add ``log_peaks + concentrations (cosine - 1)`` to `out`, (stop - first, K); directions are columns."""
+        ...
+
+    def add_labelled(self, first, stop, labels, sums) -> None:
+        """Add rows to the sums of their labels, (K, n_features); `labels` are those of the range."""
+        ...
+
+    def add_shares(self, first, stop, shares, sums) -> None:
+        """Add rows times their membership probabilities, (stop - first, K), to the sums, (K, n_features)."""
         ...
 
     def fill_gaps(self, first, stop, directions, gaps, out) -> None:
-        """Gaps of a range of rows with each candidate as an additional seed; see `kernels.fill_gaps`."""
+        """Gaps of a range of rows with each candidate as an additional seed; see `sparse_kernels.fill_gaps`."""
         ...
 
     def unit(self, row: int) -> np.ndarray:
@@ -56,8 +83,26 @@ class DirectedRows(Protocol):
         """A hash of the contents of each row, (n_rows,) uint64."""
         ...
 
+    def part(self, start: int, stop: int) -> Any:
+        """The rows `start` to `stop`, or to the last."""
+        ...
 
-class SparseRows:
+    def taken(self, rows: np.ndarray) -> Any:
+        """The rows with these indices."""
+        ...
+
+
+class _Hashed:
+    """The hash of rows as of shards on a cluster; from `hashes`."""
+
+    hashes: Any
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
+        return hash_hashes(self.hashes(), key, first_row)
+
+
+class SparseRows(_Hashed):
     """Rows in CSR format.
 
     Parameters
@@ -65,6 +110,8 @@ class SparseRows:
     directions : Directions
         Unit vectors.
     """
+
+    log_base = None
 
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
@@ -95,6 +142,18 @@ class SparseRows:
         of_mixture = directions, concentrations, log_peaks
         predict_rows(first, stop, *self.directions[:3], *of_mixture, log_density, labels, shares)
 
+    def add_log_densities(self, first, stop, directions, concentrations, log_peaks, out) -> None:
+        """Add ``log_peaks + concentrations (cosine - 1)`` to `out`."""
+        add_row_scores(first, stop, *self.directions[:3], directions, concentrations, log_peaks, out)
+
+    def add_labelled(self, first, stop, labels, sums) -> None:
+        """Add rows to the sums of their labels."""
+        add_labelled_rows(first, stop, *self.directions[:3], labels, sums)
+
+    def add_shares(self, first, stop, shares, sums) -> None:
+        """Add rows times their membership probabilities to the sums."""
+        add_shared_rows(first, stop, *self.directions[:3], shares, sums)
+
     def fill_gaps(self, first, stop, directions, gaps, out) -> None:
         """Gaps of a range of rows with each candidate as an additional seed."""
         fill_gaps(first, stop, *self.directions[:3], directions, gaps, out)
@@ -112,8 +171,19 @@ class SparseRows:
         hash_rows(self.directions.indptr, self.directions.indices, self.directions.data.view(np.uint64), out)
         return out
 
+    def part(self, start: int, stop: int) -> SparseRows:
+        """The rows `start` to `stop`, or to the last."""
+        return SparseRows(self.directions._replace(indptr=self.directions.indptr[start : min(stop, self.n_rows) + 1]))
 
-class DenseRows:
+    def taken(self, rows: np.ndarray) -> SparseRows:
+        """These rows alone, copied."""
+        indptr, indices, data, n_features = self.directions
+        matrix = sp.csr_array((data, indices, indptr), shape=(self.n_rows, n_features))[rows]
+        arrays = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+        return SparseRows(Directions(*arrays, n_features))
+
+
+class DenseRows(_Hashed):
     """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
     Blocks of rows are copied, divided by their lengths, and multiplied with the mean directions in the precision of the
@@ -124,6 +194,8 @@ class DenseRows:
     values : ndarray of shape (n_rows, n_features)
         Finite rows of any length.
     """
+
+    log_base = None
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
@@ -175,6 +247,29 @@ class DenseRows:
             share_block(*place, np.ones(b - a), *of_mixture, of_block, sizes, log_density[a:b], labels[a:b])
             shares[a:b] = of_block[:, products.first : products.first + b - a].T
 
+    def add_log_densities(self, first, stop, directions, concentrations, log_peaks, out) -> None:
+        """Add ``log_peaks + concentrations (cosine - 1)`` to `out`."""
+        products = RowProducts(directions.T, self.values.dtype)
+        for a, b, _ in self._filled(first, stop, products):
+            of_block = out[a - first : b - first]
+            add_block_scores(products.multiply(), products.first, concentrations, log_peaks, of_block)
+
+    def add_labelled(self, first, stop, labels, sums) -> None:
+        """Add rows to the sums of their labels."""
+        products, ones = self._space(len(sums)), np.ones(stop - first)
+        for a, b, rows in self._filled(first, stop, products):
+            add_rows(rows, ones[a - first : b - first], labels[a - first : b - first], sums)
+
+    def add_shares(self, first, stop, shares, sums) -> None:
+        """Add rows times their membership probabilities to the sums."""
+        products = self._space(len(sums))
+        of_block, part = np.zeros_like(products.products), np.empty_like(products.vectors)
+        for a, b, _ in self._filled(first, stop, products):
+            of_block[:, products.first : products.first + b - a] = shares[a - first : b - first].T
+            of_block[:, products.first + b - a :] = 0.0
+            np.matmul(of_block, products.block, out=part)
+            sums += part
+
     def fill_gaps(self, first, stop, directions, gaps, out) -> None:
         """Gaps of a range of rows with each candidate as an additional seed."""
         products, least = RowProducts(directions.T, self.values.dtype), _LEAST_GAPS[self.values.dtype.char]
@@ -198,9 +293,27 @@ class DenseRows:
             hash_dense_rows(cells.view(np.uint64), out[a:b])
         return out
 
+    def part(self, start: int, stop: int) -> DenseRows:
+        """The rows `start` to `stop`, or to the last."""
+        return DenseRows(self.values[start:stop])
+
     def taken(self, rows: np.ndarray) -> DenseRows:
         """These rows alone, copied."""
         return DenseRows(self.values[rows])
+
+    def factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and numbers whose products are unit vectors: the rows as they are, or copies if some are too extreme."""
+        if not len(self._unusual):
+            return self.values, self._inverses
+        units = self.values.astype(np.float64)
+        units *= self._inverses[:, np.newaxis]
+        for row in self._unusual:
+            units[row] = self.unit(row)
+        return units, self.directed.astype(np.float64)
+
+    def _space(self, n_components: int) -> RowProducts:
+        """Space for rows that are multiplied with the shares of so many components."""
+        return RowProducts(np.zeros((n_components, self.n_features)), self.values.dtype)
 
     def _filled(self, first: int, stop: int, products: RowProducts) -> Iterator[tuple[int, int, np.ndarray]]:
         """Ranges of rows, and their unit vectors in the space for the products."""
@@ -221,7 +334,14 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> SparseRows | DenseRows:
     ValueError
         If X has strings, values that are not finite, or a single column.
     """
-    valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
+    try:
+        valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            "X contains NaN, but directions have no missing cells: impute or remove these rows."
+        ) from error
     if sp.issparse(valid):
         return SparseRows(as_directions(valid.astype(np.float64, copy=False)))
     return DenseRows(valid)

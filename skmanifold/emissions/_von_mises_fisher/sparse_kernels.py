@@ -149,6 +149,36 @@ def predict_rows(
 
 
 @njit(cache=True, nogil=True)
+def add_row_scores(first, stop, indptr, indices, data, directions, concentrations, log_peaks, out):
+    """Add ``log_peaks + concentrations (cosine - 1)`` of a range of rows to `out`, (stop - first, K)."""
+    scores = np.empty(len(concentrations))
+    for row in range(first, stop):
+        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
+        for k in range(len(scores)):
+            out[row - first, k] += scores[k]
+
+
+@njit(cache=True, nogil=True)
+def add_labelled_rows(first, stop, indptr, indices, data, labels, sums):
+    """Add a range of rows to the sums of their labels, (K, n_features)."""
+    for row in range(first, stop):
+        own = sums[labels[row - first]]
+        for e in range(indptr[row], indptr[row + 1]):
+            own[indices[e]] += data[e]
+
+
+@njit(cache=True, nogil=True)
+def add_shared_rows(first, stop, indptr, indices, data, shares, sums):
+    """Add a range of rows times their shares, (stop - first, K), to the sums, (K, n_features)."""
+    for row in range(first, stop):
+        for k in range(len(sums)):
+            share, own = shares[row - first, k], sums[k]
+            if share > 0.0:
+                for e in range(indptr[row], indptr[row + 1]):
+                    own[indices[e]] += share * data[e]
+
+
+@njit(cache=True, nogil=True)
 def hash_rows(indptr, indices, bits, out):
     """Fill `out` with a hash of the contents of each row."""
     for row in range(len(indptr) - 1):

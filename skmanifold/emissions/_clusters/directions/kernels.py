@@ -1,0 +1,185 @@
+"""Kernels of clusters of directions: sums of rows, and scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ....utils._by_type import by_type
+from ....utils._njit import njit, njit_part
+from .. import kernels
+
+_FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
+
+
+class DenseDirectionData(NamedTuple):
+    """Dense rows, whose products with their factors are unit vectors, and the prior of the concentrations."""
+
+    values: np.ndarray  # (n_rows, d) float32 or float64
+    factors: np.ndarray  # (n_rows,)
+    n_features: int
+    prior_rows: float
+    prior_gap: float  # prior_rows times one minus the prior's mean cosine
+    log_normalizer: float  # of the prior of a concentration
+
+
+class SparseDirectionData(NamedTuple):
+    """Unit vectors in CSR format, and the prior of the concentrations."""
+
+    indptr: np.ndarray  # (n_rows + 1,)
+    indices: np.ndarray
+    values: np.ndarray
+    n_features: int
+    prior_rows: float
+    prior_gap: float
+    log_normalizer: float
+
+
+class DenseDirectionComponents(NamedTuple):
+    """Drawn parameters of K components, for dense rows."""
+
+    directions: np.ndarray  # (K, d), of the dtype of the rows
+    concentrations: np.ndarray  # (K,)
+    log_peaks: np.ndarray  # (K,): log densities at the mean directions
+
+
+class SparseDirectionComponents(NamedTuple):
+    """Drawn parameters of K components, for sparse rows."""
+
+    directions: np.ndarray  # (d, K)
+    concentrations: np.ndarray  # (K,)
+    log_peaks: np.ndarray  # (K,)
+
+
+# Rows
+
+
+@by_type
+def add_row(data, row, sign, out):
+    """Add `sign` times a unit vector to `out`, (d,)."""
+
+
+@by_type
+def product_with(data, row, vector):
+    """Product of a unit vector with a vector, (d,)."""
+
+
+@add_row.of(DenseDirectionData)
+@njit_part
+def _add_dense_row(data, row, sign, out):
+    factor = sign * data.factors[row]
+    for j in range(len(out)):
+        out[j] += factor * data.values[row, j]
+
+
+@add_row.of(SparseDirectionData)
+@njit_part
+def _add_sparse_row(data, row, sign, out):
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        out[data.indices[e]] += sign * data.values[e]
+
+
+@product_with.of(DenseDirectionData)
+@njit(cache=True, nogil=True, _nrt=False, **_FAST)
+def _dense_product(data, row, vector):
+    total = 0.0
+    for j in range(len(vector)):
+        total += data.values[row, j] * vector[j]
+    return total * data.factors[row]
+
+
+@product_with.of(SparseDirectionData)
+@njit_part
+def _sparse_product(data, row, vector):
+    total = 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        total += data.values[e] * vector[data.indices[e]]
+    return total
+
+
+# Statistics
+
+
+@kernels.count_row.of(DenseDirectionData)
+@kernels.count_row.of(SparseDirectionData)
+@njit_part
+def _count_row(data, statistics, row, label, sign):
+    statistics.sizes[label] += sign
+    if statistics.sizes[label] == 0:
+        statistics.sums[label, :] = 0.0
+    else:
+        add_row(data, row, sign, statistics.sums[label])
+
+
+@kernels.merge_labels.of(DenseDirectionData)
+@kernels.merge_labels.of(SparseDirectionData)
+@njit_part
+def _merge_labels(data, statistics, kept, gone):
+    sums = statistics.sums
+    statistics.sizes[kept] += statistics.sizes[gone]
+    statistics.sizes[gone] = 0
+    for j in range(sums.shape[1]):
+        sums[kept, j] += sums[gone, j]
+        sums[gone, j] = 0.0
+
+
+# Scores
+
+
+@njit(cache=True, nogil=True, _nrt=False, **_FAST)
+def _fill_eight(x, y, a, b, c, d, out):
+    """Products of two rows with four directions, (2, 4), by the same operations for each product."""
+    xa = xb = xc = xd = ya = yb = yc = yd = x[0] - x[0]  # zeros of the dtype of the rows
+    for j in range(len(x)):
+        xa += x[j] * a[j]
+        xb += x[j] * b[j]
+        xc += x[j] * c[j]
+        xd += x[j] * d[j]
+        ya += y[j] * a[j]
+        yb += y[j] * b[j]
+        yc += y[j] * c[j]
+        yd += y[j] * d[j]
+    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = xa, xb, xc, xd
+    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = ya, yb, yc, yd
+
+
+@kernels.fill_scores.of(DenseDirectionData)
+@njit(cache=True, nogil=True)
+def _fill_dense_scores(data, statistics, rows, n_above, current, components, scores):
+    directions, concentrations, log_peaks = components
+    last, n, products = len(directions) - 1, len(rows), np.empty((2, 4), directions.dtype)
+    for i in range(0, n, 2):
+        other = min(i + 1, n - 1)
+        n_most = max(n_above[i], n_above[other])
+        if n_most <= 1:
+            continue
+        x, y = data.values[rows[i]], data.values[rows[other]]
+        for k in range(0, n_most, 4):
+            a, b = directions[k], directions[min(k + 1, last)]
+            c, d = directions[min(k + 2, last)], directions[min(k + 3, last)]
+            _fill_eight(x, y, a, b, c, d, products)
+            for r in range(other - i + 1):
+                factor = data.factors[rows[i + r]]
+                for place in range(min(4, last + 1 - k)):
+                    gap = products[r, place] * factor - 1.0
+                    scores[i + r, k + place] = log_peaks[k + place] + concentrations[k + place] * gap
+
+
+@kernels.fill_scores.of(SparseDirectionData)
+@njit(cache=True, nogil=True)
+def _fill_sparse_scores(data, statistics, rows, n_above, current, components, scores):
+    directions, concentrations, log_peaks = components
+    for i in range(len(rows)):
+        n = n_above[i]
+        if n <= 1:
+            continue
+        own = scores[i]
+        for k in range(n):
+            own[k] = -1.0
+        for e in range(data.indptr[rows[i]], data.indptr[rows[i] + 1]):
+            x, entries = data.values[e], directions[data.indices[e]]
+            for k in range(n):
+                own[k] += x * entries[k]
+        for k in range(n):
+            own[k] = log_peaks[k] + concentrations[k] * own[k]

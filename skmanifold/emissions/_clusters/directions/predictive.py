@@ -1,0 +1,93 @@
+"""Predictive densities of directions as functions of the cosine with the mean direction of a cluster.
+
+The density of a row given a cluster depends only on that cosine. With the concentration integrated out it is a sum over
+a table of concentrations. It is computed at Chebyshev points and interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.fft import dct
+
+from ....utils._njit import njit
+from ..._von_mises_fisher.concentrations import MOST_NODES, log_peak, tabulate
+
+_DEGREE = 64
+_POINTS = np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
+
+
+def coefficients_of(order: float, concentration: float, tables: list, lengths: np.ndarray) -> np.ndarray:
+    """Chebyshev coefficients of the log predictive density of a row given each cluster, (K, degree + 1).
+
+    Parameters
+    ----------
+    order : float
+        d / 2 - 1.
+    concentration : float
+        The given one; 0 if concentrations are integrated out.
+    tables : list of (ndarray, ndarray)
+        Values of the logarithm of the concentration, and logs of their probabilities: for each cluster, or one.
+    lengths : ndarray of shape (K,)
+        Lengths of the sums of the clusters.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (K, degree + 1)
+        Of densities relative to the uniform distribution.
+    """
+    values = np.empty((len(lengths), len(_POINTS)))
+    for k, length in enumerate(lengths):
+        if concentration > 0.0:
+            nodes, logs = np.array([math.log(concentration)]), np.zeros(1)
+        else:
+            nodes, logs = tables[min(k, len(tables) - 1)]
+        _fill_predictive(order, nodes, logs, length, _POINTS, values[k])
+    coefficients = dct(values, type=1, axis=1) / _DEGREE
+    coefficients[:, [0, -1]] *= 0.5
+    return coefficients
+
+
+def table_of(order: float, n: float, gap: float, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The posterior of a concentration: see `tabulate`.
+
+    Parameters
+    ----------
+    order, n, gap, lengths
+        As for `tabulate`.
+
+    Returns
+    -------
+    nodes, logs : ndarray of shape (n_nodes,)
+        Values of the logarithm of the concentration, and logs of their probabilities.
+    """
+    nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
+    n_nodes, _ = tabulate(order, float(n), float(gap), lengths, nodes, logs)
+    return nodes[:n_nodes].copy(), logs[:n_nodes].copy()
+
+
+@njit(cache=True, nogil=True)
+def _fill_predictive(order, nodes, logs, length, cosines, out):
+    terms = np.empty(len(nodes))
+    for i in range(len(cosines)):
+        after = math.sqrt(max(length * length + 2.0 * length * cosines[i] + 1.0, 0.0))
+        for q in range(len(nodes)):
+            concentration = math.exp(nodes[q])
+            peaks = log_peak(order, concentration) + log_peak(order, concentration * length)
+            peaks -= log_peak(order, concentration * after)
+            terms[q] = logs[q] + peaks - concentration * (1.0 + length - after)
+        largest = terms.max()
+        out[i] = largest + math.log(np.exp(terms - largest).sum())
+
+
+@njit(cache=True, nogil=True)
+def add_interpolated(cosines, coefficients, out):
+    """Add Chebyshev series of the cosines, (n, K), to `out`, by Clenshaw's recurrence."""
+    n_terms = coefficients.shape[1]
+    for i in range(len(out)):
+        for k in range(out.shape[1]):
+            x, one, two = min(max(cosines[i, k], -1.0), 1.0), 0.0, 0.0
+            for c in range(n_terms - 1, 0, -1):
+                one, two = 2.0 * x * one - two + coefficients[k, c], one
+            out[i, k] += x * one - two + coefficients[k, 0]

@@ -1,0 +1,1 @@
+"""The von Mises-Fisher emission of directions."""

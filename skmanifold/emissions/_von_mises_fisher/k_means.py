@@ -1,0 +1,173 @@
+"""Initial directions of components: k-means++ and rounds of spherical k-means."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ...random._keys import Purpose, fold_in_each, subkey, uniform
+from ...utils._threads import Workers
+from .rows import DenseRows, DirectedRows
+
+_FIRST_ROUNDS = 3  # with fewer rounds the mean cosine depends too much on the seeds
+_N_TRIED = 5  # seedings, of which the best is used: better and cheaper than the same number of fits
+_MAX_COSINE = 1.0 - 1e-6
+_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT = 2000, 30  # dense rows among which directions are found, if there are more
+_TO_UNIT = 2.0**-64
+
+
+class Directions(NamedTuple):
+    """Directions from which a fit begins."""
+
+    directions: np.ndarray  # (n_features, K)
+
+
+class SphericalKMeans:
+    """Hard assignments of rows to directions, in blocks that depend only on the shape of the data.
+
+    Parameters
+    ----------
+    rows : DirectedRows
+        Rows.
+    row_weights : ndarray of shape (n_rows,)
+        Weights, 0 for rows without a direction.
+    n_components : int
+        Number of directions K.
+    workers : Workers
+        Threads.
+
+    Attributes
+    ----------
+    sums, sizes : ndarray of shape (n_blocks, n_features, K) and (n_blocks, K)
+        Sums of rows and of weights of the last assignment; entry 0 has those of all blocks.
+    labels : ndarray of shape (n_rows,)
+        The direction of each row.
+    mean_cosine : float
+        Mean cosine of the rows with their directions after `improve`.
+    """
+
+    def __init__(self, rows: DirectedRows, row_weights: np.ndarray, n_components: int, workers: Workers) -> None:
+        self.rows = rows
+        self.row_weights = row_weights
+        self.total = float(row_weights.sum())
+        self.workers = workers
+        self.blocks = rows.blocks(n_components)
+        self.sums = np.empty((len(self.blocks), rows.n_features, n_components))
+        self.sizes = np.empty((len(self.blocks), n_components))
+        self.log_density = np.empty(rows.n_rows)
+        self.labels = np.empty(rows.n_rows, np.int64)
+        self.mean_cosine = 0.0
+
+    def seed(self, key: np.uint64, method: str) -> np.ndarray:
+        """Draw initial directions from the rows by their weights; returns them as columns.
+
+        Rows are sorted by hashes of their contents before drawing, so that copies of a row have the same effect as a
+        weight. With k-means++ a few rows are tried for each direction.
+        """
+        rows = self.rows
+        n_components = self.sums.shape[2]
+        n_tried = 2 + int(math.log(n_components)) if method == "k-means++" else 1
+        order = self._content_order
+        gaps = np.full(rows.n_rows, 2.0)
+        with_trial = np.empty((rows.n_rows, n_tried))
+        mass = self.row_weights
+        seeds = np.empty((rows.n_features, n_components))
+        for place in range(n_components):
+            cumulative = np.cumsum(mass[order])
+            if cumulative[-1] == 0.0:  # no direction is left
+                cumulative = np.cumsum(self.row_weights[order])
+            drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
+            tried = order[np.searchsorted(cumulative, drawn, side="right")]
+            directions = np.stack([rows.unit(row) for row in tried], axis=1)
+            self.workers.run(rows.fill_gaps, [(*block, directions, gaps, with_trial) for block in self.blocks])
+            best = np.argmin((self.row_weights[:, np.newaxis] * with_trial).sum(axis=0))
+            seeds[:, place] = directions[:, best]
+            gaps = with_trial[:, best].copy()
+            mass = self.row_weights * (gaps if method == "k-means++" else gaps > 0.0)
+        return seeds
+
+    def begin_at_rows(self, key: np.uint64, method: str) -> Any:
+        """`begin` from several draws of `seed`; returns the result with the largest mean cosine.
+
+        Many dense rows are replaced by a sample, in which the directions are found.
+        """
+        if isinstance(self.rows, DenseRows) and self.rows.n_rows > (n := _sample_size(self.sums.shape[2])):
+            return self.begin(self._sampled(n, key).begin_at_rows(key, method).directions)
+        begun = []
+        for trial in range(_N_TRIED):
+            start = self.begin(self.seed(subkey(key, trial), method))
+            begun.append((self.mean_cosine, start))
+        self.mean_cosine, best = max(begun, key=lambda start: start[0])
+        return best
+
+    def begin(self, directions: np.ndarray) -> Any:
+        """What a fit begins with, given directions as columns, after rounds of spherical k-means."""
+        return Directions(self.mean_directions(self.improve(directions))[0])
+
+    def improve(self, directions: np.ndarray) -> np.ndarray:
+        """Directions before the last assignment of some rounds; also sets the mean cosine."""
+        alike = np.ones(directions.shape[1])
+        for _ in range(_FIRST_ROUNDS - 1):
+            self.assign_rows(directions, alike, alike, hard=True)
+            directions, _ = self.mean_directions(directions)
+        self.assign_rows(directions, alike, alike, hard=True)
+        lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
+        self.mean_cosine = min(lengths.sum() / self.total, _MAX_COSINE)
+        return directions
+
+    def assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
+        """Assign rows to components, hard or by responsibilities, and add them; returns the sum of log densities."""
+        self.sums[:] = 0.0
+        self.sizes[:] = 0.0
+        common = (self.row_weights, directions, concentrations, log_peaks, hard)
+        filled = (self.log_density, self.labels)
+        totals = self.workers.run(
+            self.rows.expect,
+            [(*block, *common, self.sums[b], self.sizes[b], *filled) for b, block in enumerate(self.blocks)],
+        )
+        for b in range(1, len(self.blocks)):
+            self.sums[0] += self.sums[b]
+            self.sizes[0] += self.sizes[b]
+        return math.fsum(totals)
+
+    def mean_directions(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Directions and lengths of the sums of rows, after components without rows were filled.
+
+        Components whose rows sum to zero keep their `directions`.
+        """
+        sums = self.sums[0]
+        self._fill_empty(sums, self.sizes[0])
+        lengths = np.sqrt(np.square(sums).sum(axis=0))
+        known = lengths > 0.0
+        return np.where(known, sums / np.where(known, lengths, 1.0), directions), lengths
+
+    def _fill_empty(self, sums, sizes) -> None:
+        """Give each component without rows one of the rows with the lowest densities."""
+        empty = np.flatnonzero(sizes == 0.0)
+        if len(empty):
+            usable = np.flatnonzero(self.row_weights)
+            worst = usable[np.argsort(self.log_density[usable], kind="stable")]
+            for k, row in zip(empty, worst, strict=False):
+                sizes[k] = self.row_weights[row]
+                sums[:, k] = sizes[k] * self.rows.unit(row)
+
+    def _sampled(self, n: int, key: np.uint64) -> SphericalKMeans:
+        """The same for n rows drawn by their weights, with replacement."""
+        cumulative = np.cumsum(self.row_weights[self._content_order])
+        places = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(n)) * _TO_UNIT * cumulative[-1]
+        last = np.searchsorted(cumulative, cumulative[-1])  # rows after it have no weight
+        chosen = self._content_order[np.minimum(np.searchsorted(cumulative, places, side="right"), last)]
+        rows = cast(DenseRows, self.rows).taken(np.sort(chosen))
+        return SphericalKMeans(rows, np.ones(n), self.sums.shape[2], self.workers)
+
+    @cached_property
+    def _content_order(self) -> np.ndarray:
+        """Indices that sort the rows by hashes of their contents."""
+        return np.argsort(self.rows.hashes(), kind="stable")
+
+
+def _sample_size(n_components: int) -> int:
+    return max(_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT * n_components)
