@@ -76,6 +76,10 @@ _PLACES = {
     "PoissonFamily": "emissions._poisson:PoissonFamily",
     "TiedFamily": "emissions._gaussian.tied:TiedFamily",
     "TiedParameters": "emissions._gaussian.base:TiedParameters",
+    "ConcentrationPrior": "emissions._von_mises_fisher.prior:ConcentrationPrior",
+    "VonMisesFisher": "emissions._von_mises_fisher.emission:VonMisesFisher",
+    "VonMisesFisherFamily": "emissions._von_mises_fisher.family:VonMisesFisherFamily",
+    "VonMisesFisherParameters": "emissions._von_mises_fisher.family:VonMisesFisherParameters",
     # states of samplers
     "Covariance": "samplers._density.noise_covariance:Covariance",
     "DrawStore": "inference._draw_store:DrawStore",
@@ -123,6 +127,7 @@ _PLACES = {
     "LinearComponents": "emissions._clusters.linear.base:LinearComponents",
     "FullSums": "emissions._clusters.gaussian.full:FullSums",
     "JoinedStatistics": "emissions._clusters.statistics:JoinedStatistics",
+    "DirectionSums": "emissions._clusters.directions.clusters:DirectionSums",
     "TiedSums": "emissions._clusters.gaussian.tied:TiedSums",
     "LinearCounts": "emissions._clusters.linear.base:LinearCounts",
     "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",

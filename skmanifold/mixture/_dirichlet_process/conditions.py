@@ -48,6 +48,7 @@ fitted_mixture = holds(
         weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),
         components=Array("float64", (*_OF_DRAWS, "n_padded", None), nan=True),
         covariances=Array("float64", None, nan=True),
+        concentrations=Array("float64", (*_OF_DRAWS, "n_padded"), nan=True),
         labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
     ),
     _draws=ListOf(Held(PartitionDraw)),

@@ -51,13 +51,13 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     ----------
     emission : str or BaseEmission instance, default="gaussian"
         How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial",
-        "negative_binomial" or "poisson"; or "auto" for tables with columns of several kinds
+        "negative_binomial", "poisson" or "von_mises_fisher"; or "auto" for tables with columns of several kinds
         (:class:`~skmanifold.emissions.Columns`). An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial` or
-        :class:`~skmanifold.emissions.Poisson`; or a user-defined one. A name stands for its defaults. All but
-        "multinomial" allow missing cells (NaN).
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
+        :class:`~skmanifold.emissions.Poisson` or :class:`~skmanifold.emissions.VonMisesFisher`; or a user-defined one.
+        A name stands for its defaults. All but "multinomial" and "von_mises_fisher" allow missing cells (NaN).
     sampler : {"slice"} or BaseSampler instance, default="slice"
         Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
         split-merge moves.
@@ -114,6 +114,10 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         Gaussian components only: posterior means of the covariances given the point partition, of shape
         (n_components_, n_features, n_features), (n_features, n_features) if tied, or variances of shape
         (n_components_, n_features).
+    mean_directions_ : ndarray of shape (n_components_, n_features)
+        Von Mises-Fisher components only: directions of the sums of the rows of each component.
+    concentrations_ : ndarray of shape (n_components_,)
+        Von Mises-Fisher components only: posterior means of the concentrations given the point partition.
     typical_rows_ : ndarray of shape (n_components_,)
         Indices of fitted rows: the row of each component with the highest density in it.
     concentration_ : float
@@ -123,7 +127,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
-        for Gaussians, ``"covariances"`` (padded with NaN, the largest component first) and ``"labels"``. Labels of
+        for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the largest component first) and ``"labels"``. Labels of
         different draws do not correspond to each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
@@ -282,6 +286,16 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     def covariances_(self) -> np.ndarray:
         """Posterior means of the covariances of Gaussian components, given the point partition."""
         return self._expected("covariances_")
+
+    @property
+    def mean_directions_(self) -> np.ndarray:
+        """Mean directions of von Mises-Fisher components, given the point partition."""
+        return self._expected("mean_directions_")
+
+    @property
+    def concentrations_(self) -> np.ndarray:
+        """Posterior means of the concentrations of von Mises-Fisher components, given the point partition."""
+        return self._expected("concentrations_")
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         emission: Any = self._resolve_emission()

@@ -22,7 +22,12 @@ from .._scores import DensityScores
 from .cluster_summary import SummarizesClusters
 from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
 
-_OF_COMPONENTS = ("components", "covariances", "labels")  # draws of which do not correspond to each other
+_OF_COMPONENTS = (
+    "components",
+    "covariances",
+    "concentrations",
+    "labels",
+)  # draws of which do not correspond to each other
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 
 

@@ -43,13 +43,13 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Number of components K.
     emission : str or BaseEmission instance, default="gaussian"
         How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial",
-        "negative_binomial" or "poisson"; or "auto" for tables with columns of several kinds
+        "negative_binomial", "poisson" or "von_mises_fisher"; or "auto" for tables with columns of several kinds
         (:class:`~skmanifold.emissions.Columns`). An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
-        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial` or
-        :class:`~skmanifold.emissions.Poisson`; or a user-defined :class:`~skmanifold.emissions.RowEmission`. A name
-        stands for its defaults.
+        :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
+        :class:`~skmanifold.emissions.Poisson` or :class:`~skmanifold.emissions.VonMisesFisher`; or a user-defined
+        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
@@ -114,6 +114,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         components; or variances of shape (n_components, n_features).
     dispersions_ : ndarray of shape (n_features,)
         Negative binomial components only: a count with the mean m has the variance ``m + dispersion * m**2``.
+    mean_directions_ : ndarray of shape (n_components, n_features)
+        Von Mises-Fisher components only: unit vectors. The rows of ``components_`` are these times mean cosines.
+    concentrations_ : ndarray of shape (n_components,)
+        Von Mises-Fisher components only: concentrations.
     n_categories_ : ndarray of shape (n_features,)
         Codes of categories only: number of categories of each column.
     named_blocks_ : Bunch
@@ -164,7 +168,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
     Missing cells (NaN) are assumed missing at random. Labels, scores and membership probabilities use the distribution
     of the observed cells; a row without observed cells has the weights as its membership probabilities.
-    :class:`~skmanifold.emissions.Gaussian` describes the update of its parameters. "multinomial" refuses NaN.
+    :class:`~skmanifold.emissions.Gaussian` describes the update of its parameters. "multinomial" and
+    "von_mises_fisher" refuse NaN.
 
     References
     ----------

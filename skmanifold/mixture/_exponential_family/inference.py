@@ -211,8 +211,9 @@ class FamilyInference(
         With samplers that draw the parameters ("gibbs"), this is the log of the mean density over `n_predictive_draws`
         draws, which does not depend on the order of the components. With other samplers it is the log density at the
         estimate. Multinomial rows are scored as their tokens in a given order, without multinomial coefficients, as in
-        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials. The
-        density of a row with missing cells is that of its observed cells.
+        `DPCategoricalMixture` and `StochasticLDA`. Densities of Poisson counts include the factorials, and densities of
+        directions are relative to the uniform distribution on the sphere. The density of a row with missing cells is
+        that of its observed cells.
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,7 @@ class FamilyShards:
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """The rows of a shard, which has a single block, and their weights."""
         ((rows, weights),) = blocks  # received arrays are read-only, and numba would compile the kernels again for them
-        rows = rows._make(value.copy() if isinstance(value, np.ndarray) else value for value in rows)
+        rows = deepcopy(rows)
         return (rows, weights), rows.n_rows, rows.n_features
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:

@@ -16,7 +16,7 @@ from ....utils._declared import holds
 from ....utils._njit import njit
 from ....utils._threads import Workers, split_range
 from ..._von_mises_fisher.concentrations import MOST_NODES, draw_concentration, log_integral
-from ..._von_mises_fisher.family import VonMisesFisherFamily, attributes_of, draw_directions, unit_vectors
+from ..._von_mises_fisher.family import VonMisesFisherFamily, draw_directions, unit_vectors
 from ..._von_mises_fisher.prior import ConcentrationPrior, log_peak
 from ..._von_mises_fisher.rows import DenseRows, DirectedRows, SparseRows
 from ..base import Clusters
@@ -175,10 +175,12 @@ class DirectionClusters(Clusters):
         """The density of a row given a new component is that of the uniform distribution."""
 
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
-        """Expected rows, (K, d), mean directions and concentrations."""
-        directions = np.ascontiguousarray(self._columns(components).T)
-        named = attributes_of(directions, components.concentrations)
-        return {name.removesuffix("_"): array for name, array in named.items()}
+        """Expected rows, (K, d), and concentrations."""
+        cosines = bessel_ratio(self.n_features, components.concentrations)
+        return {
+            "components": cosines[:, np.newaxis] * self._columns(components).T,
+            "concentrations": components.concentrations,
+        }
 
     def expected(self, statistics: DirectionSums) -> dict[str, np.ndarray]:
         """Posterior means of expected rows and of concentrations, and directions of the sums of rows."""

@@ -1,0 +1,471 @@
+"""The von Mises-Fisher emission against scipy and quadrature: densities, modes, draws, marginal densities, fits."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from samplers._evidence import assert_agrees, summarize
+from scipy import stats
+from scipy.special import gammaln, ive, logsumexp
+from sklearn.metrics import adjusted_rand_score
+
+from skmanifold import DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture, distributed, load
+from skmanifold.distributions import VonMisesFisher as Law
+from skmanifold.distributions import bessel_ratio
+from skmanifold.emissions import VonMisesFisher
+from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions._von_mises_fisher.concentrations import MOST_NODES, draw_concentration, tabulate
+from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, draw_directions
+from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
+from skmanifold.emissions._von_mises_fisher.rows import DenseRows, SparseRows
+from skmanifold.models import IncompatibleError
+from skmanifold.numerics.block_sums import merge
+from skmanifold.random._keys import fold_in_each, root_key
+from skmanifold.sparse.directions import as_directions
+from skmanifold.utils._threads import Workers
+
+KEY = root_key(1)
+ONE = Workers(1)
+KINDS = ["shared", "per_component", 6.0]
+
+
+def planted(n=400, d=8, n_clusters=3, concentration=25.0, seed=0):
+    """Rows around random directions, with lengths that do not matter, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(n_clusters, size=n)
+    means = np.linalg.qr(rng.standard_normal((d, d)))[0][:n_clusters]
+    X = np.empty((n, d))
+    for k in range(n_clusters):
+        X[labels == k] = Law(means[k], concentration).sample(int((labels == k).sum()), random_state=rng)
+    return X * rng.uniform(0.5, 2.0, (n, 1)), labels
+
+
+def log_normalizer(d, kappa):
+    """Log of the normaliser relative to that of the uniform distribution, by scipy."""
+    nu, kappa = d / 2 - 1, np.maximum(kappa, 1e-12)
+    return nu * np.log(kappa / 2) - gammaln(nu + 1) - np.log(ive(nu, kappa)) - kappa
+
+
+def rows_of(X, kind):
+    if kind == "sparse":
+        return SparseRows(as_directions(sp.csr_array(X)))
+    return DenseRows(X.astype(kind))
+
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_type = pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
+
+
+# --- the family ------------------------------------------------------------------------------------------
+
+
+@each_type
+def test_log_densities_are_those_of_scipy(type_of_rows):
+    X, _ = planted()
+    units = X / np.linalg.norm(X, axis=1, keepdims=True)
+    rng = np.random.default_rng(3)
+    directions, concentrations = rng.standard_normal((5, 8)), np.array([0.01, 1.0, 20.0, 300.0, 4e3])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    family = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "per_component", 5, 8)
+    parameters = family.mode((np.full(5, 9.0), 5.0 * directions))._replace(concentrations=concentrations)
+    found = np.full((30, 5), 0.25)
+    family.add_log_densities(rows_of(X, type_of_rows), 10, 40, parameters, found)
+    log_area = np.log(2 * np.pi**4 / 6)
+    exact = [
+        stats.vonmises_fisher(m, k).logpdf(units[10:40]) + log_area
+        for m, k in zip(directions, concentrations, strict=True)
+    ]
+    tolerance = 3e-7 * 4e3 if type_of_rows == "float32" else 1e-9
+    np.testing.assert_allclose(found - 0.25, np.stack(exact, axis=1), atol=tolerance)
+
+
+@each_type
+def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_rows):
+    X, labels = planted(5000)
+    units = X / np.linalg.norm(X, axis=1, keepdims=True)
+    shares = np.random.default_rng(1).dirichlet(np.ones(3), len(X))
+    family, rows = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "shared", 3, 8), rows_of(X, type_of_rows)
+    tolerance = 1e-3 if type_of_rows == "float32" else 1e-9
+    for method, given in ((family.sum_labels, labels.astype(np.int32)), (family.sum_shares, shares)):
+        sizes, sums = method(rows, 0, 5000, 0, given).total()
+        members = given if given.ndim == 2 else np.eye(3)[given]
+        np.testing.assert_allclose(sizes, members.sum(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(sums, members.T @ units, atol=tolerance)
+        first, second = method(rows, 0, 2048, 0, given[:2048]), method(rows, 2048, 5000, 2, given[2048:])
+        for whole, parts in zip((sizes, sums), merge(first, second).total(), strict=True):
+            np.testing.assert_array_equal(whole, parts)
+
+
+@each_kind
+def test_the_mode_maximises_the_log_joint_density(kind):
+    family, rng = VonMisesFisherFamily(ConcentrationPrior(2.0, 0.6), kind, 3, 5), np.random.default_rng(2)
+    sums = rng.standard_normal((3, 5)) * 3.0
+    sizes = np.linalg.norm(sums, axis=1) + np.array([1.0, 3.0, 9.0])
+    mode = family.mode((sizes, sums))
+    best = family.log_likelihood((sizes, sums), mode) + family.log_prior(mode)
+    for _ in range(60):
+        directions = mode.directions + 0.05 * rng.standard_normal(mode.directions.shape)
+        directions /= np.linalg.norm(directions, axis=0)
+        scale = np.exp(0.1 * rng.standard_normal(1 if kind == "shared" else 3))
+        concentrations = mode.concentrations * (1.0 if kind == 6.0 else scale)
+        other = mode._replace(directions=directions, concentrations=concentrations)
+        assert family.log_likelihood((sizes, sums), other) + family.log_prior(other) < best
+    if kind == "per_component":
+        lengths = np.linalg.norm(sums, axis=1)
+        np.testing.assert_allclose(bessel_ratio(5, mode.concentrations), (lengths + 1.2) / (sizes + 2.0))
+
+
+def test_a_vonmisesfishermixture_has_the_same_estimate():
+    X, _ = planted()
+    start = planted()[1]
+    face = VonMisesFisherMixture(3, concentration="shared", random_state=0, tol=1e-13, max_iter=500).fit(X)
+    prior = VonMisesFisher("shared", cosine_prior=float(face._statistics.prior_ratio))
+    emission = ExponentialFamilyMixture(3, emission=prior, sampler="em", init=start, weight_prior=1e-9, max_iter=500)
+    emission.fit(X)
+    order = np.argmax(face.mean_directions_ @ emission.mean_directions_.T, axis=1)
+    np.testing.assert_allclose(face.concentrations_, emission.concentrations_[order], rtol=1e-4)
+    np.testing.assert_allclose(face.mean_directions_, emission.mean_directions_[order], atol=1e-4)
+    np.testing.assert_allclose(face.weights_, emission.weights_[order], atol=1e-4)
+    assert face.score(X) == pytest.approx(emission.score(X), abs=1e-4)
+
+
+# --- draws -----------------------------------------------------------------------------------------------
+
+PRIOR = ConcentrationPrior(1.3, 0.6)
+POSTERIORS = [(2, 0.0, []), (3, 4.0, [3.7]), (10, 6.0, [2.0, 1.0]), (100, 30.0, [20.0, 5.0, 1.0]), (40, 300.0, [12.0])]
+
+
+def log_posterior(d, n, lengths, kappa, prior=PRIOR):
+    total = (n + prior.rows) * log_normalizer(d, kappa) + prior.rows * prior.cosine * kappa
+    return total - sum(log_normalizer(d, kappa * length) for length in lengths)
+
+
+@pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
+def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
+    lengths, nodes, logs = np.array(lengths), np.empty(MOST_NODES), np.empty(MOST_NODES)
+    gap = n - lengths.sum() + 1.3 * 0.4
+    n_nodes, log_total = tabulate(d / 2 - 1, n + 1.3, gap, lengths, nodes, logs)
+    grid = np.linspace(nodes[0], nodes[n_nodes - 1], 200_001)
+    exact = log_posterior(d, n, lengths, np.exp(grid)) + grid
+    assert log_total == pytest.approx(logsumexp(exact) + np.log(grid[1] - grid[0]), abs=1e-7)
+    assert logsumexp(logs[:n_nodes]) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
+def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
+    lengths = np.array(lengths)
+    gap, keys = n - lengths.sum() + 1.3 * 0.4, fold_in_each(KEY, np.arange(4000))
+    drawn = np.log([draw_concentration(key, d / 2 - 1, n + 1.3, gap, lengths) for key in keys])
+    grid = np.linspace(drawn.min() - 5.0, drawn.max() + 1.0, 40_001)
+    logs = log_posterior(d, n, lengths, np.exp(grid)) + grid
+    levels = np.cumsum(np.exp(logs - logs.max()))
+    assert stats.kstest(drawn, lambda u: np.interp(u, grid, levels / levels[-1])).pvalue > 1e-3
+    wrong = log_posterior(d, 1.2 * n + 2.0, lengths, np.exp(grid)) + grid
+    levels = np.cumsum(np.exp(wrong - wrong.max()))
+    assert stats.kstest(drawn, lambda u: np.interp(u, grid, levels / levels[-1])).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("concentration", [0.0, 0.3, 5.0, 2000.0])
+@pytest.mark.parametrize("d", [2, 3, 20])
+def test_directions_are_drawn_from_their_distribution(d, concentration):
+    mean = np.random.default_rng(d).standard_normal(d)
+    drawn = draw_directions(KEY, np.tile(mean, (5000, 1)), np.full(5000, concentration))
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 1.0, rtol=1e-12)
+    cosines = drawn @ mean / np.linalg.norm(mean)
+    grid = np.linspace(-1.0, 1.0, 400_001)[1:-1]
+    if concentration > 100.0:
+        grid = 1.0 - np.geomspace(1e-9, 1.0, 200_001)[::-1]
+    logs = concentration * grid + 0.5 * (d - 3) * np.log1p(-(grid**2))
+    steps = np.gradient(grid)
+    levels = np.cumsum(np.exp(logs - logs.max()) * steps)
+    assert stats.kstest(cosines, lambda t: np.interp(t, grid, levels / levels[-1])).pvalue > 1e-3
+    across = drawn - np.outer(cosines, mean / np.linalg.norm(mean))
+    assert_agrees(summarize(across / np.linalg.norm(across, axis=1, keepdims=True)), 0.0)
+
+
+def test_a_direction_depends_only_on_its_number():
+    means = np.random.default_rng(0).standard_normal((9, 4))
+    whole = draw_directions(KEY, means, np.arange(9.0))
+    np.testing.assert_array_equal(whole[:5], draw_directions(KEY, means[:5], np.arange(5.0)))
+
+
+# --- clusters --------------------------------------------------------------------------------------------
+
+
+class Clusters:
+    """Rows in clusters, with exact marginal densities by quadrature."""
+
+    def __init__(self, kind, d=5, type_of_rows="float64", n=30):
+        self.kind, self.d = kind, d
+        X, _ = planted(n, d, 3, 12.0)
+        self.units = X / np.linalg.norm(X, axis=1, keepdims=True)
+        self.prior = ConcentrationPrior(1.3, 0.6)
+        self.family = VonMisesFisherFamily(self.prior, kind, 1, d)
+        self.clusters = self.family.clusters(rows_of(X, type_of_rows))
+
+    def counted(self, labels, capacity=6):
+        statistics = self.clusters.no_statistics(capacity)
+        self.clusters.count(np.asarray(labels, np.int32), statistics, ONE)
+        return statistics
+
+    def log_marginal(self, partition):
+        """Log density of rows in clusters, each a list of row numbers."""
+        if self.kind == "per_component":
+            return sum(self._log_marginal([rows]) for rows in partition)
+        return self._log_marginal(partition)
+
+    def _log_marginal(self, partition):
+        grid = np.exp(np.linspace(-14.0, 9.0, 20_001)) if isinstance(self.kind, str) else np.array([self.kind])
+        log_prior = log_posterior(self.d, 0, [], grid, self.prior) + np.log(grid)
+        total = log_prior.copy()
+        for rows in partition:
+            length = np.linalg.norm(self.units[rows].sum(axis=0))
+            total += len(rows) * log_normalizer(self.d, grid) - log_normalizer(self.d, grid * length)
+        return float(logsumexp(total) - logsumexp(log_prior))
+
+
+def members(labels, n_labels):
+    return [np.flatnonzero(labels == label).tolist() for label in range(n_labels)]
+
+
+@each_kind
+@pytest.mark.parametrize("type_of_rows", ["float64", "sparse"])
+def test_marginal_densities_of_partitions(kind, type_of_rows):
+    case = Clusters(kind, type_of_rows=type_of_rows)
+    labels = np.random.default_rng(3).integers(4, size=30)
+    exact = case.log_marginal(members(labels, 4))
+    assert case.clusters.log_marginal(case.counted(labels)) == pytest.approx(exact, abs=1e-6)
+
+
+@each_kind
+@each_type
+def test_predictive_densities_are_ratios_of_marginals(kind, type_of_rows):
+    case = Clusters(kind, type_of_rows=type_of_rows)
+    labels = np.random.default_rng(3).integers(3, size=30)
+    labels[20:], labels[0] = 5, 4  # the last rows are predicted; cluster 3 has no row, cluster 4 has one
+    labels[:20][labels[:20] == 4] = 4
+    statistics = case.counted(labels)
+    statistics.sizes[5], statistics.sums[5] = 0, 0.0
+    out = np.full((10, 6), 0.25)
+    case.clusters.part(20, 30).add_log_predictive(statistics, out, ONE)
+    given = [rows for rows in members(labels, 5) if rows]
+    before = case.log_marginal(given)
+    for i in range(10):
+        for k in range(5):
+            own = members(labels, 5)[k]
+            after = [rows for rows in given if rows != own] + [[*own, 20 + i]]
+            exact = case.log_marginal(after) - before
+            assert out[i, k] - 0.25 == pytest.approx(exact, abs=2e-5 if type_of_rows == "float32" else 1e-6)
+        assert out[i, 3] == pytest.approx(0.25, abs=1e-12)
+
+
+def cache_of(case, statistics):
+    cache, sides = case.clusters.split_merge_space(statistics, KEY)
+    for label in np.flatnonzero(statistics.sizes):
+        kernels.refresh_cluster(case.clusters.data, statistics, label, cache)
+    return cache, sides
+
+
+@each_kind
+@pytest.mark.parametrize("type_of_rows", ["float64", "sparse"])
+def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
+    """With a shared concentration, given the one that was drawn."""
+    case = Clusters(kind, type_of_rows=type_of_rows)
+    labels = np.random.default_rng(3).integers(4, size=30)
+    statistics = case.counted(labels)
+    cache, sides = cache_of(case, statistics)
+    if kind == "shared":
+        assert cache.concentration > 0.0
+        case.kind = cache.concentration
+    first, second = members(labels, 4)[1:3]
+    exact = case.log_marginal([first, second]) - case.log_marginal([first + second])
+    data = case.clusters.data
+    found = kernels.log_bayes_factor_of_labels(data, statistics, cache, 1, 2)
+    assert found == pytest.approx(exact, abs=1e-6)
+    for side, rows in enumerate((first, second)):
+        for row in rows:
+            kernels.note_row(data, row, sides)
+            kernels.add_to_side(data, statistics, row, side, sides)
+    assert kernels.log_bayes_factor_of_sides(data, statistics, cache, 1, sides) == pytest.approx(exact, abs=1e-6)
+    odds, of_labels, n = [], np.zeros(2), np.array([1, 2])
+    row = int(np.flatnonzero(labels == 0)[0])
+    factor_1, factor_0, log_odds = kernels.odds_of_sides(data, statistics, row, sides)
+    odds = np.log(factor_1 / factor_0) + log_odds
+    kernels.add_predictive(data, statistics, cache, row, n, 2, of_labels)
+    assert odds == pytest.approx(of_labels[1] - of_labels[0], abs=1e-9)  # an estimate, but the same function
+    assert kernels.log_predictive_of_side(data, statistics, row, sides) == pytest.approx(of_labels[1], abs=1e-9)
+    if kind != "per_component":
+        exact = case.log_marginal([[*second, row]]) - case.log_marginal([second])
+        assert of_labels[1] == pytest.approx(exact, abs=1e-6)
+    moved = second[0]
+    kernels.remove_from_side(data, statistics, moved, 1, sides)
+    kernels.add_to_side(data, statistics, moved, 0, sides)
+    exact = case.log_marginal([[*first, moved], second[1:]]) - case.log_marginal([first + second])
+    assert kernels.log_bayes_factor_of_sides(data, statistics, cache, 1, sides) == pytest.approx(exact, abs=1e-6)
+    kernels.clear_sides(data, sides)
+    assert not sides.sums.any()
+    kernels.merge_labels(data, statistics, 1, 2)
+    np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
+
+
+@each_kind
+def test_expected_rows_are_means_of_new_rows(kind):
+    case = Clusters(kind)
+    labels = np.random.default_rng(3).integers(3, size=30)
+    statistics = case.counted(labels, 4)  # the last has no rows
+    expected = case.clusters.expected(statistics)
+    for k in range(4):
+        drawn = case.clusters.new_rows(statistics, np.full(4000, k, np.int32), KEY)
+        assert_agrees(summarize(drawn), expected["components_"][k] if statistics.sizes[k] else np.zeros(5))
+    components = [
+        case.clusters.draw_components(statistics, np.array([0, 9]), key, ONE)
+        for key in fold_in_each(KEY, np.arange(1500))
+    ]
+    drawn = np.array([draw.concentrations[0] for draw in components])
+    if kind == 6.0:
+        assert (drawn == 6.0).all()
+    else:
+        assert_agrees(summarize(drawn[:, None]), expected["concentrations_"][0])
+    assert_agrees(summarize(np.array([draw.directions[1] for draw in components])), 0.0)  # without rows
+
+
+def test_the_learned_prior_maximises_the_marginal_likelihood():
+    case = Clusters("per_component", n=200)
+    labels = np.random.default_rng(3).integers(20, size=200)
+    statistics = case.counted(labels, 20)
+    learned = case.clusters.with_learned_prior(statistics, ("cosine",))
+    best = learned.log_marginal(statistics)
+    for shift in (-0.05, 0.05):
+        cosine = min(max(learned.prior.cosine + shift, 0.01), 0.99)
+        assert case.clusters.with_prior(ConcentrationPrior(1.3, cosine)).log_marginal(statistics) < best
+
+
+# --- fits ------------------------------------------------------------------------------------------------
+
+
+@each_kind
+@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
+def test_mixtures_find_planted_clusters_of_any_type_of_rows(kind, sampler):
+    X, labels = planted(concentration=40.0)
+    settings = {"emission": VonMisesFisher(kind), "sampler": sampler, "max_iter": 30, "random_state": 0}
+    fits = [ExponentialFamilyMixture(3, **settings).fit(Y) for Y in (X, X.astype(np.float32), sp.csr_array(X))]
+    for mixture in fits:
+        assert adjusted_rand_score(labels, mixture.labels_) > 0.97
+        np.testing.assert_allclose(np.linalg.norm(mixture.mean_directions_, axis=1), 1.0)
+        if kind != 6.0:
+            assert 30.0 < mixture.concentrations_.min() <= mixture.concentrations_.max() < 55.0
+    assert fits[0].score(X) == pytest.approx(fits[0].score(sp.csr_array(X)), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["shared", "per_component"])
+def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
+    X, labels = planted(600, 10, 4, 40.0)
+    mixture = DPMixture(VonMisesFisher(kind), max_iter=60, random_state=0).fit(X)
+    assert adjusted_rand_score(labels, mixture.labels_) > 0.97
+    assert mixture.n_components_posterior_[4:7].sum() > 0.9
+    large = mixture.weights_ > 0.05
+    assert large.sum() == 4
+    assert abs(mixture.concentrations_[large] - 40.0).max() < 12.0
+    assert mixture.mean_directions_.shape == mixture.components_.shape
+    sample, _ = mixture.sample(50, random_state=0)
+    np.testing.assert_allclose(np.linalg.norm(sample, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+def test_the_same_bytes_for_any_threads_and_subset_of_rows(kind, type_of_rows):
+    X, _ = planted(3000, 33, 5, 60.0)
+    X = sp.csr_array(X) if type_of_rows == "sparse" else X.astype(type_of_rows)
+    settings = {"emission": "von_mises_fisher", "max_iter": 6, "random_state": 0}
+    settings |= {"sampler": "gibbs", "n_components": 5} if kind is ExponentialFamilyMixture else {"init": 5}
+    one, two = (kind(**settings, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    scores = one.score_samples(X)
+    np.testing.assert_array_equal(scores, two.score_samples(X))
+    order = np.random.default_rng(0).permutation(3000)[:777]
+    np.testing.assert_array_equal(scores[order], one.score_samples(X[order]))
+    np.testing.assert_array_equal(one.predict_proba(X)[order], one.predict_proba(X[order]))
+
+
+def test_float32_and_float64_rows_have_nearly_the_same_scores():
+    X, _ = planted(2000, 50, 5, 400.0)
+    X = X.astype(np.float32)
+    mixture = ExponentialFamilyMixture(5, emission="von_mises_fisher", random_state=0).fit(X)
+    gap = abs(mixture.score(X) - mixture.score(X.astype(float)))
+    assert gap < 1e-6 * (1.0 + mixture.concentrations_.max())
+
+
+def test_weights_of_rows_are_copies():
+    X, _ = planted(200)
+    weights = np.random.default_rng(0).integers(1, 4, 200)
+    settings = {"emission": VonMisesFisher(cosine_prior=0.9), "sampler": "em", "random_state": 0, "init": "random"}
+    start = planted(200)[1]
+    weighted = ExponentialFamilyMixture(3, **{**settings, "init": start}).fit(X, sample_weight=weights)
+    repeated = ExponentialFamilyMixture(3, **{**settings, "init": start.repeat(weights)}).fit(X.repeat(weights, axis=0))
+    np.testing.assert_allclose(weighted.mean_directions_, repeated.mean_directions_, atol=1e-9)
+    np.testing.assert_allclose(weighted.concentrations_, repeated.concentrations_, rtol=1e-9)
+
+
+def test_streams_learn_directions():
+    X, labels = planted(3000, concentration=40.0)
+    stream = ExponentialFamilyMixture(3, emission="von_mises_fisher", total_samples=3000, random_state=0)
+    for start in range(0, 3000, 500):
+        stream.partial_fit(X[start : start + 500])
+    assert adjusted_rand_score(labels, stream.predict(X)) > 0.97
+
+
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+def test_a_saved_fit_is_the_same(kind, tmp_path):
+    X, _ = planted()
+    settings = {"n_components": 3, "sampler": "gibbs"} if kind is ExponentialFamilyMixture else {"init": 3}
+    mixture = kind(emission=VonMisesFisher("per_component"), max_iter=8, random_state=0, **settings).fit(X)
+    mixture.save(tmp_path / "mixture")
+    again = load(tmp_path / "mixture")
+    np.testing.assert_array_equal(again.score_samples(X), mixture.score_samples(X))
+    np.testing.assert_array_equal(again.concentrations_, mixture.concentrations_)
+
+
+def test_shards_give_the_same_bytes():
+    X, _ = planted(3000)
+    settings = {"emission": "von_mises_fisher", "max_iter": 6, "random_state": 0}
+    here = ExponentialFamilyMixture(3, **settings).fit(X)
+    with distributed(None):
+        there = ExponentialFamilyMixture(3, **settings).fit(X)
+    np.testing.assert_array_equal(here.mean_directions_, there.mean_directions_)
+
+
+# --- what is refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+def test_bad_input_ends_in_one_sentence(kind):
+    X, _ = planted(60)
+    hole, zero = X.copy(), X.copy()
+    hole[3, 2], zero[7] = np.nan, 0.0
+    mixture = kind(emission="von_mises_fisher", random_state=0)
+    with pytest.raises(ValueError, match=r"^X contains NaN, but directions have no missing cells: impute or"):
+        mixture.fit(hole)
+    with pytest.raises(ValueError, match=r"^Row 7 of X has only zeros, and so no direction: remove such rows\.$"):
+        mixture.fit(zero)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        mixture.fit(X[:, :1])
+    with pytest.raises(ValueError, match="cosine_prior"):
+        kind(emission=VonMisesFisher(cosine_prior=1.0)).fit(X)
+    fitted = kind(emission="von_mises_fisher", max_iter=4, random_state=0).fit(X)
+    for method in (fitted.cluster_summary, lambda: fitted.impute(X)):
+        with pytest.raises(IncompatibleError, match="The emission VonMisesFisher has no distributions of single c"):
+            method()
+
+
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+def test_unusual_rows_are_read(kind):
+    X, labels = planted(90, concentration=60.0)
+    scales = np.resize([1e-200, 1.0, 1e150], (90, 1))
+    settings = {"n_components": 3} if kind is ExponentialFamilyMixture else {}
+    mixture = kind(emission="von_mises_fisher", max_iter=30, random_state=0, **settings)
+    assert adjusted_rand_score(labels, mixture.fit_predict(X * scales)) > 0.9
+    for dtype in (np.float16, int, bool):
+        Y = (X > 0) if dtype is bool else (100 * X).astype(dtype)
+        Y = Y[Y.any(axis=1)]
+        assert np.isfinite(mixture.fit(Y).score(Y))
+    same = np.repeat(X[:1], 30, axis=0)
+    assert np.isfinite(kind(emission="von_mises_fisher", max_iter=10, random_state=0).fit(same).score(same))
