@@ -127,8 +127,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
-        for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the largest component first) and ``"labels"``. Labels of
-        different draws do not correspond to each other.
+        for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the largest component
+        first) and ``"labels"``. Labels of different draws do not correspond to each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
     n_categories_ : ndarray of shape (n_features_in_,)
