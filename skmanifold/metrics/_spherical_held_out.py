@@ -9,9 +9,10 @@ import numpy as np
 
 from ..distributions._bessel import log_density_at_mode
 from ..random._keys import Purpose, root_key, subkey
-from ..sparse.directions import Directions, as_directions
+from ..sparse.dense_directions import AnyDirections
+from ..sparse.directions import as_directions
 from ..topics.proportions import check_doc_topic_prior
-from ..topics.spherical_kernels import gather_products, multiply_columns, whole_gram
+from ..topics.spherical_kernels import multiply_columns, whole_gram
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
@@ -23,7 +24,6 @@ from ._spherical_kernels import (
     average_over_prior,
     average_over_proposal,
     count_particles,
-    fill_row_keys,
 )
 from ._spherical_power_normal import tabulate
 
@@ -180,7 +180,7 @@ def spherical_document_likelihood(
 
 
 def integrate_documents(
-    directions: Directions,
+    directions: AnyDirections,
     topics: np.ndarray,
     alpha: np.ndarray,
     kappa: float,
@@ -195,7 +195,7 @@ def integrate_documents(
 
     Parameters
     ----------
-    directions : Directions
+    directions : Directions or DenseDirections
         Documents.
     topics : ndarray of shape (n_components, n_features)
         Unit rows, float64, C-contiguous.
@@ -223,12 +223,12 @@ def integrate_documents(
     word_topic = np.ascontiguousarray(topics.T)
     gram = np.empty((1, n_components, n_components))
     multiply_columns(0, len(word_topic), word_topic, gram[0])
-    gram, bits = whole_gram(gram), directions.data.view(np.uint64)
+    gram = whole_gram(gram)
 
     def run_block(rows: np.ndarray, kernel: Any, given: tuple, scratch: tuple) -> np.ndarray:
         products, keys = np.empty((len(rows), n_components)), np.empty(len(rows), np.uint64)
-        gather_products(*directions[:3], rows, 0, len(rows), word_topic, products)
-        fill_row_keys(key, *directions[:2], bits, rows, keys)
+        directions.fill_products(rows, 0, len(rows), word_topic, products)
+        directions.fill_keys(key, rows, keys)
         out = np.empty((len(rows), 3 + n_components))
         kernel(products, keys, gram, alpha, kappa, *given, *map(np.zeros, scratch), out)
         is_good = ~np.isnan(out[:, 1])

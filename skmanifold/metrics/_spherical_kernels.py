@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..random._keys import Purpose, fold_in, row_key
+from ..random._keys import Purpose, fold_in
 from ..utils._njit import njit
 from ._spherical_annealing import FIRST_LOG_STEP, anneal
 from ._spherical_importance import draw_from_prior, effective_fraction
@@ -27,13 +27,6 @@ _DRAW = Purpose.DRAW
 _PILOT = Purpose.PILOT
 _TUNING = Purpose.TUNING
 _ANNEALING = Purpose.ANNEALING
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def fill_row_keys(key, indptr, indices, bits, rows, out):
-    """Keys of documents, made of their contents."""
-    for i in range(len(rows)):
-        out[i] = row_key(key, indices, bits, indptr[rows[i]], indptr[rows[i] + 1])
 
 
 @njit(cache=True, nogil=True, _nrt=False)

@@ -1,13 +1,21 @@
-"""Rows of data as directions: unit vectors in canonical CSR layout."""
+"""Rows of data as directions: unit vectors in canonical CSR layout.
+
+`dense_directions.py` has the same for dense rows.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from ..utils._threads import Workers, split_by_task
 from ..utils._validation import validate_data
-from .counts import canonical_csr, refuse_texts
+from .counts import canonical_csr, index_columns, refuse_texts
+from .direction_kernels import add_pulls, fill_direction_gradient, fill_row_keys, gather_products, sum_words
+
+_CELLS_OF_TASK = 1 << 19
 
 
 class Directions(NamedTuple):
@@ -28,18 +36,77 @@ class Directions(NamedTuple):
         """Rows that have a direction, ascending int64."""
         return np.flatnonzero(np.diff(self.indptr))
 
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        """The rows with these indices as dense unit vectors, (n, n_features)."""
+        return self.matrix(rows).toarray()
 
-def validate_directions(estimator, X, *, reset: bool) -> Directions:
-    """A user's dense or sparse X of finite numbers of either sign as directions.
+    def matrix(self, rows: np.ndarray | slice = slice(None)) -> sp.csr_array:
+        """The rows with these indices in CSR format."""
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_features))[rows]
 
-    A row of zeros has no direction: it becomes a row without entries.
+    def taken(self, rows: np.ndarray) -> Directions:
+        """The rows with these indices, copied."""
+        starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Directions(indptr, self.indices[entries], self.data[entries], self.n_features)
 
-    Raises
-    ------
-    ValueError
-        If X has strings, values that are not finite, or a single column.
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of the features over rows, and of their squares."""
+        V = self.n_features
+        return np.bincount(self.indices, self.data, minlength=V), np.bincount(self.indices, self.data**2, minlength=V)
+
+    def work_before(self, rows: np.ndarray) -> np.ndarray:
+        """Number of entries of the rows before each of these."""
+        return np.concatenate(([0], np.cumsum(np.diff(self.indptr)[rows])))[:-1]
+
+    def fill_products(self, rows: np.ndarray, start: int, stop: int, word_topic: np.ndarray, out: np.ndarray) -> None:
+        """Products of ``rows[start:stop]`` with topics, (n_features, K), in these rows of `out`."""
+        gather_products(*self[:3], rows, start, stop, word_topic, out)
+
+    def add_pulls(self, rows: np.ndarray, pull: np.ndarray, scale: float, out: np.ndarray) -> None:
+        """Add scale * sum_d v_d pull_d' to `out`, (n_features, K)."""
+        add_pulls(*self[:3], rows, pull, scale, out)
+
+    def fill_direction_gradient(self, rows, start, stop, squares, products, direction, cosine, sine, out) -> None:
+        """See `direction_kernels.fill_direction_gradient`."""
+        fill_direction_gradient(*self[:3], rows, start, stop, squares, products, direction, cosine, sine, out)
+
+    def fill_keys(self, key: np.uint64, rows: np.ndarray, out: np.ndarray) -> None:
+        """Keys of rows, made of their directions."""
+        fill_row_keys(key, *self[:2], self.data.view(np.uint64), rows, out)
+
+    def weighted_sums(self, rows: np.ndarray) -> SparseSums:
+        """A function of weights that sums these rows."""
+        return SparseSums(self, rows)
+
+
+class SparseSums:
+    """Sums of sparse rows times weights, word by word.
+
+    Parameters
+    ----------
+    directions : Directions
+        Rows.
+    rows : ndarray of int64
+        Those that are summed: all that have entries.
     """
-    return as_directions(validate_numbers(estimator, X, np.float64, reset=reset))
+
+    def __init__(self, directions: Directions, rows: np.ndarray) -> None:
+        indptr = np.empty(directions.n_features + 1, np.int64)
+        entries = np.empty(len(directions.indices), np.int64)
+        index_columns(directions.indices, indptr, entries)
+        places = np.repeat(np.arange(len(rows)), np.diff(directions.indptr)[rows])
+        self.by_word = indptr, places[entries], directions.data[entries]
+
+    def __call__(self, weights: np.ndarray, workers: Workers) -> np.ndarray:
+        """The sum of rows times weights, (n, K), as (n_features, K)."""
+        indptr = self.by_word[0]
+        out = np.empty((len(indptr) - 1, weights.shape[1]))
+        work = (indptr[:-1] + np.arange(len(out))) * weights.shape[1]
+        tasks = split_by_task(work // _CELLS_OF_TASK)
+        workers.run(sum_words, [(*part, *self.by_word, weights, out) for part in tasks])
+        return out
 
 
 def validate_numbers(estimator, X, dtype, *, reset: bool):

@@ -13,30 +13,6 @@ _TILE = 64  # words per tile, so that a tile of topics fits in the L1 cache
 
 
 @njit(cache=True, nogil=True)
-def gather_products(indptr, indices, data, rows, start, stop, word_topic, out):
-    """Products b = beta'v of documents ``rows[start:stop]``; `out` is (n, K)."""
-    for i in range(start, stop):
-        row = rows[i]
-        b = out[i]
-        b[:] = 0.0
-        for j in range(indptr[row], indptr[row + 1]):
-            value, topics = data[j], word_topic[indices[j]]
-            for k in range(len(b)):
-                b[k] += value * topics[k]
-
-
-@njit(cache=True, nogil=True)
-def add_pulls(indptr, indices, data, rows, pull, scale, out):
-    """Add scale * sum_d v_d pull_d' to `out`, (V, K)."""
-    for i in range(len(rows)):
-        row, shares = rows[i], scale * pull[i]
-        for j in range(indptr[row], indptr[row + 1]):
-            value, topics = data[j], out[indices[j]]
-            for k in range(len(shares)):
-                topics[k] += value * shares[k]
-
-
-@njit(cache=True, nogil=True)
 def multiply_columns(start, stop, columns, out):
     """Inner products of the columns over the rows from `start` to `stop`: the lower triangle."""
     n = columns.shape[1]

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from ._fitted import CASES, answers, fitted
 
@@ -25,6 +26,8 @@ def first_answers(estimator, X):
 def all_answers(name, estimator):
     """The answers as it is, and of streams after one minibatch more."""
     _, X, steps = CASES[name]
+    if "Spherical" in name:  # dense rows had the bytes of sparse ones when these files were written
+        X = sp.csr_array(X)
     found = [first_answers(estimator, X)]
     if "partial_fit" in steps:
         found.append(first_answers(estimator.partial_fit(X), X))

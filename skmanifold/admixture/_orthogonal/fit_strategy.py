@@ -13,7 +13,7 @@ from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
 from ...random._keys import Purpose, subkey
-from ...sparse.directions import validate_directions
+from ...sparse.dense_directions import read_directions
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
 from .._spherical.passes import SphericalMinibatchPasses, SphericalPasses, add_topics, record_draw
@@ -29,7 +29,7 @@ _FAR, _FAR_PER_ROW = 10.0, 0.1  # a fit warns about chains that are more nats th
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> OrthogonalFit:
     """The strategy of `fit` for this sampler."""
-    rows = validate_directions(admixture, X, reset=True)
+    rows = read_directions(admixture, X, reset=True)
     by_frames = samples_frames(run.sampler)
     setup = set_up(admixture, run.sampler, rows, run.key, None if by_frames else admixture.batch_size)
     return (FrameFit if by_frames else MinibatchFit)(admixture, run, setup)

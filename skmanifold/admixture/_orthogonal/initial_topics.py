@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import gammaln
 
 from ...distributions import log_vmf_normalizer
@@ -19,7 +18,7 @@ from ...distributions._bessel import log_density_at_mode
 from ...metrics._spherical_held_out import integrate_documents
 from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs
-from ...sparse.directions import Directions
+from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
 from .._spherical.adaptation import adapter
 from .._spherical.initial_topics import initialize_topics
@@ -52,7 +51,7 @@ class FrameStart(NamedTuple):
 
 
 def best_start(
-    rows: Directions,
+    rows: AnyDirections,
     alpha: float,
     concentration: float | None,
     log_prior: np.ndarray,
@@ -64,7 +63,7 @@ def best_start(
 
     Parameters
     ----------
-    rows : Directions
+    rows : Directions or DenseDirections
     alpha : float
         Dirichlet parameter of the proportions.
     concentration : float or None
@@ -131,7 +130,7 @@ def _between(best: int, tried: list[int]) -> list[int]:
 
 
 def _run(
-    rows: Directions,
+    rows: AnyDirections,
     alpha: float,
     concentration: float | None,
     n_components: int,
@@ -176,8 +175,7 @@ def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> 
     log_likelihood = documents.log_density[directed].sum() - len(directed) * log_vmf_normalizer(n_features, 0.0)
 
     theta = documents.proportions / np.linalg.norm(documents.proportions, axis=1, keepdims=True)
-    whole = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, n_features))
-    parameter = kappa * (whole.T @ theta)
+    parameter = kappa * rows.weighted_sums(directed)(np.ascontiguousarray(theta[directed]), model.workers)
     singular_values = np.linalg.svd(parameter, compute_uv=False)  # in decreasing order
     log_posterior = np.einsum("vk,kv->", parameter, topics) - singular_values.sum()  # relative to the mode
     for i, value in enumerate(singular_values):

@@ -8,8 +8,7 @@ import numpy as np
 
 from ...manifolds import Stiefel
 from ...random._keys import Purpose, subkey
-from ...sparse.directions import Directions
-from ...topics.spherical_kernels import add_pulls
+from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
 from .._spherical.initial_topics import initialize_topics
 from .._spherical.model import Concentrations, DocumentTerms, Prior, SphericalModel
@@ -28,7 +27,7 @@ class OrthogonalModel(SphericalModel):
 
     Parameters
     ----------
-    rows : Directions
+    rows : Directions or DenseDirections
         Documents as unit vectors.
     alpha : ndarray of shape (K,)
         Dirichlet parameters of the proportions; the same number for each topic.
@@ -44,7 +43,7 @@ class OrthogonalModel(SphericalModel):
 
     def __init__(
         self,
-        rows: Directions,
+        rows: AnyDirections,
         alpha: np.ndarray,
         concentration: float,
         radii: np.ndarray,
@@ -118,12 +117,12 @@ class OrthogonalModel(SphericalModel):
         """Gradients of each document's log likelihood at the position, (n, V, K): means over draws of proportions."""
         weights = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
         scale = self.concentrations.document / float(self.radii[0])
-        return scale * np.einsum("nv,nk->nvk", self._dense(rows), weights)
+        return scale * np.einsum("nv,nk->nvk", self.rows.dense(rows), weights)
 
     def add_parameter(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
         """Add F / R, estimated from the weights, (n, K), of documents `rows`."""
         scale = self.concentrations.document * self.total_samples / (len(rows) * float(self.radii[0]))
-        add_pulls(*self.rows[:3], rows, weights, scale, out)
+        self.rows.add_pulls(rows, weights, scale, out)
 
 
 def nearest_frame(topics: np.ndarray) -> np.ndarray:

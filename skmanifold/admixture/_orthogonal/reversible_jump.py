@@ -50,10 +50,9 @@ from ...distributions._generator import as_generator
 from ...distributions._matrix_von_mises_fisher import _project_off
 from ...distributions._von_mises_fisher import sample_cosine_complement
 from ...random._keys import Purpose, subkey, uniform
-from ...sparse.directions import Directions
-from ...topics.spherical_kernels import gather_products
+from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers, split_range
-from .reversible_jump_kernels import birth_death_factors, fill_direction_gradient
+from .reversible_jump_kernels import birth_death_factors
 
 _DOCUMENTS, _TASKS = 64, 32  # least documents of a task; largest number of tasks
 _N_ASCENT_STEPS = 8
@@ -79,7 +78,7 @@ class SizeMove(NamedTuple):
 class _Documents:
     """Documents that are not zero, processed in parallel by ranges."""
 
-    def __init__(self, rows: Directions, directed: np.ndarray, alpha: float, kappa: float, workers: Workers):
+    def __init__(self, rows: AnyDirections, directed: np.ndarray, alpha: float, kappa: float, workers: Workers):
         self.rows = rows
         self.directed = directed
         self.alpha = alpha
@@ -91,16 +90,15 @@ class _Documents:
         """Inner products with topics, (n, K)."""
         products = np.empty((len(self.directed), len(topics)))
         given = (np.ascontiguousarray(topics.T), products)
-        self.workers.run(gather_products, [(*self.rows[:3], self.directed, *task, *given) for task in self.tasks])
+        self.workers.run(self.rows.fill_products, [(self.directed, *task, *given) for task in self.tasks])
         return products
 
     def direction_gradient(self, *given) -> np.ndarray:
         """Gradient of the documents' likelihood with respect to a direction; see `fill_direction_gradient`."""
         parts = np.empty((len(self.tasks), self.rows.n_features))
         tasks = enumerate(self.tasks)
-        self.workers.run(
-            fill_direction_gradient, [(*self.rows[:3], self.directed, *task, *given, parts[i]) for i, task in tasks]
-        )
+        of_tasks = [(self.directed, *task, *given, parts[i]) for i, task in tasks]
+        self.workers.run(self.rows.fill_direction_gradient, of_tasks)
         return self.kappa * parts.sum(axis=0)
 
     def attach(self, common, products, new_products, key, log_odds=None) -> tuple[float, np.ndarray]:
@@ -161,7 +159,7 @@ class _DirectionProposal(NamedTuple):
 
 
 def propose_size(
-    rows: Directions,
+    rows: AnyDirections,
     directed: np.ndarray,
     topics: np.ndarray,
     proportions: np.ndarray,
@@ -178,7 +176,7 @@ def propose_size(
 
     Parameters
     ----------
-    rows : Directions
+    rows : Directions or DenseDirections
         Documents.
     directed : ndarray of shape (n,)
         Indices of the rows that are not zero. The proportions of other rows are not part of the state.
@@ -299,9 +297,7 @@ def _fit_direction(documents, common, products, rotated, cosine, sine, key) -> _
     rotated_products = documents.multiply(rotated)[:, 0] if len(rotated) > 0 else np.zeros(len(directed))
     squares = np.square(np.maximum(products, 0.0)).sum(axis=1)
     seed = directed[int(uniform(key, _SEED) * len(directed))]
-    entries = slice(rows.indptr[seed], rows.indptr[seed + 1])
-    gradient = np.zeros(rows.n_features)
-    gradient[rows.indices[entries]] = rows.data[entries]
+    gradient = rows.dense(np.array([seed]))[0]
     size = 0.0
     for step in range(_N_ASCENT_STEPS + 1):
         gradient = _project_off(frame, gradient)

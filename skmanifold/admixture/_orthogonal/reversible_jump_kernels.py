@@ -226,25 +226,3 @@ def birth_death_factors(is_birth, start, stop, theta, products, new_products, al
         z = log_odds[i] - given[0]
         z = min(max(z, nodes[0] - _FAR), nodes[n - 1] + _FAR)
         out[i] = _log_target(z, *given) - log_beta - log_share_density(z, alpha, mass, n, nodes, heights, areas)
-
-
-@njit(cache=True, nogil=True)
-def fill_direction_gradient(indptr, indices, data, rows, start, stop, squares, products, direction, cosine, sine, out):
-    """Write the gradient in f of the sum of lengths of the documents' projections on the cone of the topics.
-
-    The documents are ``rows[start:stop]``. The topics are cos(w) u + sin(w) f and sin(w) u - cos(w) f, with `products`
-    u'v, and others with the sum `squares` of squared products. A topic with a negative product has no share.
-    """
-    out[:] = 0.0
-    for i in range(start, stop):
-        row = rows[i]
-        product = 0.0
-        for j in range(indptr[row], indptr[row + 1]):
-            product += data[j] * direction[indices[j]]
-        first = max(cosine * products[i] + sine * product, 0.0)
-        second = max(sine * products[i] - cosine * product, 0.0)
-        weight = sine * first - cosine * second
-        if weight != 0.0:
-            weight /= math.sqrt(squares[i] + first * first + second * second)
-            for j in range(indptr[row], indptr[row + 1]):
-                out[indices[j]] += weight * data[j]

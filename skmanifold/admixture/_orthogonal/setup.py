@@ -9,7 +9,7 @@ import numpy as np
 from ...models import HasLinearLogDensity
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
-from ...sparse.directions import Directions
+from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
 from .._spherical.adaptation import initially_tuned
 from .._spherical.initial_topics import initialize_topics
@@ -23,7 +23,7 @@ _MOST = 100  # default limit of an inferred number of topics
 class OrthogonalSetup(NamedTuple):
     """Documents, priors and initial values."""
 
-    rows: Directions
+    rows: AnyDirections
     alpha: float
     n_components: int  # initial number of topics
     log_prior: np.ndarray | None  # log prior of the number of topics, (K_max + 1,); None if the number is given
@@ -55,7 +55,7 @@ def samples_frames(sampler: BaseSampler) -> bool:
 
 
 def set_up(
-    estimator: Any, sampler: BaseSampler, rows: Directions, key: np.uint64, batch_size: int | None
+    estimator: Any, sampler: BaseSampler, rows: AnyDirections, key: np.uint64, batch_size: int | None
 ) -> OrthogonalSetup:
     """Check the parameters and choose initial values, with a metric if the sampler uses minibatches."""
     alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
@@ -77,7 +77,7 @@ def set_up(
 
 
 def _set_up_unknown(
-    estimator: Any, sampler: BaseSampler, rows: Directions, alpha: float, is_learned: bool, key: np.uint64
+    estimator: Any, sampler: BaseSampler, rows: AnyDirections, alpha: float, is_learned: bool, key: np.uint64
 ) -> OrthogonalSetup:
     """Choose the initial values by short runs with several numbers of topics, if the number is to be inferred."""
     log_prior = _log_prior_of_number(estimator, sampler, rows)
@@ -90,7 +90,7 @@ def _set_up_unknown(
     return OrthogonalSetup(rows, alpha, n_components, log_prior, start.concentration, is_learned, *metric, start)
 
 
-def _checked_number(estimator: Any, rows: Directions) -> int:
+def _checked_number(estimator: Any, rows: AnyDirections) -> int:
     """Check the given number of topics."""
     V, given, limit = rows.n_features, estimator.n_components, estimator.max_components
     if limit is not None and given > limit:
@@ -103,7 +103,7 @@ def _checked_number(estimator: Any, rows: Directions) -> int:
     return int(given)
 
 
-def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: Directions) -> np.ndarray:
+def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: AnyDirections) -> np.ndarray:
     """Log prior of the number of topics, for a number that is inferred."""
     if not samples_frames(sampler):
         raise ValueError(

@@ -14,7 +14,7 @@ from ...inference._temperature import warn_temperature
 from ...models import HasLogDensity, MeanFieldModel
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
-from ...sparse.directions import validate_directions
+from ...sparse.dense_directions import read_directions
 from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
@@ -29,7 +29,7 @@ from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     """The strategy of `fit` for this sampler."""
-    rows = validate_directions(admixture, X, reset=True)
+    rows = read_directions(admixture, X, reset=True)
     if is_variational(run.sampler):
         return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
     if HasLogDensity in run.sampler.requires:
@@ -43,7 +43,7 @@ def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
         raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
-    rows = validate_directions(admixture, X, reset=batch.is_first)
+    rows = read_directions(admixture, X, reset=batch.is_first)
     check_enough(rows, 1)
     if not batch.is_first:
         setup = admixture._setup._replace(rows=rows)

@@ -13,7 +13,7 @@ from ...distributions import log_vmf_normalizer
 from ...metrics._spherical_held_out import integrate_documents
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
-from ...sparse.directions import Directions, validate_directions
+from ...sparse.dense_directions import AnyDirections, read_directions
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, MatrixLike, TransformerMixin
@@ -72,7 +72,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
             If X has values that are not finite, or another number of features than in `fit`.
         """
         check_is_fitted(self)
-        rows = validate_directions(self, X, reset=False)
+        rows = read_directions(self, X, reset=False)
         topics = self._labelled_draws(self.n_predictive_draws) if average_draws else []
         topics = topics or [self.components_]
         proportions = np.zeros((rows.n_rows, self._n_features_out))
@@ -152,7 +152,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
             If X has values that are not finite, or another number of features than in `fit`.
         """
         check_is_fitted(self)
-        rows = validate_directions(self, X, reset=False)
+        rows = read_directions(self, X, reset=False)
         topics = self._predictive_draws(self.n_predictive_draws) or [self.components_]  # if there are no draws
         log_density, directed = np.full(rows.n_rows, np.nan), rows.directed
         logs = np.array([of_draw.log_density[directed] for of_draw in self._integrate(rows, topics)])
@@ -245,7 +245,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
             topics.append(TopicWords(high, low))
         return topics
 
-    def _integrate(self, rows: Directions, topics: list[np.ndarray]) -> Iterator[Any]:
+    def _integrate(self, rows: AnyDirections, topics: list[np.ndarray]) -> Iterator[Any]:
         """Log densities and mean proportions of documents, for each of several draws of the topics."""
         key = subkey(self._key, Purpose.INFERENCE)
         with Workers(self.n_jobs) as workers:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from ...random._keys import Purpose
 from ...random._variates import sample_rows
-from ...sparse.directions import Directions
+from ...sparse.dense_directions import AnyDirections
 
 _N_ITERATIONS = 10
 _ROWS_OF_TOPIC = 200
@@ -23,12 +22,11 @@ class InitialTopics(NamedTuple):
     concentration: float  # concentration of the documents about their cluster's centre
 
 
-def initialize_topics(rows: Directions, n_components: int, key: np.uint64) -> InitialTopics:
+def initialize_topics(rows: AnyDirections, n_components: int, key: np.uint64) -> InitialTopics:
     """Cluster a random sample of at most 200 documents per topic by hard von Mises-Fisher EM."""
     directed = rows.directed
     chosen = np.empty((1, min(len(directed), _ROWS_OF_TOPIC * n_components)), np.int64)
     sample_rows(np.array([key], np.uint64), Purpose.START, len(directed), chosen)
-    whole = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, rows.n_features))
     mixture = VonMisesFisherMixture(
         n_components,
         assignment="hard",
@@ -36,5 +34,5 @@ def initialize_topics(rows: Directions, n_components: int, key: np.uint64) -> In
         max_iter=_N_ITERATIONS,
         tol=0.0,  # always all iterations: initial topics need not converge
         random_state=int(key >> np.uint64(32)),
-    ).fit(whole[directed[np.sort(chosen[0])]])
+    ).fit(rows.matrix(directed[np.sort(chosen[0])]))
     return InitialTopics(mixture.mean_directions_, float(mixture.concentrations_[0]))

@@ -8,19 +8,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
 from ...random._keys import Purpose, subkey
-from ...sparse.directions import Directions
+from ...sparse.dense_directions import AnyDirections
 from ...topics.spherical_kernels import (
-    add_pulls,
     collapsed_mean_prior,
     combine_columns,
     fill_word_major,
     finish_gradient,
-    gather_products,
     multiply_columns,
     whole_gram,
 )
@@ -89,7 +86,7 @@ class SphericalModel:
 
     Parameters
     ----------
-    rows : Directions
+    rows : Directions or DenseDirections
         Documents as unit vectors.
     alpha : ndarray of shape (K,)
         Dirichlet parameters of the proportions.
@@ -109,7 +106,7 @@ class SphericalModel:
 
     def __init__(
         self,
-        rows: Directions,
+        rows: AnyDirections,
         alpha: np.ndarray,
         mean_direction: np.ndarray,
         concentrations: Concentrations,
@@ -211,7 +208,7 @@ class SphericalModel:
         coupling = np.empty((len(tasks), K, K))
 
         def run_task(task: int, start: int, stop: int) -> None:
-            gather_products(*self.rows[:3], rows, start, stop, word_topic, products)
+            self.rows.fill_products(rows, start, stop, word_topic, products)
             fill_terms(start, stop, products, weights, coupling[task], cosine)
 
         self.workers.run(run_task, [(task, *some) for task, some in enumerate(tasks)])
@@ -236,7 +233,7 @@ class SphericalModel:
         scale = self.concentrations.document * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
         self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.coupling, gradient) for words in tasks])
-        add_pulls(*self.rows[:3], rows, terms.weights, scale, gradient)
+        self.rows.add_pulls(rows, terms.weights, scale, gradient)
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
 
     def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -246,22 +243,19 @@ class SphericalModel:
         depends on the number of threads.
         """
         word_topic, gram = word_major
-        documents = self._dense(rows)
+        documents = self.rows.dense(rows)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
         coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, shares)
         gradients = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
         return gradients * (self.concentrations.document / (draws.shape[1] * self.radii[:, None]))
 
-    def _dense(self, rows: np.ndarray) -> np.ndarray:
-        indptr, indices, data, V = self.rows
-        return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, V))[rows].toarray()
 
-
-def _relative_variance(rows: Directions) -> np.ndarray:
+def _relative_variance(rows: AnyDirections) -> np.ndarray:
     """Variances of the features over documents, scaled to a mean of 1; they determine the noise of minibatches."""
     n, V = max(len(rows.directed), 1), rows.n_features
-    mean = np.bincount(rows.indices, rows.data, minlength=V) / n
-    variance = np.bincount(rows.indices, rows.data**2, minlength=V) / n - mean * mean
+    sums, squares = rows.moments()
+    mean = sums / n
+    variance = squares / n - mean * mean
     total = variance.sum()
     return variance * (V / total) if total > 0 else np.ones(V)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...random._keys import Purpose, subkey
 from ...samplers._state_conditions import nothing
-from ...sparse.directions import Directions
+from ...sparse.dense_directions import AnyDirections
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._conditions import FLAG, Array, Tuple
 from ...utils._declared import Held, holds
@@ -66,7 +66,7 @@ class Setup(NamedTuple):
         )
 
 
-def check_enough(rows: Directions, n_components: int) -> None:
+def check_enough(rows: AnyDirections, n_components: int) -> None:
     """Raise a ValueError unless there are as many documents as topics."""
     n = len(rows.directed)
     if n == 0:
@@ -78,7 +78,7 @@ def check_enough(rows: Directions, n_components: int) -> None:
         )
 
 
-def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Setup, InitialTopics]:
+def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple[Setup, InitialTopics]:
     """Check the parameters; return the setup without noise and learned radii, and the initial clusters."""
     K = estimator.n_components
     check_enough(rows, K)
@@ -104,7 +104,7 @@ def without_metric(estimator: Any, rows: Directions, key: np.uint64) -> tuple[Se
 
 
 def set_up(
-    estimator: Any, rows: Directions, key: np.uint64, batch_size: int | None, total_samples: int | None = None
+    estimator: Any, rows: AnyDirections, key: np.uint64, batch_size: int | None, total_samples: int | None = None
 ) -> Setup:
     """Check the parameters and compute the initial noise and radii for minibatches of this size (None: all rows)."""
     setup, start = without_metric(estimator, rows, key)
@@ -114,10 +114,10 @@ def set_up(
     return setup._replace(radii=model.radii, noise=model.noise)
 
 
-def _unit_mean(given: Any, rows: Directions) -> np.ndarray:
+def _unit_mean(given: Any, rows: AnyDirections) -> np.ndarray:
     """The given mean direction, or the direction of the documents' mean, as a unit vector, (V,)."""
     if given is None:
-        mean = np.bincount(rows.indices, rows.data, minlength=rows.n_features)
+        mean = rows.moments()[0]
         wrong = "The mean of the documents is zero and has no direction: set mean_direction."
     else:
         mean = np.array(given, dtype=np.float64)

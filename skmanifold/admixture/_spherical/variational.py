@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,15 +12,14 @@ from ...distributions import bessel_ratio
 from ...distributions._bessel import log_density_at_mode
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
-from ...sparse.counts import index_columns
-from ...sparse.directions import Directions
-from ...topics.spherical_kernels import combine_columns, gather_products, multiply_columns, whole_gram
+from ...sparse.dense_directions import AnyDirections
+from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .initial_topics import initialize_topics
 from .model import MOST_CONCENTRATED, Concentrations
-from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics, sum_rows
+from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics
 
 _ROWS_OF_TASK = 64  # a millisecond or more
 _CELLS_OF_TASK = 1 << 19
@@ -146,7 +145,7 @@ class MeanFieldSAM:
 
     Parameters
     ----------
-    directions : Directions
+    directions : Directions or DenseDirections
         Documents as unit vectors.
     doc_topic_prior : ndarray of shape (n_components,)
         :math:`\alpha`.
@@ -174,7 +173,7 @@ class MeanFieldSAM:
 
     def __init__(
         self,
-        directions: Directions,
+        directions: AnyDirections,
         doc_topic_prior: np.ndarray,
         mean_direction: np.ndarray,
         document_concentration: float,
@@ -195,7 +194,6 @@ class MeanFieldSAM:
         self.batch_size = batch_size
         self.rows = directions.directed
         self.total_samples = len(self.rows) if total_samples is None else total_samples
-        self._indptr = np.concatenate(([0], directions.indptr[self.rows + 1]))
 
     @property
     def n_samples(self) -> int:
@@ -264,7 +262,7 @@ class MeanFieldSAM:
             [(*part, *shared, shapes, weights, coupling) for part, coupling in zip(ranges, couplings, strict=True)],
         )
         objective = sum(parts) + self.n_samples * self._log_peak
-        sums = DocumentSums(self._sum_rows(weights), np.add.reduce(couplings, axis=0), objective)
+        sums = DocumentSums(self._sums(weights, self.workers), np.add.reduce(couplings, axis=0), objective)
         return rows._replace(shapes=shapes), sums
 
     def move_topics(self, factors: SphereFactors, sums: DocumentSums, rate: float, scale: float) -> SphereFactors:
@@ -313,11 +311,7 @@ class MeanFieldSAM:
         """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
-        starts, lengths = self._indptr[chosen], np.diff(self._indptr)[chosen]
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        whole = self.directions
-        some = Directions(indptr, whole.indices[entries], whole.data[entries], whole.n_features)
+        some = self.directions.taken(self.rows[chosen])
         concentrations = self.document_concentration, self.topic_concentration, self.mean_concentration
         return MeanFieldSAM(
             some,
@@ -335,13 +329,9 @@ class MeanFieldSAM:
         return float(log_density_at_mode(self.directions.n_features, self.document_concentration))
 
     @cached_property
-    def _by_word(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """CSC form of the documents: start of each word's entries, their documents as indices into `rows`, values."""
-        indptr = np.empty(self.directions.n_features + 1, np.int64)
-        entries = np.empty(self._indptr[-1], np.int64)
-        index_columns(self.directions.indices, indptr, entries)
-        rows = np.repeat(np.arange(self.n_samples), np.diff(self._indptr))
-        return indptr, rows[entries], self.directions.data[entries]
+    def _sums(self) -> Any:
+        """A function that sums documents times their weights."""
+        return self.directions.weighted_sums(self.rows)
 
     def _mean_cosines(self, factors: SphereFactors) -> tuple[float, float]:
         """Mean cosine of the expectations of topics and mean, and cosine of the mean's and the given direction."""
@@ -378,19 +368,9 @@ class MeanFieldSAM:
 
     def _project(self, topics: np.ndarray, gains: np.ndarray) -> np.ndarray:
         out = np.empty((self.n_samples, topics.shape[1]))
-        tasks = split_by_task(self._indptr[:-1] * topics.shape[1] // _CELLS_OF_TASK)
-        shared = topics, out
-        self.workers.run(gather_products, [(*self.directions[:3], self.rows, *part, *shared) for part in tasks])
+        tasks = split_by_task(self.directions.work_before(self.rows) * topics.shape[1] // _CELLS_OF_TASK)
+        self.workers.run(self.directions.fill_products, [(self.rows, *part, topics, out) for part in tasks])
         return out * gains
-
-    def _sum_rows(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of documents times their weights, (V, K)."""
-        indptr = self._by_word[0]
-        out = np.empty((len(indptr) - 1, weights.shape[1]))
-        work = (indptr[:-1] + np.arange(len(out))) * weights.shape[1]
-        tasks = split_by_task(work // _CELLS_OF_TASK)
-        self.workers.run(sum_rows, [(*part, *self._by_word, weights, out) for part in tasks])
-        return out
 
     def _score(self, rows: RowFactors) -> tuple[float, float]:
         """Terms of the documents in the objective, and the sum of their expected cosines."""

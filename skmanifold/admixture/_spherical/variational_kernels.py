@@ -270,20 +270,6 @@ def _factorize(matrix, damping, least, out):
 
 
 @njit(cache=True, nogil=True)
-def sum_rows(start, stop, word_indptr, word_rows, word_data, weights, out):
-    """Write the sum of documents times their weights for words `start` to `stop`, in the order of the documents."""
-    n_components = weights.shape[1]
-    for word in range(start, stop):
-        cells = out[word]
-        cells[:] = 0.0
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            value = word_data[i]
-            row = weights[word_rows[i]]
-            for k in range(n_components):
-                cells[k] += value * row[k]
-
-
-@njit(cache=True, nogil=True)
 def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweeps, tol, out):
     """Solve eta_k = (1 - rate) old_k + strength * (weighted_k - coupled topics) + mean_strength * mean for all topics.
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ...numerics.row_hash import hash_hashes
 from ...numerics.row_products import RowProducts
+from ...sparse.dense_directions import UnitRows
 from ...sparse.directions import Directions, as_directions, validate_numbers
 from ...utils._threads import split_range
 from .dense_kernels import add_block_scores, add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
@@ -29,7 +30,6 @@ _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose lengths or hashes are computed at a time
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
 _LEAST_GAPS = {"f": 1e-6, "d": 1e-12}  # two rows whose cosine is closer to 1 have the same direction
-_LEAST_SQUARE = 1e-50  # shorter rows, and longer ones than its inverse, are scaled twice
 
 
 class DirectedRows(Protocol):
@@ -43,7 +43,11 @@ class DirectedRows(Protocol):
     n_rows: int
     n_features: int
     log_base: None
-    directed: np.ndarray  # (n_rows,) bool: whether a row has a direction
+
+    @property
+    def directed(self) -> np.ndarray:
+        """Whether a row has a direction, (n_rows,) bool."""
+        ...
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows with separate sums, which depend only on the shape of the data."""
@@ -116,7 +120,11 @@ class SparseRows(_Hashed):
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.n_rows, self.n_features = directions.n_rows, directions.n_features
-        self.directed = np.diff(directions.indptr) > 0
+
+    @property
+    def directed(self) -> np.ndarray:
+        """Whether a row has a direction, (n_rows,) bool."""
+        return np.diff(self.directions.indptr) > 0
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with reading the rows."""
@@ -183,7 +191,7 @@ class SparseRows(_Hashed):
         return SparseRows(Directions(*arrays, n_features))
 
 
-class DenseRows(_Hashed):
+class DenseRows(_Hashed, UnitRows):
     """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
     Blocks of rows are copied, divided by their lengths, and multiplied with the mean directions in the precision of the
@@ -197,20 +205,10 @@ class DenseRows(_Hashed):
 
     log_base = None
 
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-        self.n_rows, self.n_features = values.shape
-        squares = np.empty(self.n_rows)
-        for a, b in split_range(self.n_rows, max(1, _CELLS_AT_ONCE // self.n_features)):
-            cells = values[a:b].astype(np.float64, order="C")  # sums depend on the order of memory
-            with np.errstate(over="ignore"):
-                squares[a:b] = np.einsum("ij,ij->i", cells, cells)
-        is_usual = (squares > _LEAST_SQUARE) & (squares < 1.0 / _LEAST_SQUARE)
-        self._inverses = np.divide(1.0, np.sqrt(squares), out=np.zeros(self.n_rows), where=is_usual)
-        others = np.flatnonzero(~is_usual)
-        self._unusual = others[[bool(values[row].any()) for row in others]]  # too long or too short for one factor
-        self.directed = is_usual
-        self.directed[self._unusual] = True
+    @property
+    def directed(self) -> np.ndarray:
+        """Whether a row has a direction, (n_rows,) bool."""
+        return self.has_direction
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with the products."""
@@ -276,15 +274,6 @@ class DenseRows(_Hashed):
         for a, b, _ in self._filled(first, stop, products):
             fill_block_gaps(products.multiply(), products.first, gaps[a:b], least, out[a:b])
 
-    def unit(self, row: int) -> np.ndarray:
-        """A row as a unit vector of float64; rows of any length."""
-        dense = self.values[row].astype(np.float64)
-        largest = np.abs(dense).max()
-        if largest > 0.0:
-            dense /= largest
-            dense /= np.sqrt(dense @ dense)
-        return dense
-
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row."""
         out, m = np.empty(self.n_rows, np.uint64), self.n_features
@@ -300,16 +289,6 @@ class DenseRows(_Hashed):
     def taken(self, rows: np.ndarray) -> DenseRows:
         """These rows alone, copied."""
         return DenseRows(self.values[rows])
-
-    def factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and numbers whose products are unit vectors: the rows as they are, or copies if some are too extreme."""
-        if not len(self._unusual):
-            return self.values, self._inverses
-        units = self.values.astype(np.float64)
-        units *= self._inverses[:, np.newaxis]
-        for row in self._unusual:
-            units[row] = self.unit(row)
-        return units, self.directed.astype(np.float64)
 
     def _space(self, n_components: int) -> RowProducts:
         """Space for rows that are multiplied with the shares of so many components."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -142,7 +143,7 @@ def test_chains_far_below_the_best_start_say_so():
     X, _ = crowded(20, 15, noise=0.02)
     model = OrthogonalSphericalAdmixture(max_iter=3, burn_in=0, thin=1, n_chains=3, n_size_moves=0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"^The log evidence of chains \[[12](, 2)?\], .* have not reached"):
-        model.fit(X)
+        model.fit(sp.csr_array(X))
     assert model.best_chain_ == 0
 
 
