@@ -10,7 +10,15 @@ import math
 
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import log_gamma_variate
-from ..topics.spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
+from ..topics.document_laws import (
+    OneConcentration,
+    TopicConcentrations,
+    at_share,
+    cosine_terms,
+    log_gain,
+)
+from ..topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
+from ..utils._by_type import by_type
 from ..utils._njit import njit_part
 from ._spherical_importance import LEAST_SQUARE, add_draw, reset
 
@@ -51,13 +59,25 @@ def _combine(y, b, B, u, spread):
     return top, along, squared
 
 
-@njit_part
-def _jump(alpha, kappa, b, B, key, y, work):
+@by_type
+def _jump(law, alpha, b, B, key, y, work):
     """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
-    The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K).
+    The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K). With a
+    concentration for each topic there are none.
     """
-    n = len(y)
+
+
+@_jump.of(TopicConcentrations)
+@njit_part
+def _no_jump(law, alpha, b, B, key, y, work):
+    pass
+
+
+@_jump.of(OneConcentration)
+@njit_part
+def _jump_with_one(law, alpha, b, B, key, y, work):
+    n, kappa = len(y), law.reference
     u, spread = work[0], work[1]
     top, along, squared = _combine(y, b, B, u, spread)
     for move in range(2 * n):
@@ -97,8 +117,8 @@ def _jump(alpha, kappa, b, B, key, y, work):
 
 
 @njit_part
-def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work):
-    """Add particles, started from the prior, to the tally; the concentration increases to kappa, on a log(1 + x) grid.
+def anneal(alpha, law, b, B, key, n_particles, log_steps, adapts, tally, work):
+    """Add particles, started from the prior, to the tally; the concentration increases to that of the law.
 
     `work` is scratch memory of shape (8, K).
     """
@@ -119,16 +139,16 @@ def anneal(alpha, kappa, b, B, key, n_particles, log_steps, adapts, tally, work)
             y[i] = log_gamma_variate(fold_in(start_key, i), alpha[i])
         fill_softmax(y, theta)
         log_weight = 0.0
-        previous = 0.0
+        previous = at_share(law, 0.0)
         move_key = fold_in(particle_key, _STEP)
         for rung in range(n_rungs):
-            current = kappa if rung + 1 == n_rungs else math.expm1((rung + 1) / n_rungs * math.log1p(kappa))
+            current = at_share(law, (rung + 1) / n_rungs)
             cosine, _ = cosine_terms(theta, b, B, work[1])
-            log_weight += (current - previous) * (cosine - 1.0)
+            log_weight += log_gain(current, previous, theta, cosine)
             previous = current
             # The last transition changes theta but not its weight, because it leaves the final distribution invariant.
             rung_key = fold_in(move_key, rung)
-            _jump(alpha, current, b, B, fold_in(rung_key, _JUMP), y, work)
+            _jump(current, alpha, b, B, fold_in(rung_key, _JUMP), y, work)
             # A random step size, because a fixed one may resonate with the trajectory.
             step = math.exp(log_steps[rung]) * (0.8 + 0.4 * uniform(rung_key, _STEP_SIZE))
             if on_sphere:

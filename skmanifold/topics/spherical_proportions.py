@@ -1,8 +1,8 @@
 """Proportions of single documents given the topics: densities, gradients and geodesic Monte Carlo transitions.
 
 A document enters only by b_k = beta_k'v, and the topics by B_jk = beta_j'beta_k, so that the cost is at most
-K^2. The likelihood kappa b'theta / sqrt(theta'B theta) does not depend on the length of theta, so coordinates need not
-normalise theta. There are two coordinate systems, both with a density that includes the Jacobian:
+K^2. The likelihood (`document_laws.py`) does not depend on the length of theta, so coordinates need not normalise
+theta. There are two coordinate systems, both with a density that includes the Jacobian:
 
 - x on the unit sphere, theta_k = x_k^2, for Dirichlet parameters of 1/2 and more: prod |x_k|^(2 alpha_k - 1);
 - y in R^K, theta_k = exp(y_k), exp(y_k) ~ Ga(alpha_k, 1) a priori: prod exp(alpha_k y_k - exp(y_k)), which has no
@@ -19,6 +19,7 @@ from ..manifolds._sphere import flow_point, project_point
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import normal
 from ..utils._njit import njit_part
+from .document_laws import likelihood_terms
 
 _NOISE = Purpose.NOISE
 _ACCEPTANCE = Purpose.ACCEPTANCE
@@ -26,67 +27,47 @@ _LEAST = 1e-150  # of |x_k|: its square and inverse are finite
 
 
 @njit_part
-def cosine_terms(theta, b, B, out):
-    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it and the root."""
-    n = len(theta)
-    along = 0.0
-    squared = 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += B[i, j] * theta[j]
-        out[i] = total
-        squared += theta[i] * total
-        along += theta[i] * b[i]
-    root = math.sqrt(squared)
-    ratio = along / squared
-    for i in range(n):
-        out[i] = (b[i] - ratio * out[i]) / root
-    return along / root, root
-
-
-@njit_part
-def _gradient_on_sphere(x, exponents, kappa, b, B, theta, out):
+def _gradient_on_sphere(x, exponents, law, b, B, theta, out):
     """Log density at x and its Euclidean gradient; `exponents` are 2 alpha - 1, `theta` is overwritten by x^2."""
     log_prior = 0.0
     for i in range(len(x)):
         theta[i] = x[i] * x[i]
         if exponents[i] > 0.0:
             log_prior += exponents[i] * math.log(max(abs(x[i]), _LEAST))
-    cosine, _ = cosine_terms(theta, b, B, out)
+    log_likelihood, factor = likelihood_terms(law, theta, b, B, out)
     for i in range(len(x)):
-        out[i] *= 2.0 * kappa * x[i]
+        out[i] *= 2.0 * factor * x[i]
         if exponents[i] > 0.0:
             out[i] += exponents[i] / math.copysign(max(abs(x[i]), _LEAST), x[i])
-    return log_prior + kappa * cosine
+    return log_prior + log_likelihood
 
 
 @njit_part
-def _gradient_in_logs(y, shapes, kappa, b, B, theta, out):
+def _gradient_in_logs(y, shapes, law, b, B, theta, out):
     """Log density at y and its gradient; `theta` is overwritten by exp(y), scaled to a largest entry of 1."""
     top = y[0]
     for i in range(1, len(y)):
         top = max(top, y[i])
     for i in range(len(y)):
         theta[i] = math.exp(y[i] - top)
-    cosine, _ = cosine_terms(theta, b, B, out)
+    log_likelihood, factor = likelihood_terms(law, theta, b, B, out)
     log_prior = 0.0
     for i in range(len(y)):
         mass = math.exp(y[i])
         log_prior += shapes[i] * y[i] - mass
-        out[i] = kappa * theta[i] * out[i] + shapes[i] - mass
-    return log_prior + kappa * cosine
+        out[i] = factor * theta[i] * out[i] + shapes[i] - mass
+    return log_prior + log_likelihood
 
 
 @njit_part
-def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
+def move_on_sphere(x, exponents, law, b, B, step, n_steps, key, work):
     """One geodesic Monte Carlo transition of x in place; returns the acceptance probability.
 
     `work` is scratch memory of shape (5, K), whose first row is theta of the new x.
     """
     n = len(x)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_on_sphere(x, exponents, kappa, b, B, theta, gradient)
+    log_density = _gradient_on_sphere(x, exponents, law, b, B, theta, gradient)
     noise = fold_in(key, _NOISE)
     for i in range(n):
         v[i] = normal(noise, i)
@@ -101,7 +82,7 @@ def move_on_sphere(x, exponents, kappa, b, B, step, n_steps, key, work):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
         project_point(new, v, 1.0)
         flow_point(new, v, step, 1.0)
-        after = _gradient_on_sphere(new, exponents, kappa, b, B, theta, gradient)
+        after = _gradient_on_sphere(new, exponents, law, b, B, theta, gradient)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
     project_point(new, v, 1.0)
@@ -127,11 +108,11 @@ def _finish(log_ratio, key):
 
 
 @njit_part
-def move_in_logs(y, shapes, kappa, b, B, step, n_steps, key, work):
+def move_in_logs(y, shapes, law, b, B, step, n_steps, key, work):
     """One Hamiltonian Monte Carlo transition of y in place, like `move_on_sphere`; theta sums to 1."""
     n = len(y)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_in_logs(y, shapes, kappa, b, B, theta, gradient)
+    log_density = _gradient_in_logs(y, shapes, law, b, B, theta, gradient)
     noise = fold_in(key, _NOISE)
     before = log_density
     for i in range(n):
@@ -143,7 +124,7 @@ def move_in_logs(y, shapes, kappa, b, B, step, n_steps, key, work):
         for i in range(n):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
             new[i] += step * v[i]
-        after = _gradient_in_logs(new, shapes, kappa, b, B, theta, gradient)
+        after = _gradient_in_logs(new, shapes, law, b, B, theta, gradient)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
         after -= 0.5 * v[i] * v[i]

@@ -14,6 +14,7 @@ from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
 from skmanifold.metrics._spherical_proposal import draw_from_proposal, fit_proposal
 from skmanifold.random._keys import fold_in, root_key, subkey
 from skmanifold.sparse.directions import as_directions
+from skmanifold.topics.document_laws import law_of
 from skmanifold.utils._threads import Workers
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
@@ -38,11 +39,15 @@ def _integrate_by_logs(topics, document, alpha, kappa, n_points=800):
     theta = np.exp(log_theta)
     means = theta @ topics
     cosines = means @ document / np.linalg.norm(means, axis=-1)
-    log_terms = log_theta @ alpha + kappa * cosines + sum(np.log(np.cosh(axis)) for axis in axes)
+    of_theta = kappa if np.ndim(kappa) == 0 else theta @ kappa
+    log_terms = log_theta @ alpha + of_theta * cosines + sum(np.log(np.cosh(axis)) for axis in axes)
     log_terms += (len(alpha) - 1) * np.log(t[1] - t[0]) + gammaln(alpha.sum()) - gammaln(alpha).sum()
+    if np.ndim(kappa) > 0:
+        log_terms += log_vmf_normalizer(len(document), of_theta)
     total = logsumexp(log_terms)
     weights = np.exp(log_terms - total)[..., None]
-    return total + log_vmf_normalizer(len(document), kappa), (weights * theta).sum(axis=tuple(range(len(alpha) - 1)))
+    constant = log_vmf_normalizer(len(document), kappa) if np.ndim(kappa) == 0 else 0.0
+    return total + constant, (weights * theta).sum(axis=tuple(range(len(alpha) - 1)))
 
 
 def _estimates(alpha, n_keys, kappa=KAPPA, topics=TOPICS, document=DOCUMENT, n_draws=100, **options):
@@ -81,6 +86,19 @@ def test_expected_density_is_the_exact_one(alpha, options):
     assert_disagrees(summarize(np.exp(log_density - exact - 0.2)), 1.0)
 
 
+@pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
+@pytest.mark.parametrize("options", [{}, {"least_ess": 2.0}, {"from_prior": True}], ids=["fitted", "annealed", "prior"])
+def test_the_expected_density_with_a_concentration_for_each_topic_is_the_exact_one(alpha, options):
+    kappa = np.array([4.0, 25.0, 60.0])
+    exact, mean = _integrate_by_logs(TOPICS, DOCUMENT, [alpha] * 3, kappa)
+    log_density, _, proportions, _, annealed = _estimates(alpha, 200, kappa, **options)
+    _assert_unbiased(log_density, exact)
+    assert annealed.all() == (options.get("least_ess") == 2.0)
+    weights = np.exp(log_density - exact)[:, None]
+    assert_agrees(summarize(weights * (proportions - mean)), 0.0)
+    assert_disagrees(summarize(np.exp(log_density - exact - 0.2)), 1.0)
+
+
 ALPHAS = [(2.0, 2.0, 2.0), (0.5, 0.5, 0.5), (0.1, 0.1, 0.1), (0.2, 1.5, 0.7), (0.5, 30.0, 1.0)]
 
 
@@ -91,7 +109,7 @@ def test_annealing_by_few_rungs_is_exact(alpha):
         log_steps = np.full(5, FIRST_LOG_STEP)  # most of the work is left to the weights
         anneal(
             np.array(alpha),
-            KAPPA,
+            law_of(KAPPA, 4),
             TOPICS @ DOCUMENT,
             TOPICS @ TOPICS.T,
             key,
@@ -116,7 +134,7 @@ def test_draws_of_the_proposal_are_weighted_by_its_density(alpha, blur):
     vectors[1:3] *= blur
 
     def count(key, tally):
-        draw_from_proposal(shapes, KAPPA, k, b, B, tables, vectors, matrices, key, 8, tally)
+        draw_from_proposal(shapes, law_of(KAPPA, 4), k, b, B, tables, vectors, matrices, key, 8, tally)
 
     _assert_exact(alpha, count)
 

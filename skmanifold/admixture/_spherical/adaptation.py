@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ...distributions import inverse_bessel_ratio
-from .model import Concentrations, SphericalModel
+from ...distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
+from .model import MOST_CONCENTRATED, Concentrations, ProportionChains, SphericalModel
 from .passes import Scales, SphericalPasses, blend, no_scales
+from .proportion_kernels import proportions_of_rows
 from .targets import NO_DRAWS, PassSums, move_chains
 
 WAIT = 0.25  # share of burn-in before concentrations are learned: early topics are too similar to estimate them
 _PSEUDO_RESULTANT = 0.5  # mean cosine of the one pseudo-observation in the prior of each concentration
 _LEAST_RESULTANT = 1e-6
+_N_LEARNING_ROWS = 2000  # documents from which concentrations of topics are learned
+_N_NEWTON, _LEAST_SHARE = 50, 0.2  # steps, and the least factor of a concentration in a step
 _N_PILOT_ROWS, _N_PILOT_TRANSITIONS = 500, 30  # documents, and transitions of each, for the first radii
 
 
@@ -33,10 +36,41 @@ def learn_concentrations(model: Any, cosines: Iterable[float], learned: tuple[bo
     observed = zip(cosines, (model.total_samples, len(model.alpha), 1), strict=True)
     return Concentrations(
         *(
-            learn_concentration(len(model.mean_direction), *cosine_and_n) if learn else fixed
+            learn_concentration(len(model.mean_direction), *cosine_and_n) if learn and np.ndim(fixed) == 0 else fixed
             for cosine_and_n, learn, fixed in zip(observed, learned, model.concentrations, strict=True)
         )
     )
+
+
+def learn_topic_concentrations(
+    model: SphericalModel, concentrations: Concentrations, chains: ProportionChains, topics: np.ndarray
+) -> Concentrations:
+    r"""The concentrations of the topics that are most probable given proportions and topics.
+
+    They maximise :math:`\sum_d [\log c(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]`, which is concave, with one
+    pseudo-observation of a cosine 1/2 for each topic, by Newton's method. At most 2,000 documents are used.
+    """
+    rows = model.directed[:: -(-len(model.directed) // _N_LEARNING_ROWS)]
+    word_topic, gram = model.to_word_major(model.to_position(topics))
+    products = np.empty((len(rows), model.n_components))
+    model.rows.fill_products(rows, 0, len(rows), word_topic, products)
+    theta = proportions_of_rows(chains.points, rows, model.on_sphere)
+    lengths = np.sqrt(np.einsum("nk,kj,nj->n", theta, gram, theta))
+    cosines = np.einsum("nk,nk->n", products, theta) / lengths
+    weights = np.full(len(rows), model.total_samples / len(rows))
+    of_prior = np.full(model.n_components, _PSEUDO_RESULTANT)
+    shares, cosines = np.concatenate([theta, np.eye(model.n_components)]), np.append(cosines, of_prior)
+    weights, V = np.append(weights, np.ones(model.n_components)), model.rows.n_features
+    found = np.array(concentrations.document)
+    for _ in range(_N_NEWTON):
+        means = shares @ found
+        slope = shares.T @ (weights * (cosines - bessel_ratio(V, means)))
+        curvature = np.einsum("nk,n,nj->kj", shares, weights * bessel_ratio_derivative(V, means), shares)
+        step = np.linalg.solve(curvature, slope)
+        found = np.clip(found + step, _LEAST_SHARE * found, found / _LEAST_SHARE)
+        if np.abs(step / found).max() < 1e-6:
+            break
+    return concentrations._replace(document=np.minimum(found, MOST_CONCENTRATED))
 
 
 def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None) -> np.ndarray:
@@ -47,7 +81,7 @@ def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None
     """
     total = model.total_samples
     size = total if batch_size is None else min(batch_size, total)
-    strength = (model.concentrations.document * total) ** 2 * (1 / size - 1 / total)
+    strength = (model.law.reference * total) ** 2 * (1 / size - 1 / total)
     return strength * (1.0 - scales.cosine**2) * scales.squared_pull / model.rows.n_features
 
 
@@ -95,6 +129,9 @@ def adapter(
         concentrations = model.concentrations
         if any(learned) and t >= WAIT * burn_in:
             concentrations = learn_concentrations(model, scales.cosines, learned)
+            if learned[0] and np.ndim(concentrations.document) == 1:
+                latents = state.latents, state.statistics.topics
+                concentrations = learn_topic_concentrations(model, concentrations, *latents)
         after = retuned(model, scales, concentrations, scaled, batch_size)
         passes.rescale(state, model, after)
         return after

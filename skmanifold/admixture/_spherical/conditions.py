@@ -8,7 +8,7 @@ import numpy as np
 
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
-from ...utils._conditions import Array, Condition, Counted, Lacking, Names, OrNone, Real, Sizes, Whole, key
+from ...utils._conditions import Array, Condition, Counted, Either, Lacking, Names, OrNone, Real, Sizes, Whole, key
 from ...utils._declared import Held, Settings, holds
 from .fit_strategies import FactorStream, is_variational
 from .model import MOST_CONCENTRATED
@@ -26,7 +26,11 @@ _TOPICS: dict[str, Condition] = {
     "doc_topic_prior_": PRIOR,
     "components_": Array("float64", ("n_components", "n_features"), unit=1),
     "resultant_lengths_": Array("float64", ("n_components",), low=0, high=1 + 1e-6),
-    "document_concentration_": _CONCENTRATION,
+    "document_concentration_": Either(
+        lambda value: isinstance(value, np.ndarray),
+        Array("float64", ("n_components",), above=0, high=MOST_CONCENTRATED),
+        _CONCENTRATION,
+    ),
     "sampler_": Settings(BaseSampler),
     "_key": key,
 }

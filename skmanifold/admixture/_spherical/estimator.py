@@ -196,7 +196,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "document_concentration": _concentration,
+        "document_concentration": [*_concentration, StrOptions({"per_topic"}), "array-like"],
         "topic_concentration": _concentration,
         "mean_concentration": _concentration,
         "mean_direction": [None, "array-like"],
@@ -220,7 +220,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         *,
         sampler: str | BaseSampler = "gsgnht",
         doc_topic_prior: float | ArrayLike | None = None,
-        document_concentration: float | Literal["auto"] = "auto",
+        document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto",
         topic_concentration: float | Literal["auto"] = "auto",
         mean_concentration: float | Literal["auto"] = "auto",
         mean_direction: ArrayLike | None = None,

@@ -11,7 +11,7 @@ from ...distributions import bessel_ratio
 from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
-from ...models import HasLogDensity, MeanFieldModel
+from ...models import HasLogDensity, IncompatibleError, MeanFieldModel
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
 from ...sparse.dense_directions import read_directions
@@ -29,6 +29,7 @@ from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     """The strategy of `fit` for this sampler."""
+    _check_law(admixture, run.sampler)
     rows = read_directions(admixture, X, reset=True)
     if is_variational(run.sampler):
         return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
@@ -37,9 +38,20 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     return MinibatchFit(admixture, run, set_up(admixture, rows, run.key, admixture.batch_size))
 
 
+def _check_law(admixture: Any, sampler: BaseSampler) -> None:
+    """Raise an error if each topic has its own concentration, and the sampler does not draw proportions."""
+    given = admixture.document_concentration
+    if is_variational(sampler) and (np.ndim(given) > 0 or (isinstance(given, str) and given == "per_topic")):
+        raise IncompatibleError(
+            f"{type(sampler).__name__} has one concentration for all documents: use a sampler that draws the "
+            "proportions, such as 'gsgnht', or document_concentration='auto'."
+        )
+
+
 def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
     """The strategy of `partial_fit` for this sampler."""
     variational = is_variational(batch.sampler)
+    _check_law(admixture, batch.sampler)
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
         raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")

@@ -34,7 +34,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
     sampler_: BaseSampler
     components_: np.ndarray
     doc_topic_prior_: np.ndarray
-    document_concentration_: float
+    document_concentration_: float | np.ndarray
     best_chain_: int
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
     _labelled_draws: Callable[[int], list[np.ndarray]]

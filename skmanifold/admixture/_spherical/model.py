@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
 from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import AnyDirections
+from ...topics.document_laws import DocumentLaw, TopicConcentrations, law_of
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
     combine_columns,
@@ -21,7 +22,7 @@ from ...topics.spherical_kernels import (
     multiply_columns,
     whole_gram,
 )
-from ...utils._conditions import Real
+from ...utils._conditions import Array, Either, Real
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .initial_topics import initialize_topics
@@ -34,14 +35,18 @@ MOST_CONCENTRATED = 1e18  # the estimate for nearly equal directions with a mill
 
 
 @holds(
-    document=Real(low=0, high=MOST_CONCENTRATED),
+    document=Either(
+        lambda value: isinstance(value, np.ndarray),
+        Array("float64", (None,), low=0, high=MOST_CONCENTRATED),
+        Real(low=0, high=MOST_CONCENTRATED),
+    ),
     topic=Real(low=0, high=MOST_CONCENTRATED),
     mean=Real(low=0, high=MOST_CONCENTRATED),
 )
 class Concentrations(NamedTuple):
     """The three concentrations of the model."""
 
-    document: float  # of documents about the mixture of their topics
+    document: Any  # of documents about the mixture of their topics; (K,) if each topic has its own
     topic: float  # of topics about their mean direction
     mean: float  # of the mean direction about its prior direction
 
@@ -59,7 +64,8 @@ class DocumentTerms(NamedTuple):
 
     weights: np.ndarray  # (n, K): weight of each document in each topic
     coupling: np.ndarray  # (K, K): sum over the documents of the coupling between topics
-    cosine: np.ndarray  # (n,): mean cosine between document and mixture of topics
+    cosine: np.ndarray  # (n,): mean cosine between document and mixture of topics, times the relative concentration
+    beyond: np.ndarray  # (n,): mean log normaliser minus that at the reference concentration
 
 
 class Prior(NamedTuple):
@@ -133,6 +139,11 @@ class SphericalModel:
         return _relative_variance(self.rows)
 
     @property
+    def law(self) -> DocumentLaw:
+        """The distribution of a document given its proportions."""
+        return law_of(self.concentrations.document, self.rows.n_features)
+
+    @property
     def n_components(self) -> int:
         """Number of topics K."""
         return len(self.alpha)
@@ -166,14 +177,14 @@ class SphericalModel:
         `coupling` is the mean over documents. It bounds the curvature of the likelihood: divided by its row sums, the
         matrix has no eigenvalue above one.
         """
-        kappa, sigma, _ = self.concentrations
-        return kappa * self.total_samples * coupling.sum(axis=1) + sigma + noise
+        sigma = self.concentrations.topic
+        return self.law.reference * self.total_samples * coupling.sum(axis=1) + sigma + noise
 
     def init_chains(self, n_references: int) -> ProportionChains:
         """Initial chains of all documents, at equal proportions."""
         n_rows, K = self.rows.n_rows, self.n_components
         start = 1.0 / math.sqrt(K) if self.on_sphere else 0.0
-        scale = math.sqrt(1.0 + self.concentrations.document)
+        scale = math.sqrt(1.0 + self.law.reference)
         return ProportionChains(
             np.full((n_rows, K), start), np.full(n_rows, math.log(0.3 / scale)), np.full((n_references, K), 1.0 / K)
         )
@@ -201,18 +212,19 @@ class SphericalModel:
     def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, fill_terms) -> DocumentTerms:
         """Likelihood terms of documents `rows`.
 
-        ``fill_terms(start, stop, products, weights, coupling, cosine)`` writes those of documents ``start:stop``.
+        ``fill_terms(start, stop, products, weights, coupling, cosine, beyond)`` writes those of ``start:stop``.
         """
         K, tasks = self.n_components, split_range(len(rows), max(_DOCUMENTS, -(-len(rows) // _TASKS)))
         products, weights, cosine = np.empty((len(rows), K)), np.empty((len(rows), K)), np.empty(len(rows))
+        beyond = np.empty(len(rows))
         coupling = np.empty((len(tasks), K, K))
 
         def run_task(task: int, start: int, stop: int) -> None:
             self.rows.fill_products(rows, start, stop, word_topic, products)
-            fill_terms(start, stop, products, weights, coupling[task], cosine)
+            fill_terms(start, stop, products, weights, coupling[task], cosine, beyond)
 
         self.workers.run(run_task, [(task, *some) for task, some in enumerate(tasks)])
-        return DocumentTerms(weights, coupling.sum(axis=0), cosine)
+        return DocumentTerms(weights, coupling.sum(axis=0), cosine, beyond)
 
     def prior(self, word_topic: np.ndarray) -> Prior:
         """Prior of the topics at `word_topic`, (V, K)."""
@@ -230,7 +242,7 @@ class SphericalModel:
         out: np.ndarray,
     ) -> None:
         """Write the gradient of the log posterior at the position, (K, V), as estimated from documents `rows`."""
-        scale = self.concentrations.document * self.total_samples / len(rows)
+        scale = self.law.reference * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
         self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.coupling, gradient) for words in tasks])
         self.rows.add_pulls(rows, terms.weights, scale, gradient)
@@ -246,9 +258,15 @@ class SphericalModel:
         documents = self.rows.dense(rows)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
-        coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, shares)
+        law = self.law
+        if isinstance(law, TopicConcentrations):
+            relative = draws @ law.concentrations / (draws.sum(axis=2) * law.reference)
+            shares, of_pairs = relative[:, :, None] * shares, shares
+        else:
+            of_pairs = shares
+        coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, of_pairs)
         gradients = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
-        return gradients * (self.concentrations.document / (draws.shape[1] * self.radii[:, None]))
+        return gradients * (self.law.reference / (draws.shape[1] * self.radii[:, None]))
 
 
 def _relative_variance(rows: AnyDirections) -> np.ndarray:

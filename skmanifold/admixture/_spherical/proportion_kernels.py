@@ -5,8 +5,9 @@ The gradient of the log likelihood with respect to topic k is
     kappa sum_d [ E(theta_dk / q_d) v_d - sum_j E(theta_dj theta_dk cos_d / q_d^2) beta_j ],
 
 with q_d = |beta theta_d| and cos_d = v_d'beta theta_d / q_d. The first expectation is the document's K *weights*. The
-second is summed over documents to one K x K matrix, the *coupling*. So the cost of a step does not include the number
-of documents times the number of words.
+second is summed over documents to one K x K matrix, the *coupling*. With a concentration for each topic, kappa is that
+of the document, kappa(theta_d), within the expectations; weights and coupling are relative to a reference. So the cost
+of a step does not include the number of documents times the number of words.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import math
 import numpy as np
 
 from ...random._keys import fold_in
-from ...topics.spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
+from ...topics.document_laws import cosine_terms, relative_terms
+from ...topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
 from ...utils._njit import njit
 
 _GAIN = 0.1  # change of the logarithm of a step size per unit of acceptance probability
@@ -24,9 +26,15 @@ _TARGET = 0.8  # target acceptance probability
 
 
 @njit(cache=True, nogil=True)
-def _add_draw(theta, b, gram, share, weights, coupling, scratch):
-    """Add `share` times the terms of a draw of one document's proportions; return the cosine."""
+def _add_draw(law, theta, b, gram, share, weights, coupling, scratch):
+    """Add `share` times the terms of a draw of one document's proportions.
+
+    Returns the cosine, and what the normaliser adds to the log density beyond that at the reference. With one
+    concentration for each topic, terms and the cosine are multiplied by that of the document over the reference.
+    """
     cosine, root = cosine_terms(theta, b, gram, scratch)
+    relative, log_beyond = relative_terms(law, theta)
+    share = relative * share
     for k in range(len(theta)):
         scratch[k] = theta[k] / root
     for k in range(len(theta)):
@@ -34,7 +42,7 @@ def _add_draw(theta, b, gram, share, weights, coupling, scratch):
         factor = share * cosine * scratch[k]
         for j in range(len(theta)):
             coupling[k, j] += factor * scratch[j]
-    return cosine
+    return relative * cosine, log_beyond
 
 
 @njit(cache=True, nogil=True)
@@ -46,7 +54,7 @@ def move_proportions(
     gram,
     exponents,
     on_sphere,
-    kappa,
+    law,
     n_draws,
     n_steps,
     key,
@@ -56,6 +64,7 @@ def move_proportions(
     out_weights,
     out_coupling,
     out_cosine,
+    out_beyond,
     out_draws,
 ):
     """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each and average their terms.
@@ -71,38 +80,59 @@ def move_proportions(
         row = rows[i]
         b, x, theta = products[i], points[row], work[0]
         out_weights[i] = 0.0
-        cosines = 0.0
+        cosines, beyond = 0.0, 0.0
         row_key = fold_in(key, row)
         for draw in range(n_draws):
             step = math.exp(log_steps[row])
             draw_key = fold_in(row_key, draw)
             if on_sphere:
-                rate = move_on_sphere(x, exponents, kappa, b, gram, step, n_steps, draw_key, work)
+                rate = move_on_sphere(x, exponents, law, b, gram, step, n_steps, draw_key, work)
             else:
-                rate = move_in_logs(x, exponents, kappa, b, gram, step, n_steps, draw_key, work)
+                rate = move_in_logs(x, exponents, law, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
-            cosines += _add_draw(theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
+            terms = _add_draw(law, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
+            cosines += terms[0]
+            beyond += terms[1]
             if out_draws.shape[1] > 0:
                 for k in range(n):
                     out_draws[i, draw, k] = theta[k]
-        out_cosine[i] = cosines / n_draws
+        out_cosine[i], out_beyond[i] = cosines / n_draws, beyond / n_draws
 
 
 @njit(cache=True, nogil=True)
-def fill_terms_given_proportions(draws, start, stop, products, gram, out_weights, out_coupling, out_cosine):
+def fill_terms_given_proportions(law, draws, start, stop, products, gram, weights, coupling, out_cosine, out_beyond):
     """Write the terms of documents ``start:stop`` given draws of proportions, (n, n_draws, K)."""
     n_draws = draws.shape[1]
     scratch = np.empty(draws.shape[2])
-    out_coupling[:] = 0.0
+    coupling[:] = 0.0
     for i in range(start, stop):
-        out_weights[i] = 0.0
-        cosines = 0.0
+        weights[i] = 0.0
+        cosines, beyond = 0.0, 0.0
         for draw in range(n_draws):
-            cosines += _add_draw(
-                draws[i, draw], products[i], gram, 1.0 / n_draws, out_weights[i], out_coupling, scratch
-            )
-        out_cosine[i] = cosines / n_draws
+            terms = _add_draw(law, draws[i, draw], products[i], gram, 1.0 / n_draws, weights[i], coupling, scratch)
+            cosines += terms[0]
+            beyond += terms[1]
+        out_cosine[i], out_beyond[i] = cosines / n_draws, beyond / n_draws
+
+
+@njit(cache=True, nogil=True)
+def _fill_proportions(point, on_sphere, theta):
+    """Fill the proportions at a point of a chain."""
+    if on_sphere:
+        for k in range(len(theta)):
+            theta[k] = point[k] * point[k]
+    else:
+        fill_softmax(point, theta)
+
+
+@njit(cache=True, nogil=True)
+def proportions_of_rows(points, rows, on_sphere):
+    """Proportions of documents `rows` at the current points of their chains, (n, K)."""
+    out = np.empty((len(rows), points.shape[1]))
+    for i in range(len(rows)):
+        _fill_proportions(points[rows[i]], on_sphere, out[i])
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -111,12 +141,7 @@ def mean_proportions(points, rows, on_sphere):
     n = points.shape[1]
     total, theta = np.zeros(n), np.empty(n)
     for i in range(len(rows)):
-        row = rows[i]
-        if on_sphere:
-            for k in range(n):
-                theta[k] = points[row, k] * points[row, k]
-        else:
-            fill_softmax(points[row], theta)
+        _fill_proportions(points[rows[i]], on_sphere, theta)
         for k in range(n):
             total[k] += theta[k]
     for k in range(n):

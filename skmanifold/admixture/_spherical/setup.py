@@ -15,7 +15,7 @@ from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .adaptation import initially_tuned, learn_concentration
 from .initial_topics import InitialTopics, initialize_topics
-from .model import Concentrations, SphericalModel
+from .model import MOST_CONCENTRATED, Concentrations, SphericalModel
 
 PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
 RADII = Array("float64", ("n_components",), above=0, high=1e100)
@@ -85,11 +85,20 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
     alpha = check_doc_topic_prior(np.full(K, float(alpha)) if np.ndim(alpha) == 0 else alpha, K)
     mean_direction = _unit_mean(estimator.mean_direction, rows)
-    given = estimator.document_concentration, estimator.topic_concentration, estimator.mean_concentration
+    document = _checked_document_concentration(estimator.document_concentration, K)
+    given = (
+        document,
+        *(
+            value if isinstance(value, str) else float(value)
+            for value in (estimator.topic_concentration, estimator.mean_concentration)
+        ),
+    )
     learned = tuple(isinstance(value, str) for value in given)
     radii = _checked_radii(estimator.topic_scale, K)
     start = initialize_topics(rows, K, subkey(key, Purpose.START))
     concentrations = _initial_concentrations(given, rows.n_features, start, mean_direction)
+    if isinstance(document, str) and document == "per_topic":
+        concentrations = concentrations._replace(document=np.full(K, concentrations.document))
     setup = Setup(
         rows,
         alpha,
@@ -133,6 +142,21 @@ def _unit_mean(given: Any, rows: AnyDirections) -> np.ndarray:
     return mean / np.sqrt(mean @ mean)
 
 
+def _checked_document_concentration(given: Any, n_components: int) -> Any:
+    """The given concentration of the documents: a word, a number, or an array with one for each topic."""
+    if isinstance(given, str):
+        return given
+    if np.ndim(given) == 0:
+        return float(given)
+    values = np.array(given, dtype=np.float64)
+    if values.shape != (n_components,) or not np.all((values > 0.0) & (values <= MOST_CONCENTRATED)):
+        raise ValueError(
+            f"document_concentration must be 'auto', 'per_topic', a number or one positive number for each topic "
+            f"({n_components}); got {given!r}."
+        )
+    return values
+
+
 def _checked_radii(given: Any, n_components: int) -> np.ndarray | None:
     if isinstance(given, str):
         return None
@@ -150,5 +174,5 @@ def _initial_concentrations(given: tuple, V: int, start: InitialTopics, mean_dir
     topic = learn_concentration(V, spread, len(start.topics))
     guesses = start.concentration, topic, learn_concentration(V, 1.0, 1)
     return Concentrations(
-        *(guess if isinstance(value, str) else float(value) for value, guess in zip(given, guesses, strict=True))
+        *(guess if isinstance(value, str) else value for value, guess in zip(given, guesses, strict=True))
     )

@@ -14,7 +14,7 @@ from ...samplers._states import PassState, detached
 from ...utils._conditions import Array, Keyed, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .adaptation import learn_concentrations, retuned
+from .adaptation import learn_concentrations, learn_topic_concentrations, retuned
 from .model import Concentrations, SphericalModel
 from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
 from .setup import NOISE, RADII
@@ -150,6 +150,10 @@ def _advance(
         concentrations = model.concentrations
         if t >= STREAM_WAIT:
             concentrations = learn_concentrations(model, scales.cosines, settings.learned)
+            if settings.learned[0] and np.ndim(concentrations.document) == 1:
+                learned = learn_topic_concentrations(model, concentrations, proportions, statistics.topics)
+                gap = learned.document - concentrations.document
+                concentrations = learned._replace(document=concentrations.document + settings.rate * gap)
         after = retuned(model, scales, concentrations, settings.scaled, len(model.directed))
         sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))

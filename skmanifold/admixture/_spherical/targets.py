@@ -20,6 +20,7 @@ class PassSums:
         self.n_steps = 0
         self.n_documents = 0
         self.cosine = 0.0  # sum over documents
+        self.beyond = 0.0  # sum over documents, see `DocumentTerms`
         self.squared_weights = np.zeros(n_components)  # sum over documents
         self.coupling = np.zeros((n_components, n_components))  # sum over documents of the absolute values
         self.spread = np.zeros(2)  # sum over steps
@@ -30,6 +31,7 @@ class PassSums:
         self.n_steps += 1
         self.n_documents += len(terms.cosine)
         self.cosine += terms.cosine.sum()
+        self.beyond += terms.beyond.sum()
         self.squared_weights += (terms.weights * terms.weights).sum(axis=0)
         self.coupling += np.abs(terms.coupling)
         self.spread += prior.spread
@@ -192,7 +194,7 @@ class ConditionalSAM:
     def log_density(self, position: np.ndarray) -> np.ndarray:
         """Log density up to a constant at the chain's position, shape (1,)."""
         _, _, terms, prior = self._terms_at(position)
-        scale = self.model.concentrations.document * self.model.total_samples / len(terms.cosine)
+        scale = self.model.law.reference * self.model.total_samples / len(terms.cosine)
         return np.array([scale * terms.cosine.sum() + prior.log_density])
 
     def _terms_at(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
@@ -221,10 +223,10 @@ def move_chains(
 
     The draws are written to `draws`, (n, n_draws, K), unless its second axis has length 0.
     """
-    kappa = model.concentrations.document
+    law = model.law
     exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
 
-    def move(start, stop, products, weights, coupling, cosine):
+    def move(start, stop, products, weights, coupling, cosine, beyond):
         move_proportions(
             rows,
             start,
@@ -233,7 +235,7 @@ def move_chains(
             gram,
             exponents,
             model.on_sphere,
-            kappa,
+            law,
             n_draws,
             _N_STEPS,
             key,
@@ -243,6 +245,7 @@ def move_chains(
             weights,
             coupling,
             cosine,
+            beyond,
             draws,
         )
 
@@ -255,7 +258,9 @@ def terms_given_proportions(
     """Likelihood terms of documents `rows` with given draws of proportions, (n, n_draws, K)."""
     draws = np.ascontiguousarray(draws)
 
-    def fill_terms(start, stop, products, weights, coupling, cosine):
-        fill_terms_given_proportions(draws, start, stop, products, gram, weights, coupling, cosine)
+    law = model.law
+
+    def fill_terms(start, stop, products, weights, coupling, cosine, beyond):
+        fill_terms_given_proportions(law, draws, start, stop, products, gram, weights, coupling, cosine, beyond)
 
     return model.accumulate_terms(rows, word_topic, fill_terms)

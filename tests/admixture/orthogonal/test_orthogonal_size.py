@@ -21,6 +21,7 @@ from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
 from skmanifold.random._keys import fold_in, root_key, subkey, uniform
 from skmanifold.random._variates import log_gamma_variate
 from skmanifold.sparse.directions import Directions, as_directions
+from skmanifold.topics.document_laws import OneConcentration
 from skmanifold.topics.spherical_proportions import move_in_logs
 from skmanifold.utils._threads import Workers
 
@@ -61,7 +62,8 @@ def _move_proportions(theta, products, alpha, kappa, step, n_moves, key):
         for k in range(n_topics):
             y[k] = np.log(max(theta[i, k], 1e-300)) + length
         for m in range(n_moves):
-            move_in_logs(y, shapes, kappa, products[i], gram, step, 5, fold_in(fold_in(key, i), 1 + m), work)
+            of_move = fold_in(fold_in(key, i), 1 + m)
+            move_in_logs(y, shapes, OneConcentration(kappa), products[i], gram, step, 5, of_move, work)
         theta[i] = work[0]
 
 

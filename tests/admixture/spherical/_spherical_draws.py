@@ -30,13 +30,41 @@ def draw_around(means, concentration, rng):
     return (sign * draws).reshape(means.shape)
 
 
+def draw_cosines(dim, concentrations, rng):
+    """Cosines with the mean direction of von Mises-Fisher draws, each with its own concentration (Wood, 1994)."""
+    kappa, out = concentrations.ravel(), np.empty(concentrations.size)
+    left = np.arange(len(kappa))
+    b = (np.hypot(2 * kappa, dim - 1) - 2 * kappa) / (dim - 1)
+    x = (1 - b) / (1 + b)
+    c = kappa * x + (dim - 1) * np.log1p(-(x**2))
+    while len(left):
+        z = rng.beta((dim - 1) / 2, (dim - 1) / 2, len(left))
+        w = (1 - (1 + b[left]) * z) / (1 - (1 - b[left]) * z)
+        ratio = kappa[left] * w + (dim - 1) * np.log1p(-x[left] * w) - c[left]
+        accepted = -rng.standard_exponential(len(left)) <= ratio
+        out[left[accepted]] = w[accepted]
+        left = left[~accepted]
+    return out.reshape(concentrations.shape)
+
+
+def draw_documents(topics, theta, concentration, rng):
+    """Documents (..., V) of proportions (..., K), about one concentration or those of the topics."""
+    means = unit(theta @ topics)
+    if np.ndim(concentration) == 0:
+        return draw_around(means, concentration, rng)
+    cosines = draw_cosines(means.shape[-1], theta @ concentration, rng)[..., None]
+    across = rng.standard_normal(means.shape)
+    across = unit(across - means * (across * means).sum(axis=-1, keepdims=True))
+    return cosines * means + np.sqrt(1 - cosines**2) * across
+
+
 def draw_prior(n, n_components, n_documents, alpha, concentrations, mean, rng):
     """Topics (n, K, V), proportions (n, D, K) and documents (n, D, V)."""
     kappa, sigma, kappa_0 = concentrations
     centres = VonMisesFisher(mean, kappa_0).sample(n, rng)
     topics = draw_around(np.repeat(centres[:, None], n_components, axis=1), sigma, rng)
     theta = rng.dirichlet(alpha, (n, n_documents))
-    return topics, theta, draw_around(unit(theta @ topics), kappa, rng)
+    return topics, theta, draw_documents(topics, theta, kappa, rng)
 
 
 def make_model(documents, alpha, concentrations=CONCENTRATIONS, radii=1.0, mean=MEAN, kind=SphericalModel, workers=ONE):

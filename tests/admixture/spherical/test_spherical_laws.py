@@ -15,7 +15,7 @@ from skmanifold.distributions import bessel_ratio
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC
 
-from ._spherical_draws import CONCENTRATIONS, KEY, MEAN, draw_around, draw_prior, make_model, unit
+from ._spherical_draws import CONCENTRATIONS, KEY, MEAN, draw_documents, draw_prior, make_model, unit
 
 
 class WithoutProjection(SphericalModel):
@@ -83,10 +83,13 @@ def joint_statistics(topics, theta, documents):
     )
 
 
+OF_TOPICS = CONCENTRATIONS._replace(document=np.array([2.0, 10.0, 50.0]))
+
+
 @cache
-def prior_statistics(alpha, n=50_000):
-    rng = np.random.default_rng(9)
-    return summarize(joint_statistics(*draw_prior(n, 3, N_DOCUMENTS, alpha, CONCENTRATIONS, MEAN, rng)))
+def prior_statistics(alpha, n=50_000, of_topics=False):
+    rng, concentrations = np.random.default_rng(9), OF_TOPICS if of_topics else CONCENTRATIONS
+    return summarize(joint_statistics(*draw_prior(n, 3, N_DOCUMENTS, alpha, concentrations, MEAN, rng)))
 
 
 def test_draws_from_the_prior_have_its_moments():
@@ -102,11 +105,13 @@ def test_draws_from_the_prior_have_its_moments():
     assert_agrees(Estimate(mean[12:15], error[12:15]), alpha * (alpha + 1) / (total * (total + 1)))
 
 
-def joint_chain(alpha, n_passes, sampler=None, kind=SphericalModel, radii=1.0, n_draws=5, seed=0):
+def joint_chain(
+    alpha, n_passes, sampler=None, kind=SphericalModel, radii=1.0, n_draws=5, seed=0, concentrations=CONCENTRATIONS
+):
     """The statistics after each pass and redrawing of documents, from a draw of the prior; and the acceptance rate."""
     rng = np.random.default_rng(seed)
-    topics, theta, documents = (x[0] for x in draw_prior(1, 3, N_DOCUMENTS, alpha, CONCENTRATIONS, MEAN, rng))
-    model = make_model(documents, alpha, radii=radii, kind=kind)
+    topics, theta, documents = (x[0] for x in draw_prior(1, 3, N_DOCUMENTS, alpha, concentrations, MEAN, rng))
+    model = make_model(documents, alpha, concentrations, radii=radii, kind=kind)
     passes = BlockwisePasses(sampler or BlockwiseGMC(0.3, 3), None, n_draws, 0)
     state = passes.init(model, subkey(KEY, seed))
     state.position[0] = topics * model.radii[:, None]
@@ -121,7 +126,7 @@ def joint_chain(alpha, n_passes, sampler=None, kind=SphericalModel, radii=1.0, n
         last = parameters
         theta = points**2 if model.on_sphere else np.exp(points)
         theta = theta / theta.sum(axis=1, keepdims=True)
-        documents = draw_around(unit(theta @ topics), CONCENTRATIONS.document, rng)
+        documents = draw_documents(topics, theta, concentrations.document, rng)
         model.rows.data[:] = documents.ravel()
         series.append(joint_statistics(topics, theta, documents))
     return in_batches(series), moved / n_passes
@@ -147,6 +152,15 @@ def test_the_blockwise_sampler_keeps_the_joint_law(prior):
     assert 0.3 < rate < 0.95
     assert estimate.error[:9].max() < 0.06
     assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
+
+
+@pytest.mark.short_cases("on the sphere")
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_blockwise_sampler_keeps_the_joint_law_with_a_concentration_for_each_topic(prior):
+    estimate, rate = joint_chains(PRIORS[prior], 40, 40, concentrations=OF_TOPICS)
+    assert 0.3 < rate < 0.95
+    reference = prior_statistics(PRIORS[prior], of_topics=True)
+    assert_agrees(difference(estimate, reference), 0.0)
 
 
 @pytest.mark.long

@@ -3,13 +3,24 @@ import pytest
 from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
+from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.random._keys import fold_in
-from skmanifold.topics.spherical_proportions import cosine_terms, fill_softmax, move_in_logs, move_on_sphere
+from skmanifold.topics.document_laws import (
+    OneConcentration,
+    concentration_at,
+    cosine_terms,
+    law_of,
+    likelihood_terms,
+    log_document,
+    relative_terms,
+)
+from skmanifold.topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
 PRODUCTS = TOPICS @ np.array([3.0, 2, 1, 1]) / np.sqrt(15)
 GRAM = TOPICS @ TOPICS.T
-KAPPA = 20.0
+ONE = OneConcentration(20.0)
+OF_TOPICS = law_of(np.array([4.0, 25.0, 60.0]), 4)
 # E theta and E theta^2 given the topics, by quadrature of 30 digits.
 MOMENTS = {
     2.0: [(0.57263608, 0.18980446, 0.23755946), (0.34347397, 0.04856281, 0.06800578)],
@@ -18,7 +29,7 @@ MOMENTS = {
 
 
 @njit(cache=True)
-def _walk(on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
+def _walk(law, on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
     """Chains' means of theta, theta^2, and their mean acceptance probability."""
     n = len(parameters)
     sums = np.zeros((n_chains, 2, n))
@@ -29,7 +40,7 @@ def _walk(on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
         chain_key = fold_in(key, chain)
         for draw in range(-n_burn_in, n_draws):
             draw_key = fold_in(chain_key, draw + n_burn_in)
-            move = (KAPPA, PRODUCTS, GRAM, step, 5, draw_key, work)
+            move = (law, PRODUCTS, GRAM, step, 5, draw_key, work)
             if on_sphere:
                 accepted = move_on_sphere(point, parameters, *move)
             else:
@@ -47,7 +58,7 @@ def _walk(on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
 def test_transitions_leave_the_posterior_of_proportions_as_it_is(alpha, on_sphere):
     parameters = np.full(3, 2 * alpha - 1 if on_sphere else alpha)
     step = 0.15 if on_sphere else 0.35
-    sums, rate = _walk(on_sphere, parameters, step, np.uint64(1), 200, 50, 1000)
+    sums, rate = _walk(ONE, on_sphere, parameters, step, np.uint64(1), 200, 50, 1000)
     assert 0.6 < rate < 0.995
     np.testing.assert_allclose(sums[:, 0].sum(axis=1), 1.0)
     assert_agrees(summarize(sums), MOMENTS[alpha])
@@ -56,14 +67,14 @@ def test_transitions_leave_the_posterior_of_proportions_as_it_is(alpha, on_spher
 def test_the_check_tells_a_forgotten_jacobian():
     alpha = 2.0
     for on_sphere, parameters, step in ((True, 2 * alpha - 2, 0.15), (False, alpha - 1, 0.35)):
-        sums, _ = _walk(on_sphere, np.full(3, parameters), step, np.uint64(1), 200, 50, 1000)
+        sums, _ = _walk(ONE, on_sphere, np.full(3, parameters), step, np.uint64(1), 200, 50, 1000)
         assert_disagrees(summarize(sums), MOMENTS[alpha])
 
 
 def test_both_coordinates_agree_where_the_prior_is_uneven():
     alpha = np.array([0.6, 3.0, 1.2])
-    on_sphere, _ = _walk(True, 2 * alpha - 1, 0.15, np.uint64(2), 200, 50, 1000)
-    in_logs, _ = _walk(False, alpha, 0.35, np.uint64(3), 200, 50, 1000)
+    on_sphere, _ = _walk(ONE, True, 2 * alpha - 1, 0.15, np.uint64(2), 200, 50, 1000)
+    in_logs, _ = _walk(ONE, False, alpha, 0.35, np.uint64(3), 200, 50, 1000)
     assert_agrees(summarize(on_sphere - in_logs), 0.0)
     assert_disagrees(summarize(on_sphere[:, :, ::-1] - in_logs), 0.0)
 
@@ -81,6 +92,67 @@ def test_cosine_and_its_gradient():
         ends = [cosine_terms(theta + sign * unit, PRODUCTS, GRAM, out)[0] for sign in (1, -1)]
         assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient[k], abs=1e-8)
     assert gradient @ theta == pytest.approx(0, abs=1e-12)  # the length of theta does not matter
+
+
+# --- a concentration for each topic ----------------------------------------------------------------------
+
+
+def slow_log_likelihood(theta):
+    """Relative to the uniform distribution; proportions along the last axis."""
+    mixtures = theta @ TOPICS
+    cosines = mixtures @ [3, 2, 1, 1] / np.linalg.norm(mixtures, axis=-1) / np.sqrt(15)
+    kappa = theta @ OF_TOPICS.concentrations / theta.sum(axis=-1)
+    return log_vmf_normalizer(4, kappa) - log_vmf_normalizer(4, 0.0) + kappa * cosines
+
+
+@pytest.mark.parametrize("size", [1.0, 7.0])
+def test_the_likelihood_with_a_concentration_for_each_topic_and_its_gradient(size):
+    theta, out = size * np.random.default_rng(0).dirichlet(np.ones(3)), np.empty(3)
+    log_likelihood, factor = likelihood_terms(OF_TOPICS, theta, PRODUCTS, GRAM, out)
+    gradient = factor * out
+    assert log_likelihood == pytest.approx(slow_log_likelihood(theta), rel=1e-12)
+    for k, unit in enumerate(1e-6 * np.eye(3)):
+        ends = [slow_log_likelihood(theta + sign * unit) for sign in (1, -1)]
+        assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient[k], abs=1e-7)
+    assert gradient @ theta == pytest.approx(0, abs=1e-11)
+    cosine, _ = cosine_terms(theta, PRODUCTS, GRAM, out)
+    assert log_document(OF_TOPICS, theta, cosine) == pytest.approx(log_likelihood, rel=1e-12)
+    kappa, (relative, beyond) = concentration_at(OF_TOPICS, theta), relative_terms(OF_TOPICS, theta)
+    assert relative * OF_TOPICS.reference == pytest.approx(kappa)
+    of_reference = log_vmf_normalizer(4, OF_TOPICS.reference) - log_vmf_normalizer(4, 0.0)
+    assert of_reference + beyond + kappa * cosine == pytest.approx(log_likelihood, rel=1e-10)
+
+
+def test_equal_concentrations_are_one():
+    theta, one, other = np.random.default_rng(0).dirichlet(np.ones(3)), np.empty(3), np.empty(3)
+    _, factor = likelihood_terms(ONE, theta, PRODUCTS, GRAM, one)
+    likelihood_terms(law_of(np.full(3, 20.0), 4), theta, PRODUCTS, GRAM, other)
+    np.testing.assert_allclose(factor * one, other, rtol=1e-12, atol=1e-12)
+    assert law_of(20.0, 4) == ONE
+
+
+def moments_of_topics(alpha):
+    """E theta and E theta^2 by the trapezoidal rule in the logs of ratios of proportions."""
+    t = np.linspace(-40.0, 40.0, 801)
+    y = np.stack([*np.meshgrid(t, t, indexing="ij"), np.zeros((801, 801))], axis=-1)
+    theta = np.exp(y - y.max(axis=-1, keepdims=True))
+    theta /= theta.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        logs = alpha * np.log(theta).sum(axis=-1) + slow_log_likelihood(theta)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    return np.einsum("ij,ijk->k", weights, theta), np.einsum("ij,ijk->k", weights, theta**2)
+
+
+@pytest.mark.parametrize("alpha", [2.0, 0.5])
+@pytest.mark.parametrize("on_sphere", [True, False])
+def test_transitions_keep_the_posterior_with_a_concentration_for_each_topic(alpha, on_sphere):
+    parameters = np.full(3, 2 * alpha - 1 if on_sphere else alpha)
+    sums, rate = _walk(OF_TOPICS, on_sphere, parameters, 0.1 if on_sphere else 0.3, np.uint64(1), 150, 50, 800)
+    assert 0.6 < rate < 0.995
+    assert_agrees(summarize(sums), moments_of_topics(alpha))
+    one, _ = _walk(law_of(OF_TOPICS.reference, 4), on_sphere, parameters, 0.15, np.uint64(1), 150, 50, 800)
+    assert_disagrees(summarize(one), moments_of_topics(alpha))
 
 
 def test_softmax_of_far_points():

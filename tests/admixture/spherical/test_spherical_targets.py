@@ -19,6 +19,8 @@ ONE = Workers(1)
 K, V = 3, 7
 RADII = np.array([0.5, 3.0, 20.0])
 CONCENTRATIONS = Concentrations(40.0, 15.0, 8.0)
+OF_TOPICS = CONCENTRATIONS._replace(document=np.array([10.0, 45.0, 120.0]))
+each_law = pytest.mark.parametrize("concentrations", [CONCENTRATIONS, OF_TOPICS], ids=["one", "of topics"])
 ALPHA = np.array([0.7, 1.5, 3.0])
 
 
@@ -65,7 +67,8 @@ def slow_log_density(model, X, topics, draws):
         for theta in thetas:
             cosine = v @ unit(theta @ topics)
             dirichlet = gammaln(alpha.sum()) - gammaln(alpha).sum() + (alpha - 1) @ np.log(theta)
-            of_document += dirichlet + log_vmf_normalizer(n_features, kappa) + kappa * cosine
+            of_theta = kappa if np.ndim(kappa) == 0 else theta @ kappa
+            of_document += dirichlet + log_vmf_normalizer(n_features, of_theta) + of_theta * cosine
         value += model.total_samples / len(documents) * of_document / len(thetas)
     return value
 
@@ -129,11 +132,12 @@ def agree(gradient, slopes, rtol=1e-6):
 # --- given proportions -----------------------------------------------------------------------------------
 
 
+@each_law
 @pytest.mark.parametrize("total_samples", [None, 1000])
 @pytest.mark.parametrize("n_draws", [1, 3])
-def test_the_log_density_is_that_of_the_joint_law(n_draws, total_samples):
+def test_the_log_density_is_that_of_the_joint_law(n_draws, total_samples, concentrations):
     X = make_rows(11)
-    model = make_model(X, total_samples=total_samples)
+    model = make_model(X, total_samples=total_samples, concentrations=concentrations)
     draws = make_draws(len(model.directed), n_draws)
     target = ConditionalSAM(model, draws)
     topics = [make_topics(K, seed=seed) for seed in range(6)]
@@ -142,11 +146,12 @@ def test_the_log_density_is_that_of_the_joint_law(n_draws, total_samples):
     np.testing.assert_allclose(fast - fast[0], slow - slow[0], rtol=1e-9, atol=1e-9 * np.ptp(slow))
 
 
+@each_law
 @pytest.mark.parametrize("total_samples", [None, 1000])
 @pytest.mark.parametrize("n_draws", [1, 3])
-def test_the_gradient_is_the_slope_of_the_log_density(n_draws, total_samples):
+def test_the_gradient_is_the_slope_of_the_log_density(n_draws, total_samples, concentrations):
     X, topics = make_rows(11), make_topics(K)
-    model = make_model(X, total_samples=total_samples)
+    model = make_model(X, total_samples=total_samples, concentrations=concentrations)
     target = ConditionalSAM(model, make_draws(len(model.directed), n_draws))
     assert agree(tangent(topics, gradient_of(target, topics)), slopes_by_differences(target, topics))
 

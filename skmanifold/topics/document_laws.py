@@ -1,0 +1,194 @@
+r"""Distributions of a document about the direction of its mixture of topics, given its proportions.
+
+A law is a named tuple, by whose type numba chooses the kernels. With one concentration kappa, the log density is
+kappa cos up to a constant. With one for each topic, kappa(theta) = sum_k theta_k kappa_k for proportions theta, and
+
+    L(theta) = log c(kappa(theta)) + kappa(theta) cos(theta),
+    dL / dtheta_i = kappa(theta) dcos / dtheta_i + (cos - A(kappa(theta))) (kappa_i - kappa(theta)) / sum(theta),
+
+where c is the normaliser relative to that of the uniform distribution, A = -(log c)' the Bessel ratio, and theta need
+not be normalised.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..distributions._bessel_kernels import compute_log_scaled, compute_ratio
+from ..utils._by_type import by_type
+from ..utils._njit import njit_part
+
+_LEAST_SUM = 1e-300  # of proportions that have underflowed
+
+
+class OneConcentration(NamedTuple):
+    """One concentration for all documents."""
+
+    reference: float
+
+
+class TopicConcentrations(NamedTuple):
+    """A concentration for each topic; that of a document is their mean, weighted by its proportions."""
+
+    reference: float  # mean of the concentrations of the topics, the unit of weights
+    concentrations: np.ndarray  # (K,)
+    order: float  # half the number of features, minus 1
+    scale: float  # of all concentrations; below 1 in annealing
+
+
+DocumentLaw = OneConcentration | TopicConcentrations
+
+
+def law_of(concentration: float | np.ndarray, n_features: int) -> DocumentLaw:
+    """The law with this concentration, or with these of the topics."""
+    if np.ndim(concentration) == 0:
+        return OneConcentration(float(concentration))
+    given = np.array(concentration, dtype=np.float64)
+    return TopicConcentrations(float(given.mean()), given, 0.5 * n_features - 1.0, 1.0)
+
+
+@njit_part
+def cosine_terms(theta, b, B, out):
+    """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it and the root."""
+    n = len(theta)
+    along = 0.0
+    squared = 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += B[i, j] * theta[j]
+        out[i] = total
+        squared += theta[i] * total
+        along += theta[i] * b[i]
+    root = math.sqrt(squared)
+    ratio = along / squared
+    for i in range(n):
+        out[i] = (b[i] - ratio * out[i]) / root
+    return along / root, root
+
+
+@by_type
+def likelihood_terms(law, theta, b, B, out):
+    """The log density up to a constant, and a factor: times it, `out` is filled with the gradient in theta."""
+
+
+@by_type
+def log_document(law, theta, cosine):
+    """The log density of a document with this cosine, divided by that at its mode if there is one concentration."""
+
+
+@by_type
+def concentration_at(law, theta):
+    """The concentration of a document with these proportions."""
+
+
+@by_type
+def relative_terms(law, theta):
+    """The concentration over the reference, and log c(kappa(theta)) minus that at the reference."""
+
+
+@by_type
+def at_share(law, share):
+    """The law of a step of annealing, from the uniform distribution to the law itself."""
+
+
+@by_type
+def log_gain(law, before, theta, cosine):
+    """`log_document` of a law minus that of an earlier step of annealing."""
+
+
+@likelihood_terms.of(OneConcentration)
+@njit_part
+def _likelihood_terms(law, theta, b, B, out):
+    cosine, _ = cosine_terms(theta, b, B, out)
+    return law.reference * cosine, law.reference
+
+
+@log_document.of(OneConcentration)
+@njit_part
+def _log_document(law, theta, cosine):
+    return law.reference * (cosine - 1.0)
+
+
+@concentration_at.of(OneConcentration)
+@njit_part
+def _concentration_at(law, theta):
+    return law.reference
+
+
+@relative_terms.of(OneConcentration)
+@njit_part
+def _relative_terms(law, theta):
+    return 1.0, 0.0
+
+
+@at_share.of(OneConcentration)
+@njit_part
+def _at_share(law, share):
+    return OneConcentration(law.reference if share == 1.0 else math.expm1(share * math.log1p(law.reference)))
+
+
+@log_gain.of(OneConcentration)
+@njit_part
+def _log_gain(law, before, theta, cosine):
+    return (law.reference - before.reference) * (cosine - 1.0)
+
+
+@concentration_at.of(TopicConcentrations)
+@njit_part
+def _concentration_at_topics(law, theta):
+    total, weighted = 0.0, 0.0
+    for k in range(len(law.concentrations)):  # scratch memory may be longer
+        total += theta[k]
+        weighted += theta[k] * law.concentrations[k]
+    return law.scale * weighted / max(total, _LEAST_SUM)
+
+
+@njit_part
+def _log_at_mode(order, concentration):
+    """Log density at the mode relative to the uniform distribution."""
+    return compute_log_scaled(order, 0.0) - compute_log_scaled(order, concentration)
+
+
+@log_document.of(TopicConcentrations)
+@njit_part
+def _log_document_of_topics(law, theta, cosine):
+    concentration = _concentration_at_topics(law, theta)
+    return _log_at_mode(law.order, concentration) + concentration * (cosine - 1.0)
+
+
+@likelihood_terms.of(TopicConcentrations)
+@njit_part
+def _likelihood_terms_of_topics(law, theta, b, B, out):
+    cosine, _ = cosine_terms(theta, b, B, out)
+    concentration, total = _concentration_at_topics(law, theta), 0.0
+    for k in range(len(theta)):
+        total += theta[k]
+    gap = (cosine - compute_ratio(law.order, concentration)) / max(total, _LEAST_SUM)
+    for k in range(len(theta)):
+        out[k] = concentration * out[k] + gap * (law.scale * law.concentrations[k] - concentration)
+    return _log_at_mode(law.order, concentration) + concentration * (cosine - 1.0), 1.0
+
+
+@relative_terms.of(TopicConcentrations)
+@njit_part
+def _relative_terms_of_topics(law, theta):
+    concentration, order = _concentration_at_topics(law, theta), law.order
+    beyond = _log_at_mode(order, concentration) - _log_at_mode(order, law.reference)
+    return concentration / law.reference, beyond - (concentration - law.reference)
+
+
+@log_gain.of(TopicConcentrations)
+@njit_part
+def _log_gain_of_topics(law, before, theta, cosine):
+    return _log_document_of_topics(law, theta, cosine) - _log_document_of_topics(before, theta, cosine)
+
+
+@at_share.of(TopicConcentrations)
+@njit_part
+def _topics_at_share(law, share):
+    scale = 1.0 if share == 1.0 else math.expm1(share * math.log1p(law.reference)) / law.reference
+    return TopicConcentrations(scale * law.reference, law.concentrations, law.order, scale)
