@@ -61,12 +61,13 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     doc_topic_prior : float or array-like of shape (n_components,), default=None
         Dirichlet parameters :math:`\alpha` of the proportions. None is 1/2, for which the square roots of the
         proportions are uniform on the sphere.
-    document_concentration, topic_concentration, mean_concentration : float or "auto", default="auto"
+    document_concentration, topic_concentration, mean_concentration : float, array-like or str, default="auto"
         :math:`\kappa_1`, :math:`\sigma` and :math:`\kappa_0`. Useful values are of the order of the number of features.
         "auto" learns them after the first quarter of burn-in, by stochastic EM: each solves
         :math:`A_V(\kappa) = (n \bar r + 1/2) / (n + 1)`. Here :math:`\bar r` is the mean cosine of n documents with
         their mixtures, of n = K topics with the mean, or of n = 1 mean with :math:`m`. The terms 1/2 and 1 are a
-        conjugate prior worth one observation.
+        conjugate prior worth one observation. `document_concentration` may also be "per_topic", or one number for each
+        topic: see Notes.
     mean_direction : array-like of shape (n_features,), default=None
         Prior mean direction :math:`m`, scaled to unit length. None is the direction of the documents' mean.
     topic_scale : float, array-like of shape (n_components,) or "auto", default="auto"
@@ -118,7 +119,9 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         words that a topic contains, large negative entries are words that it excludes; see `topic_words`.
     resultant_lengths_ : ndarray of shape (n_components,)
         Lengths of the mean topics before scaling to unit length; a length near 1 means little posterior uncertainty.
-    document_concentration_, topic_concentration_, mean_concentration_ : float
+    document_concentration_ : float or ndarray of shape (n_components,)
+        The given or learned concentration of documents; with "per_topic" one for each topic.
+    topic_concentration_, mean_concentration_ : float
         The given or learned concentrations.
     mean_direction_ : ndarray of shape (n_features,)
         Prior mean direction :math:`m`, a unit vector.
@@ -154,8 +157,15 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
 
     Notes
     -----
-    Only the direction of each row of X is used; X may be dense or sparse. Rows of zeros have no direction: `fit` and
+    Only the direction of each row of X is used; X may be dense or sparse. Dense rows of float32 and float64 are not
+    copied, except for a block at a time. Rows of zeros have no direction: `fit` and
     `score` ignore them, `transform` returns the prior mean for them, and `score_samples` returns NaN.
+
+    With ``document_concentration="per_topic"`` the concentration of a document is :math:`\kappa(\theta_d) = \sum_k
+    \theta_{dk} \kappa_k`. The concentrations of the topics are learned by stochastic EM: they maximise
+    :math:`\sum_d [\log c_V(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]` given draws of the proportions, with one
+    pseudo-observation of the cosine 1/2 for each topic. Samplers that do not draw the proportions, "vb" and "svb", need
+    one concentration.
 
     Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or in logarithms of gamma
     variates if a Dirichlet parameter is below 1/2. The cost of a transition does not depend on V. The gradient of the
