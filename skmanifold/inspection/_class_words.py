@@ -52,6 +52,8 @@ class ClassWords:
         Posterior probability of each interval.
     memberships : ndarray of shape (n_samples,) or (n_samples, n_classes)
         The labels or membership probabilities.
+    prior : float
+        Weight of the prior, as a number of words.
     """
 
     classes: np.ndarray
@@ -63,6 +65,7 @@ class ClassWords:
     measure: str
     level: float
     memberships: np.ndarray
+    prior: float
 
     def to_frame(self) -> pd.DataFrame:
         """The words of all classes as a pandas DataFrame.
@@ -115,6 +118,55 @@ class ClassWords:
             return [np.flatnonzero(self.memberships == label)[:n] for label in self.classes]
         best = [np.argsort(-column, kind="stable")[:n] for column in self.memberships.T]
         return [rows[column[rows] > 0] for rows, column in zip(best, self.memberships.T, strict=True)]
+
+    def to_pyldavis(
+        self,
+        counts: MatrixLike,
+        *,
+        feature_names: ArrayLike | None = None,
+        max_features: int | None = 10_000,
+        **options: Any,
+    ) -> Any:
+        """Prepare the classes for a pyLDAvis visualisation, in which they are topics.
+
+        Class t of the page is entry t - 1 of ``classes``. The word probabilities are posterior means, and proportions
+        of a text are its memberships. Outliers and texts without words are left out.
+
+        Parameters
+        ----------
+        counts : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The counts that were passed to `class_words`.
+        feature_names : array-like of shape (n_features,), default=None
+            The words. None uses the column indices.
+        max_features : int or None, default=10_000
+            Largest number of words to show: those with the largest counts. None shows all.
+        **options
+            Further arguments of ``pyLDAvis.prepare``. The defaults are those of ``StochasticLDA.to_pyldavis``.
+
+        Returns
+        -------
+        prepared : pyLDAvis.PreparedData
+            Write it with ``pyLDAvis.save_html(prepared, "classes.html")``.
+
+        Raises
+        ------
+        ImportError
+            If pyLDAvis is not installed.
+        ValueError
+            If counts are not those of the same texts, or the number of names differs from the number of columns.
+        """
+        from ..admixture._posterior.pyldavis import check_pyldavis, prepare_page
+
+        check_pyldavis(max_features)
+        _, _, weights = _checked_memberships(self.memberships)
+        X = _checked_counts(counts, len(self.memberships))
+        names = np.asarray(column_names(None, X.shape[1], feature_names), dtype=object)
+        of_classes, weights = _summed(weights, X), sp.csr_array(weights).toarray()
+        frequency, totals = of_classes.sum(axis=0), of_classes.sum(axis=1, keepdims=True)
+        background = frequency / frequency.sum()
+        topics = np.maximum((of_classes + self.prior * background) / (totals + self.prior), _TINY)
+        used = np.flatnonzero(weights.sum(axis=1))
+        return prepare_page(topics, lambda: weights[used], X[used], names, max_features, options)
 
 
 def class_words(
@@ -236,14 +288,9 @@ def class_words(
     if prior is not None and not (isinstance(prior, Real) and 0.0 < prior < np.inf):
         raise ValueError(f"prior must be a positive number of words, or None; got {prior!r}.")
     given, classes, weights = _checked_memberships(memberships)
-    X = canonical_csr(check_array(counts, accept_sparse="csr", dtype=np.float64, input_name="counts"))
-    if X.nnz and X.data.min() < 0:
-        raise ValueError(f"counts must not be negative; got {X.data.min():g}.")
-    if X.shape[0] != len(given):
-        raise ValueError(f"memberships has {len(given)} rows, but counts has {X.shape[0]} rows.")
+    X = _checked_counts(counts, len(given))
     names = np.asarray(column_names(None, X.shape[1], feature_names), dtype=object)
-    summed = (X.T @ weights).T if isinstance(weights, np.ndarray) else (weights.T @ X).toarray()
-    of_classes = np.ascontiguousarray(summed)
+    of_classes = _summed(weights, X)
     totals, frequency = of_classes.sum(axis=1), of_classes.sum(axis=0)
     total, n_used = totals.sum(), np.count_nonzero(totals)
     if not n_used:
@@ -272,7 +319,23 @@ def class_words(
     words = [names[columns].tolist() for columns, _ in found]
     low, values, high = ([ends[i] for _, ends in found] for i in range(3))
     sizes = np.asarray(weights.sum(axis=0), np.float64).ravel()
-    return ClassWords(classes, words, values, low, high, sizes, measure, level, given)
+    return ClassWords(classes, words, values, low, high, sizes, measure, level, given, float(weight))
+
+
+def _checked_counts(counts: Any, n_rows: int) -> Any:
+    """Counts in CSR format."""
+    X = canonical_csr(check_array(counts, accept_sparse="csr", dtype=np.float64, input_name="counts"))
+    if X.nnz and X.data.min() < 0:
+        raise ValueError(f"counts must not be negative; got {X.data.min():g}.")
+    if X.shape[0] != n_rows:
+        raise ValueError(f"memberships has {n_rows} rows, but counts has {X.shape[0]} rows.")
+    return X
+
+
+def _summed(weights: Any, X: Any) -> np.ndarray:
+    """Counts of words in each class, (n_classes, n_features)."""
+    summed = (X.T @ weights).T if isinstance(weights, np.ndarray) else (weights.T @ X).toarray()
+    return np.ascontiguousarray(summed)
 
 
 def _largest_low(a: np.ndarray, b: np.ndarray, scale: np.ndarray, level: float, n: int) -> np.ndarray:

@@ -335,3 +335,28 @@ def test_bad_input_is_refused_with_one_sentence(memberships, counts, options, me
 def test_the_number_of_rows_is_a_positive_whole_number():
     with pytest.raises(ValueError, match=r"^n must be a whole number of at least 1; got 0\.$"):
         class_words([0, 1], COUNTS).typical_rows(0)
+
+
+def test_a_page_of_pyldavis_has_the_word_probabilities_and_sizes_of_the_classes():
+    pytest.importorskip("pyLDAvis")
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(3.0, (40, 12)).astype(float)
+    labels = rng.integers(0, 3, 40)
+    labels[:4] = -1
+    counts[7] = 0.0
+    found = class_words(labels, counts, prior=5.0)
+    names = [f"w{v}" for v in range(12)]
+    page = found.to_pyldavis(sp.csr_array(counts), feature_names=names, lambda_step=0.5)
+    of_classes = np.array([counts[labels == k].sum(axis=0) for k in range(3)])
+    sizes = of_classes.sum(axis=1)
+    np.testing.assert_allclose(page.topic_coordinates["Freq"], 100 * sizes / sizes.sum(), rtol=1e-6)
+    background = of_classes.sum(axis=0) / sizes.sum()
+    probabilities = (of_classes + 5.0 * background) / (sizes[:, None] + 5.0)
+    rows = page.topic_info[page.topic_info["Category"] == "Topic2"].set_index("Term")
+    expected = np.log([probabilities[1, names.index(word)] for word in rows.index])
+    np.testing.assert_allclose(rows["logprob"], expected, atol=1e-3)
+    soft = class_words(np.eye(3)[np.maximum(labels, 0)] * (labels >= 0)[:, None], counts, prior=5.0)
+    again = soft.to_pyldavis(counts, feature_names=names, lambda_step=0.5)
+    np.testing.assert_allclose(again.topic_coordinates["Freq"], page.topic_coordinates["Freq"])
+    with pytest.raises(ValueError, match="memberships has 40 rows, but counts has 39"):
+        found.to_pyldavis(counts[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -56,17 +57,36 @@ def to_pyldavis(
     ValueError
         If X has no tokens, `max_features` is less than 1, or the number of names differs from the number of columns.
     """
-    try:
-        import pyLDAvis
-    except ImportError as error:
-        raise ImportError(f"to_pyldavis needs pyLDAvis: {install_command('pyldavis')}") from error
-    if max_features is not None:
-        check_scalar(max_features, "max_features", Integral, min_val=1)
+    check_pyldavis(max_features)
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)
     if not np.allclose(topics.sum(axis=1), 1.0, atol=1e-3):
         raise ValueError("to_pyldavis needs topics that are probabilities: rows of components_ must sum to 1.")
     words = _words(estimator, feature_names, topics.shape[1])
     counts = validate_counts(estimator, X, reset=False)
+    return prepare_page(topics, lambda: estimator.transform(X), counts, words, max_features, options)
+
+
+def check_pyldavis(max_features: int | None) -> None:
+    """Raise an ImportError without pyLDAvis, or a ValueError if the number of words is less than 1."""
+    try:
+        import pyLDAvis  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"to_pyldavis needs pyLDAvis: {install_command('pyldavis')}") from error
+    if max_features is not None:
+        check_scalar(max_features, "max_features", Integral, min_val=1)
+
+
+def prepare_page(
+    topics: np.ndarray,
+    proportions_of_rows: Callable[[], np.ndarray],
+    counts: Any,
+    words: np.ndarray,
+    max_features: int | None,
+    options: dict[str, Any],
+) -> Any:
+    """The page of topics, (K, V), and of documents with these proportions, (n, K), and counts, (n, V)."""
+    import pyLDAvis
+
     frequency = np.asarray(counts.sum(axis=0), np.float64).ravel()
     if max_features is not None and max_features < len(words):
         shown = np.sort(np.argsort(-frequency, kind="stable")[:max_features])
@@ -77,7 +97,7 @@ def to_pyldavis(
     if not has_tokens.any():
         raise ValueError("X has no tokens of the words that are shown, so the sizes of topics cannot be computed.")
     shares = topics.sum(axis=1)  # probability of the shown words in each topic
-    proportions = np.asarray(estimator.transform(X), np.float64)[has_tokens] * shares
+    proportions = np.asarray(proportions_of_rows(), np.float64)[has_tokens] * shares
     proportions /= proportions.sum(axis=1, keepdims=True)
     defaults = {"mds": principal_coordinates, "n_jobs": 1, "sort_topics": False}
     return pyLDAvis.prepare(
