@@ -10,7 +10,7 @@ import math
 
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import log_gamma_variate
-from ..topics.document_laws import (
+from ..topics.document_densities import (
     OneConcentration,
     TopicConcentrations,
     at_share,
@@ -60,7 +60,7 @@ def _combine(y, b, B, u, spread):
 
 
 @by_type
-def _jump(law, alpha, b, B, key, y, work):
+def _jump(density, alpha, b, B, key, y, work):
     """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
     The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K). With a
@@ -70,14 +70,14 @@ def _jump(law, alpha, b, B, key, y, work):
 
 @_jump.of(TopicConcentrations)
 @njit_part
-def _no_jump(law, alpha, b, B, key, y, work):
+def _no_jump(density, alpha, b, B, key, y, work):
     pass
 
 
 @_jump.of(OneConcentration)
 @njit_part
-def _jump_with_one(law, alpha, b, B, key, y, work):
-    n, kappa = len(y), law.reference
+def _jump_with_one(density, alpha, b, B, key, y, work):
+    n, kappa = len(y), density.reference
     u, spread = work[0], work[1]
     top, along, squared = _combine(y, b, B, u, spread)
     for move in range(2 * n):
@@ -117,8 +117,8 @@ def _jump_with_one(law, alpha, b, B, key, y, work):
 
 
 @njit_part
-def anneal(alpha, law, b, B, key, n_particles, log_steps, adapts, tally, work):
-    """Add particles, started from the prior, to the tally; the concentration increases to that of the law.
+def anneal(alpha, density, b, B, key, n_particles, log_steps, adapts, tally, work):
+    """Add particles, started from the prior, to the tally; the concentration increases to that of the density.
 
     `work` is scratch memory of shape (8, K).
     """
@@ -139,10 +139,10 @@ def anneal(alpha, law, b, B, key, n_particles, log_steps, adapts, tally, work):
             y[i] = log_gamma_variate(fold_in(start_key, i), alpha[i])
         fill_softmax(y, theta)
         log_weight = 0.0
-        previous = at_share(law, 0.0)
+        previous = at_share(density, 0.0)
         move_key = fold_in(particle_key, _STEP)
         for rung in range(n_rungs):
-            current = at_share(law, (rung + 1) / n_rungs)
+            current = at_share(density, (rung + 1) / n_rungs)
             cosine, _ = cosine_terms(theta, b, B, work[1])
             log_weight += log_gain(current, previous, theta, cosine)
             previous = current

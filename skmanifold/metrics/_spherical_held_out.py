@@ -11,7 +11,7 @@ from ..distributions._bessel import log_density_at_mode
 from ..random._keys import Purpose, root_key, subkey
 from ..sparse.dense_directions import AnyDirections
 from ..sparse.directions import as_directions
-from ..topics.document_laws import law_of
+from ..topics.document_densities import density_of
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.spherical_kernels import multiply_columns, whole_gram
 from ..utils._threads import Workers, split_range
@@ -215,7 +215,7 @@ def integrate_documents(
     least_ess : float
         Minimum effective sample size of a pilot, as a fraction. A row for which both pilots have less is annealed.
     """
-    n_rows, n_components, law = directions.n_rows, len(topics), law_of(kappa, directions.n_features)
+    n_rows, n_components, density = directions.n_rows, len(topics), density_of(kappa, directions.n_features)
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for
     log_density, ess = np.full(n_rows, np.nan), np.full(n_rows, np.nan)
     proportions = np.tile(alpha / alpha.cumsum()[-1], (n_rows, 1))
@@ -231,7 +231,7 @@ def integrate_documents(
         directions.fill_products(rows, 0, len(rows), word_topic, products)
         directions.fill_keys(key, rows, keys)
         out = np.empty((len(rows), 3 + n_components))
-        kernel(products, keys, gram, alpha, law, *given, *map(np.zeros, scratch), out)
+        kernel(products, keys, gram, alpha, density, *given, *map(np.zeros, scratch), out)
         is_good = ~np.isnan(out[:, 1])
         good, out = rows[is_good], out[is_good]
         log_density[good], ess[good], proportions[good] = out[:, 0], out[:, 1], out[:, 3:]
@@ -242,7 +242,7 @@ def integrate_documents(
         return np.concatenate([rows[:0], *workers.run(run_block, blocks)])
 
     rows, K = directions.directed, n_components
-    if not from_prior and law.reference > _MAX_PRIOR_KAPPA and K > 1:
+    if not from_prior and density.reference > _MAX_PRIOR_KAPPA and K > 1:
         rows = rows_left(rows, average_over_proposal, (n_draws, least_ess, tabulate(alpha)), (5, K), (4, K, K))
     of_prior = n_draws, 0.0 if from_prior else least_ess
     rows = rows_left(rows, average_over_prior, of_prior, prior_scratch_shape(K))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..random._keys import fold_in
 from ..random._variates import log_gamma_variate
-from ..topics.document_laws import log_document
+from ..topics.document_densities import log_document
 from ..utils._njit import njit_part
 
 _BATCH = 64
@@ -120,7 +120,7 @@ def prior_scratch_shape(n_components: int) -> tuple[int, int]:
 
 
 @njit_part
-def draw_from_prior(alpha, law, b, B, key, n_draws, tally, scratch):
+def draw_from_prior(alpha, density, b, B, key, n_draws, tally, scratch):
     """Add draws of the Dirichlet prior to the tally; `scratch` has the shape `prior_scratch_shape`."""
     n = len(alpha)
     cosines, squared, row, theta = scratch[n], scratch[n + 1], scratch[n + 2], scratch[n + 3]
@@ -136,4 +136,4 @@ def draw_from_prior(alpha, law, b, B, key, n_draws, tally, scratch):
         for s in range(width):
             for i in range(n):
                 theta[i] = scratch[i, s]
-            add_draw(log_document(law, theta, cosines[s]), theta, tally)
+            add_draw(log_document(density, theta, cosines[s]), theta, tally)

@@ -17,7 +17,7 @@ from ..random._keys import Purpose, fold_in
 from ..utils._njit import njit
 from ._spherical_annealing import FIRST_LOG_STEP, anneal
 from ._spherical_importance import draw_from_prior, effective_fraction
-from ._spherical_proposal import draw_from_proposal, fit_proposal_of_law
+from ._spherical_proposal import draw_from_proposal, fit_proposal_of
 
 LEAST_ESS = 0.3
 _N_PILOT = 50
@@ -41,7 +41,7 @@ def _finish(tally, n_draws):
 
 @njit(cache=True, nogil=True, _nrt=False)
 def average_over_proposal(
-    products, keys, gram, alpha, law, n_draws, least_ess, tables, vectors, matrices, out
+    products, keys, gram, alpha, density, n_draws, least_ess, tables, vectors, matrices, out
 ):  # fmt: skip
     """Integrate documents with draws of the proposal that is fitted to each.
 
@@ -51,10 +51,10 @@ def average_over_proposal(
     for i in range(len(keys)):
         b, tally = products[i], out[i]
         tally[1] = np.nan
-        k = fit_proposal_of_law(alpha, law, b, gram, tables, vectors, matrices)
+        k = fit_proposal_of(alpha, density, b, gram, tables, vectors, matrices)
         if k == 0.0:
             continue
-        fitted = (alpha, law, k, b, gram, tables, vectors, matrices)
+        fitted = (alpha, density, k, b, gram, tables, vectors, matrices)
         draw_from_proposal(*fitted, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, tally)
         if effective_fraction(tally, _N_PILOT) >= least_ess:
             draw_from_proposal(*fitted, fold_in(keys[i], _DRAW), n_draws, tally)
@@ -64,7 +64,7 @@ def average_over_proposal(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def average_over_prior(products, keys, gram, alpha, law, n_draws, least_ess, scratch, out):
+def average_over_prior(products, keys, gram, alpha, density, n_draws, least_ess, scratch, out):
     """Integrate documents with draws of the prior; as `average_over_proposal`, without a pilot if `least_ess` is 0.
 
     `scratch` is as that of `draw_from_prior`.
@@ -73,11 +73,11 @@ def average_over_prior(products, keys, gram, alpha, law, n_draws, least_ess, scr
         b, tally = products[i], out[i]
         if least_ess > 0.0:
             pilot_key = fold_in(fold_in(keys[i], _PILOT), 1)
-            draw_from_prior(alpha, law, b, gram, pilot_key, _N_PILOT, tally, scratch)
+            draw_from_prior(alpha, density, b, gram, pilot_key, _N_PILOT, tally, scratch)
             if not effective_fraction(tally, _N_PILOT) >= least_ess:
                 tally[1] = np.nan
                 continue
-        draw_from_prior(alpha, law, b, gram, fold_in(keys[i], _DRAW), n_draws, tally, scratch)
+        draw_from_prior(alpha, density, b, gram, fold_in(keys[i], _DRAW), n_draws, tally, scratch)
         _finish(tally, n_draws)
 
 
@@ -87,7 +87,7 @@ def count_particles(n_draws: int) -> int:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def average_over_particles(products, keys, gram, alpha, law, n_particles, log_steps, work, out):
+def average_over_particles(products, keys, gram, alpha, density, n_particles, log_steps, work, out):
     """Integrate all documents by annealing, with step sizes adapted by separate particles.
 
     `log_steps` (one for each temperature) and `work`, of shape (8, K), are scratch memory.
@@ -101,5 +101,5 @@ def average_over_particles(products, keys, gram, alpha, law, n_particles, log_st
             adapts = stage == 0
             of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
             n_used = _N_ADAPTATION if adapts else n_particles
-            anneal(alpha, law, b, gram, of_stage, n_used, log_steps, adapts, tally, work)
+            anneal(alpha, density, b, gram, of_stage, n_used, log_steps, adapts, tally, work)
         _finish(tally, n_particles)

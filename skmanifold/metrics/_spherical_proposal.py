@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from ..random._keys import fold_in
-from ..topics.document_laws import concentration_at, log_document
+from ..topics.document_densities import concentration_at, log_document
 from ..utils._njit import njit_part
 from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
 from ._spherical_power_normal import draw, moments
@@ -231,19 +231,19 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
 
 
 @njit_part
-def fit_proposal_of_law(alpha, law, b, B, tables, vectors, matrices):
+def fit_proposal_of(alpha, density, b, B, tables, vectors, matrices):
     """`fit_proposal` at the concentration of a document at the means of a first fit; with one, a single fit."""
-    k = fit_proposal(alpha, law.reference, b, B, tables, vectors, matrices)
+    k = fit_proposal(alpha, density.reference, b, B, tables, vectors, matrices)
     if k == 0.0:
         return k
-    concentration = concentration_at(law, vectors[0])
-    if concentration == law.reference:
+    concentration = concentration_at(density, vectors[0])
+    if concentration == density.reference:
         return k
-    return fit_proposal(alpha, max(concentration, 1e-3 * law.reference), b, B, tables, vectors, matrices)
+    return fit_proposal(alpha, max(concentration, 1e-3 * density.reference), b, B, tables, vectors, matrices)
 
 
 @njit_part
-def draw_from_proposal(alpha, law, k, b, B, tables, vectors, matrices, key, n_draws, tally):
+def draw_from_proposal(alpha, density, k, b, B, tables, vectors, matrices, key, n_draws, tally):
     """Add draws of the proposal to the tally; `vectors` and `matrices` are those that `fit_proposal` has filled."""
     n = len(alpha)
     means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
@@ -271,7 +271,7 @@ def draw_from_proposal(alpha, law, k, b, B, tables, vectors, matrices, key, n_dr
         root = math.sqrt(squared)
         cosine = min(1.0, max(-1.0, along / root))
         log_weight += (
-            log_document(law, w, cosine) + k * (3.0 * math.log(root) - squared * root) - mass * math.log(total)
+            log_document(density, w, cosine) + k * (3.0 * math.log(root) - squared * root) - mass * math.log(total)
         )
         for i in range(n):
             w[i] /= total

@@ -1,7 +1,7 @@
 """Proportions of single documents given the topics: densities, gradients and geodesic Monte Carlo transitions.
 
 A document enters only by b_k = beta_k'v, and the topics by B_jk = beta_j'beta_k, so that the cost is at most
-K^2. The likelihood (`document_laws.py`) does not depend on the length of theta, so coordinates need not normalise
+K^2. The likelihood (`document_densities.py`) does not depend on the length of theta, so coordinates need not normalise
 theta. There are two coordinate systems, both with a density that includes the Jacobian:
 
 - x on the unit sphere, theta_k = x_k^2, for Dirichlet parameters of 1/2 and more: prod |x_k|^(2 alpha_k - 1);
@@ -19,7 +19,7 @@ from ..manifolds._sphere import flow_point, project_point
 from ..random._keys import Purpose, fold_in, uniform
 from ..random._variates import normal
 from ..utils._njit import njit_part
-from .document_laws import likelihood_terms
+from .document_densities import likelihood_terms
 
 _NOISE = Purpose.NOISE
 _ACCEPTANCE = Purpose.ACCEPTANCE
@@ -27,14 +27,14 @@ _LEAST = 1e-150  # of |x_k|: its square and inverse are finite
 
 
 @njit_part
-def _gradient_on_sphere(x, exponents, law, b, B, theta, out):
+def _gradient_on_sphere(x, exponents, density, b, B, theta, out):
     """Log density at x and its Euclidean gradient; `exponents` are 2 alpha - 1, `theta` is overwritten by x^2."""
     log_prior = 0.0
     for i in range(len(x)):
         theta[i] = x[i] * x[i]
         if exponents[i] > 0.0:
             log_prior += exponents[i] * math.log(max(abs(x[i]), _LEAST))
-    log_likelihood, factor = likelihood_terms(law, theta, b, B, out)
+    log_likelihood, factor = likelihood_terms(density, theta, b, B, out)
     for i in range(len(x)):
         out[i] *= 2.0 * factor * x[i]
         if exponents[i] > 0.0:
@@ -43,14 +43,14 @@ def _gradient_on_sphere(x, exponents, law, b, B, theta, out):
 
 
 @njit_part
-def _gradient_in_logs(y, shapes, law, b, B, theta, out):
+def _gradient_in_logs(y, shapes, density, b, B, theta, out):
     """Log density at y and its gradient; `theta` is overwritten by exp(y), scaled to a largest entry of 1."""
     top = y[0]
     for i in range(1, len(y)):
         top = max(top, y[i])
     for i in range(len(y)):
         theta[i] = math.exp(y[i] - top)
-    log_likelihood, factor = likelihood_terms(law, theta, b, B, out)
+    log_likelihood, factor = likelihood_terms(density, theta, b, B, out)
     log_prior = 0.0
     for i in range(len(y)):
         mass = math.exp(y[i])
@@ -60,14 +60,14 @@ def _gradient_in_logs(y, shapes, law, b, B, theta, out):
 
 
 @njit_part
-def move_on_sphere(x, exponents, law, b, B, step, n_steps, key, work):
+def move_on_sphere(x, exponents, density, b, B, step, n_steps, key, work):
     """One geodesic Monte Carlo transition of x in place; returns the acceptance probability.
 
     `work` is scratch memory of shape (5, K), whose first row is theta of the new x.
     """
     n = len(x)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_on_sphere(x, exponents, law, b, B, theta, gradient)
+    log_density = _gradient_on_sphere(x, exponents, density, b, B, theta, gradient)
     noise = fold_in(key, _NOISE)
     for i in range(n):
         v[i] = normal(noise, i)
@@ -82,7 +82,7 @@ def move_on_sphere(x, exponents, law, b, B, step, n_steps, key, work):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
         project_point(new, v, 1.0)
         flow_point(new, v, step, 1.0)
-        after = _gradient_on_sphere(new, exponents, law, b, B, theta, gradient)
+        after = _gradient_on_sphere(new, exponents, density, b, B, theta, gradient)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
     project_point(new, v, 1.0)
@@ -108,11 +108,11 @@ def _finish(log_ratio, key):
 
 
 @njit_part
-def move_in_logs(y, shapes, law, b, B, step, n_steps, key, work):
+def move_in_logs(y, shapes, density, b, B, step, n_steps, key, work):
     """One Hamiltonian Monte Carlo transition of y in place, like `move_on_sphere`; theta sums to 1."""
     n = len(y)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_in_logs(y, shapes, law, b, B, theta, gradient)
+    log_density = _gradient_in_logs(y, shapes, density, b, B, theta, gradient)
     noise = fold_in(key, _NOISE)
     before = log_density
     for i in range(n):
@@ -124,7 +124,7 @@ def move_in_logs(y, shapes, law, b, B, step, n_steps, key, work):
         for i in range(n):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
             new[i] += step * v[i]
-        after = _gradient_in_logs(new, shapes, law, b, B, theta, gradient)
+        after = _gradient_in_logs(new, shapes, density, b, B, theta, gradient)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
         after -= 0.5 * v[i] * v[i]

@@ -48,7 +48,7 @@ def n_signatures():
 
 
 def check(name, containers, container, X, missing=False):
-    wanted = plain_results(name, missing, sparse=name == "directions" and container in OF_SPARSE)
+    wanted = plain_results(name, missing, sparse=name in OF_DIRECTIONS and container in OF_SPARSE)
     compiled = n_signatures()
     found = results(name, containers[container](X))
     assert_same(found, wanted)
@@ -56,6 +56,7 @@ def check(name, containers, container, X, missing=False):
     assert n_signatures() == compiled, "kernels were compiled again for this container"
 
 
+OF_DIRECTIONS = "directions", "spherical", "orthogonal"
 DENSE = {**ARRAYS, **TABLES}
 
 

@@ -14,7 +14,7 @@ from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
 from skmanifold.metrics._spherical_proposal import draw_from_proposal, fit_proposal
 from skmanifold.random._keys import fold_in, root_key, subkey
 from skmanifold.sparse.directions import as_directions
-from skmanifold.topics.document_laws import law_of
+from skmanifold.topics.document_densities import density_of
 from skmanifold.utils._threads import Workers
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
@@ -109,7 +109,7 @@ def test_annealing_by_few_rungs_is_exact(alpha):
         log_steps = np.full(5, FIRST_LOG_STEP)  # most of the work is left to the weights
         anneal(
             np.array(alpha),
-            law_of(KAPPA, 4),
+            density_of(KAPPA, 4),
             TOPICS @ DOCUMENT,
             TOPICS @ TOPICS.T,
             key,
@@ -134,7 +134,7 @@ def test_draws_of_the_proposal_are_weighted_by_its_density(alpha, blur):
     vectors[1:3] *= blur
 
     def count(key, tally):
-        draw_from_proposal(shapes, law_of(KAPPA, 4), k, b, B, tables, vectors, matrices, key, 8, tally)
+        draw_from_proposal(shapes, density_of(KAPPA, 4), k, b, B, tables, vectors, matrices, key, 8, tally)
 
     _assert_exact(alpha, count)
 

@@ -87,7 +87,7 @@ def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None
     """
     total = model.total_samples
     size = total if batch_size is None else min(batch_size, total)
-    strength = (model.law.reference * total) ** 2 * (1 / size - 1 / total)
+    strength = (model.document_density.reference * total) ** 2 * (1 / size - 1 / total)
     return strength * (1.0 - scales.cosine**2) * scales.squared_pull / model.rows.n_features
 
 

@@ -29,7 +29,7 @@ from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     """The strategy of `fit` for this sampler."""
-    _check_law(admixture, run.sampler)
+    _check_concentrations(admixture, run.sampler)
     rows = read_directions(admixture, X, reset=True)
     if is_variational(run.sampler):
         return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
@@ -38,7 +38,7 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     return MinibatchFit(admixture, run, set_up(admixture, rows, run.key, admixture.batch_size))
 
 
-def _check_law(admixture: Any, sampler: BaseSampler) -> None:
+def _check_concentrations(admixture: Any, sampler: BaseSampler) -> None:
     """Raise an error if each topic has its own concentration, and the sampler does not draw proportions."""
     given = admixture.document_concentration
     if is_variational(sampler) and (np.ndim(given) > 0 or (isinstance(given, str) and given == "per_topic")):
@@ -51,7 +51,7 @@ def _check_law(admixture: Any, sampler: BaseSampler) -> None:
 def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
     """The strategy of `partial_fit` for this sampler."""
     variational = is_variational(batch.sampler)
-    _check_law(admixture, batch.sampler)
+    _check_concentrations(admixture, batch.sampler)
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
         raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")

@@ -13,7 +13,7 @@ from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
 from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import AnyDirections
-from ...topics.document_laws import DocumentLaw, TopicConcentrations, law_of
+from ...topics.document_densities import DocumentDensity, TopicConcentrations, density_of
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
     combine_columns,
@@ -139,9 +139,9 @@ class SphericalModel:
         return _relative_variance(self.rows)
 
     @property
-    def law(self) -> DocumentLaw:
+    def document_density(self) -> DocumentDensity:
         """The distribution of a document given its proportions."""
-        return law_of(self.concentrations.document, self.rows.n_features)
+        return density_of(self.concentrations.document, self.rows.n_features)
 
     @property
     def n_components(self) -> int:
@@ -178,13 +178,13 @@ class SphericalModel:
         matrix has no eigenvalue above one.
         """
         sigma = self.concentrations.topic
-        return self.law.reference * self.total_samples * coupling.sum(axis=1) + sigma + noise
+        return self.document_density.reference * self.total_samples * coupling.sum(axis=1) + sigma + noise
 
     def init_chains(self, n_references: int) -> ProportionChains:
         """Initial chains of all documents, at equal proportions."""
         n_rows, K = self.rows.n_rows, self.n_components
         start = 1.0 / math.sqrt(K) if self.on_sphere else 0.0
-        scale = math.sqrt(1.0 + self.law.reference)
+        scale = math.sqrt(1.0 + self.document_density.reference)
         return ProportionChains(
             np.full((n_rows, K), start), np.full(n_rows, math.log(0.3 / scale)), np.full((n_references, K), 1.0 / K)
         )
@@ -242,7 +242,7 @@ class SphericalModel:
         out: np.ndarray,
     ) -> None:
         """Write the gradient of the log posterior at the position, (K, V), as estimated from documents `rows`."""
-        scale = self.law.reference * self.total_samples / len(rows)
+        scale = self.document_density.reference * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
         self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.coupling, gradient) for words in tasks])
         self.rows.add_pulls(rows, terms.weights, scale, gradient)
@@ -258,15 +258,15 @@ class SphericalModel:
         documents = self.rows.dense(rows)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
-        law = self.law
-        if isinstance(law, TopicConcentrations):
-            relative = draws @ law.concentrations / (draws.sum(axis=2) * law.reference)
+        density = self.document_density
+        if isinstance(density, TopicConcentrations):
+            relative = draws @ density.concentrations / (draws.sum(axis=2) * density.reference)
             shares, of_pairs = relative[:, :, None] * shares, shares
         else:
             of_pairs = shares
         coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, of_pairs)
         gradients = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
-        return gradients * (self.law.reference / (draws.shape[1] * self.radii[:, None]))
+        return gradients * (self.document_density.reference / (draws.shape[1] * self.radii[:, None]))
 
 
 def _relative_variance(rows: AnyDirections) -> np.ndarray:

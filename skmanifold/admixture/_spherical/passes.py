@@ -215,7 +215,7 @@ def blend(before: Scales, sums: PassSums, weight: float, rate: float | None = No
 
 def log_density_of(model: SphericalModel, sums: PassSums) -> float:
     """Mean log p(document | topics, its proportions), relative to uniform directions."""
-    kappa, V, n = model.law.reference, model.rows.n_features, sums.n_documents
+    kappa, V, n = model.document_density.reference, model.rows.n_features, sums.n_documents
     beyond = sums.beyond / n  # 0 with one concentration
     return float(log_vmf_normalizer(V, kappa) - log_vmf_normalizer(V, 0.0) + kappa * sums.cosine / n) + beyond
 

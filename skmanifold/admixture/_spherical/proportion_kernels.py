@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from ...random._keys import fold_in
-from ...topics.document_laws import cosine_terms, relative_terms
+from ...topics.document_densities import cosine_terms, relative_terms
 from ...topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
 from ...utils._njit import njit
 
@@ -26,14 +26,14 @@ _TARGET = 0.8  # target acceptance probability
 
 
 @njit(cache=True, nogil=True)
-def _add_draw(law, theta, b, gram, share, weights, coupling, scratch):
+def _add_draw(density, theta, b, gram, share, weights, coupling, scratch):
     """Add `share` times the terms of a draw of one document's proportions.
 
     Returns the cosine, and what the normaliser adds to the log density beyond that at the reference. With one
     concentration for each topic, terms and the cosine are multiplied by that of the document over the reference.
     """
     cosine, root = cosine_terms(theta, b, gram, scratch)
-    relative, log_beyond = relative_terms(law, theta)
+    relative, log_beyond = relative_terms(density, theta)
     share = relative * share
     for k in range(len(theta)):
         scratch[k] = theta[k] / root
@@ -54,7 +54,7 @@ def move_proportions(
     gram,
     exponents,
     on_sphere,
-    law,
+    density,
     n_draws,
     n_steps,
     key,
@@ -86,12 +86,12 @@ def move_proportions(
             step = math.exp(log_steps[row])
             draw_key = fold_in(row_key, draw)
             if on_sphere:
-                rate = move_on_sphere(x, exponents, law, b, gram, step, n_steps, draw_key, work)
+                rate = move_on_sphere(x, exponents, density, b, gram, step, n_steps, draw_key, work)
             else:
-                rate = move_in_logs(x, exponents, law, b, gram, step, n_steps, draw_key, work)
+                rate = move_in_logs(x, exponents, density, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
-            terms = _add_draw(law, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
+            terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
             cosines += terms[0]
             beyond += terms[1]
             if out_draws.shape[1] > 0:
@@ -101,7 +101,9 @@ def move_proportions(
 
 
 @njit(cache=True, nogil=True)
-def fill_terms_given_proportions(law, draws, start, stop, products, gram, weights, coupling, out_cosine, out_beyond):
+def fill_terms_given_proportions(
+    density, draws, start, stop, products, gram, weights, coupling, out_cosine, out_beyond
+):
     """Write the terms of documents ``start:stop`` given draws of proportions, (n, n_draws, K)."""
     n_draws = draws.shape[1]
     scratch = np.empty(draws.shape[2])
@@ -110,7 +112,7 @@ def fill_terms_given_proportions(law, draws, start, stop, products, gram, weight
         weights[i] = 0.0
         cosines, beyond = 0.0, 0.0
         for draw in range(n_draws):
-            terms = _add_draw(law, draws[i, draw], products[i], gram, 1.0 / n_draws, weights[i], coupling, scratch)
+            terms = _add_draw(density, draws[i, draw], products[i], gram, 1.0 / n_draws, weights[i], coupling, scratch)
             cosines += terms[0]
             beyond += terms[1]
         out_cosine[i], out_beyond[i] = cosines / n_draws, beyond / n_draws

@@ -194,7 +194,7 @@ class ConditionalSAM:
     def log_density(self, position: np.ndarray) -> np.ndarray:
         """Log density up to a constant at the chain's position, shape (1,)."""
         _, _, terms, prior = self._terms_at(position)
-        scale = self.model.law.reference * self.model.total_samples / len(terms.cosine)
+        scale = self.model.document_density.reference * self.model.total_samples / len(terms.cosine)
         return np.array([scale * terms.cosine.sum() + prior.log_density])
 
     def _terms_at(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
@@ -223,7 +223,7 @@ def move_chains(
 
     The draws are written to `draws`, (n, n_draws, K), unless its second axis has length 0.
     """
-    law = model.law
+    density = model.document_density
     exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
 
     def move(start, stop, products, weights, coupling, cosine, beyond):
@@ -235,7 +235,7 @@ def move_chains(
             gram,
             exponents,
             model.on_sphere,
-            law,
+            density,
             n_draws,
             _N_STEPS,
             key,
@@ -258,9 +258,9 @@ def terms_given_proportions(
     """Likelihood terms of documents `rows` with given draws of proportions, (n, n_draws, K)."""
     draws = np.ascontiguousarray(draws)
 
-    law = model.law
+    density = model.document_density
 
     def fill_terms(start, stop, products, weights, coupling, cosine, beyond):
-        fill_terms_given_proportions(law, draws, start, stop, products, gram, weights, coupling, cosine, beyond)
+        fill_terms_given_proportions(density, draws, start, stop, products, gram, weights, coupling, cosine, beyond)
 
     return model.accumulate_terms(rows, word_topic, fill_terms)

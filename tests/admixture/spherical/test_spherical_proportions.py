@@ -5,11 +5,11 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.random._keys import fold_in
-from skmanifold.topics.document_laws import (
+from skmanifold.topics.document_densities import (
     OneConcentration,
     concentration_at,
     cosine_terms,
-    law_of,
+    density_of,
     likelihood_terms,
     log_document,
     relative_terms,
@@ -20,7 +20,7 @@ TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
 PRODUCTS = TOPICS @ np.array([3.0, 2, 1, 1]) / np.sqrt(15)
 GRAM = TOPICS @ TOPICS.T
 ONE = OneConcentration(20.0)
-OF_TOPICS = law_of(np.array([4.0, 25.0, 60.0]), 4)
+OF_TOPICS = density_of(np.array([4.0, 25.0, 60.0]), 4)
 # E theta and E theta^2 given the topics, by quadrature of 30 digits.
 MOMENTS = {
     2.0: [(0.57263608, 0.18980446, 0.23755946), (0.34347397, 0.04856281, 0.06800578)],
@@ -126,9 +126,9 @@ def test_the_likelihood_with_a_concentration_for_each_topic_and_its_gradient(siz
 def test_equal_concentrations_are_one():
     theta, one, other = np.random.default_rng(0).dirichlet(np.ones(3)), np.empty(3), np.empty(3)
     _, factor = likelihood_terms(ONE, theta, PRODUCTS, GRAM, one)
-    likelihood_terms(law_of(np.full(3, 20.0), 4), theta, PRODUCTS, GRAM, other)
+    likelihood_terms(density_of(np.full(3, 20.0), 4), theta, PRODUCTS, GRAM, other)
     np.testing.assert_allclose(factor * one, other, rtol=1e-12, atol=1e-12)
-    assert law_of(20.0, 4) == ONE
+    assert density_of(20.0, 4) == ONE
 
 
 def moments_of_topics(alpha):
@@ -151,7 +151,7 @@ def test_transitions_keep_the_posterior_with_a_concentration_for_each_topic(alph
     sums, rate = _walk(OF_TOPICS, on_sphere, parameters, 0.1 if on_sphere else 0.3, np.uint64(1), 150, 50, 800)
     assert 0.6 < rate < 0.995
     assert_agrees(summarize(sums), moments_of_topics(alpha))
-    one, _ = _walk(law_of(OF_TOPICS.reference, 4), on_sphere, parameters, 0.15, np.uint64(1), 150, 50, 800)
+    one, _ = _walk(density_of(OF_TOPICS.reference, 4), on_sphere, parameters, 0.15, np.uint64(1), 150, 50, 800)
     assert_disagrees(summarize(one), moments_of_topics(alpha))
 
 

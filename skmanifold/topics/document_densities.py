@@ -1,6 +1,6 @@
 r"""Distributions of a document about the direction of its mixture of topics, given its proportions.
 
-A law is a named tuple, by whose type numba chooses the kernels. With one concentration kappa, the log density is
+A density is a named tuple, by whose type numba chooses the kernels. With one concentration kappa, the log density is
 kappa cos up to a constant. With one for each topic, kappa(theta) = sum_k theta_k kappa_k for proportions theta, and
 
     L(theta) = log c(kappa(theta)) + kappa(theta) cos(theta),
@@ -39,11 +39,11 @@ class TopicConcentrations(NamedTuple):
     scale: float  # of all concentrations; below 1 in annealing
 
 
-DocumentLaw = OneConcentration | TopicConcentrations
+DocumentDensity = OneConcentration | TopicConcentrations
 
 
-def law_of(concentration: float | np.ndarray, n_features: int) -> DocumentLaw:
-    """The law with this concentration, or with these of the topics."""
+def density_of(concentration: float | np.ndarray, n_features: int) -> DocumentDensity:
+    """The density with this concentration, or with these of the topics."""
     if np.ndim(concentration) == 0:
         return OneConcentration(float(concentration))
     given = np.array(concentration, dtype=np.float64)
@@ -71,80 +71,80 @@ def cosine_terms(theta, b, B, out):
 
 
 @by_type
-def likelihood_terms(law, theta, b, B, out):
+def likelihood_terms(density, theta, b, B, out):
     """The log density up to a constant, and a factor: times it, `out` is filled with the gradient in theta."""
 
 
 @by_type
-def log_document(law, theta, cosine):
+def log_document(density, theta, cosine):
     """The log density of a document with this cosine, divided by that at its mode if there is one concentration."""
 
 
 @by_type
-def concentration_at(law, theta):
+def concentration_at(density, theta):
     """The concentration of a document with these proportions."""
 
 
 @by_type
-def relative_terms(law, theta):
+def relative_terms(density, theta):
     """The concentration over the reference, and log c(kappa(theta)) minus that at the reference."""
 
 
 @by_type
-def at_share(law, share):
-    """The law of a step of annealing, from the uniform distribution to the law itself."""
+def at_share(density, share):
+    """The density of a step of annealing, from the uniform distribution to the density itself."""
 
 
 @by_type
-def log_gain(law, before, theta, cosine):
-    """`log_document` of a law minus that of an earlier step of annealing."""
+def log_gain(density, before, theta, cosine):
+    """`log_document` of a density minus that of an earlier step of annealing."""
 
 
 @likelihood_terms.of(OneConcentration)
 @njit_part
-def _likelihood_terms(law, theta, b, B, out):
+def _likelihood_terms(density, theta, b, B, out):
     cosine, _ = cosine_terms(theta, b, B, out)
-    return law.reference * cosine, law.reference
+    return density.reference * cosine, density.reference
 
 
 @log_document.of(OneConcentration)
 @njit_part
-def _log_document(law, theta, cosine):
-    return law.reference * (cosine - 1.0)
+def _log_document(density, theta, cosine):
+    return density.reference * (cosine - 1.0)
 
 
 @concentration_at.of(OneConcentration)
 @njit_part
-def _concentration_at(law, theta):
-    return law.reference
+def _concentration_at(density, theta):
+    return density.reference
 
 
 @relative_terms.of(OneConcentration)
 @njit_part
-def _relative_terms(law, theta):
+def _relative_terms(density, theta):
     return 1.0, 0.0
 
 
 @at_share.of(OneConcentration)
 @njit_part
-def _at_share(law, share):
-    return OneConcentration(law.reference if share == 1.0 else math.expm1(share * math.log1p(law.reference)))
+def _at_share(density, share):
+    return OneConcentration(density.reference if share == 1.0 else math.expm1(share * math.log1p(density.reference)))
 
 
 @log_gain.of(OneConcentration)
 @njit_part
-def _log_gain(law, before, theta, cosine):
-    return (law.reference - before.reference) * (cosine - 1.0)
+def _log_gain(density, before, theta, cosine):
+    return (density.reference - before.reference) * (cosine - 1.0)
 
 
 @concentration_at.of(TopicConcentrations)
 @njit_part
-def _concentration_at_topics(law, theta):
+def _concentration_at_topics(density, theta):
     total, weighted = 0.0, 0.0
-    for k in range(len(law.concentrations)):  # scratch memory may be longer
+    for k in range(len(density.concentrations)):  # scratch memory may be longer
         total += theta[k]
-        weighted += theta[k] * law.concentrations[k]
-    return law.scale * weighted / max(total, _LEAST_SUM)
+        weighted += theta[k] * density.concentrations[k]
+    return density.scale * weighted / max(total, _LEAST_SUM)
 
 
 @njit_part
@@ -155,40 +155,40 @@ def _log_at_mode(order, concentration):
 
 @log_document.of(TopicConcentrations)
 @njit_part
-def _log_document_of_topics(law, theta, cosine):
-    concentration = _concentration_at_topics(law, theta)
-    return _log_at_mode(law.order, concentration) + concentration * (cosine - 1.0)
+def _log_document_of_topics(density, theta, cosine):
+    concentration = _concentration_at_topics(density, theta)
+    return _log_at_mode(density.order, concentration) + concentration * (cosine - 1.0)
 
 
 @likelihood_terms.of(TopicConcentrations)
 @njit_part
-def _likelihood_terms_of_topics(law, theta, b, B, out):
+def _likelihood_terms_of_topics(density, theta, b, B, out):
     cosine, _ = cosine_terms(theta, b, B, out)
-    concentration, total = _concentration_at_topics(law, theta), 0.0
+    concentration, total = _concentration_at_topics(density, theta), 0.0
     for k in range(len(theta)):
         total += theta[k]
-    gap = (cosine - compute_ratio(law.order, concentration)) / max(total, _LEAST_SUM)
+    gap = (cosine - compute_ratio(density.order, concentration)) / max(total, _LEAST_SUM)
     for k in range(len(theta)):
-        out[k] = concentration * out[k] + gap * (law.scale * law.concentrations[k] - concentration)
-    return _log_at_mode(law.order, concentration) + concentration * (cosine - 1.0), 1.0
+        out[k] = concentration * out[k] + gap * (density.scale * density.concentrations[k] - concentration)
+    return _log_at_mode(density.order, concentration) + concentration * (cosine - 1.0), 1.0
 
 
 @relative_terms.of(TopicConcentrations)
 @njit_part
-def _relative_terms_of_topics(law, theta):
-    concentration, order = _concentration_at_topics(law, theta), law.order
-    beyond = _log_at_mode(order, concentration) - _log_at_mode(order, law.reference)
-    return concentration / law.reference, beyond - (concentration - law.reference)
+def _relative_terms_of_topics(density, theta):
+    concentration, order = _concentration_at_topics(density, theta), density.order
+    beyond = _log_at_mode(order, concentration) - _log_at_mode(order, density.reference)
+    return concentration / density.reference, beyond - (concentration - density.reference)
 
 
 @log_gain.of(TopicConcentrations)
 @njit_part
-def _log_gain_of_topics(law, before, theta, cosine):
-    return _log_document_of_topics(law, theta, cosine) - _log_document_of_topics(before, theta, cosine)
+def _log_gain_of_topics(density, before, theta, cosine):
+    return _log_document_of_topics(density, theta, cosine) - _log_document_of_topics(before, theta, cosine)
 
 
 @at_share.of(TopicConcentrations)
 @njit_part
-def _topics_at_share(law, share):
-    scale = 1.0 if share == 1.0 else math.expm1(share * math.log1p(law.reference)) / law.reference
-    return TopicConcentrations(scale * law.reference, law.concentrations, law.order, scale)
+def _topics_at_share(density, share):
+    scale = 1.0 if share == 1.0 else math.expm1(share * math.log1p(density.reference)) / density.reference
+    return TopicConcentrations(scale * density.reference, density.concentrations, density.order, scale)
