@@ -119,7 +119,13 @@ def validate_numbers(estimator, X, dtype, *, reset: bool):
     """
     refuse_texts(estimator, X, "directions", "TfidfVectorizer")
     least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
-    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=dtype, ensure_min_features=least)
+    try:
+        return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=dtype, ensure_min_features=least)
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        cure = "put an imputer before it in a pipeline, or remove these rows"
+        raise ValueError(f"X contains NaN, but directions have no missing cells: {cure}.") from error
 
 
 def as_directions(X) -> Directions:

@@ -442,7 +442,7 @@ def test_bad_input_ends_in_one_sentence(kind):
     hole, zero = X.copy(), X.copy()
     hole[3, 2], zero[7] = np.nan, 0.0
     mixture = kind(emission="von_mises_fisher", random_state=0)
-    with pytest.raises(ValueError, match=r"^X contains NaN, but directions have no missing cells: impute or"):
+    with pytest.raises(ValueError, match=r"^X contains NaN, but directions have no missing cells: put an imputer"):
         mixture.fit(hole)
     with pytest.raises(ValueError, match=r"^Row 7 of X has only zeros, and so no direction: remove such rows\.$"):
         mixture.fit(zero)

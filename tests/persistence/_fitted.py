@@ -95,6 +95,7 @@ def _cases():
         "multinomial": COUNTS,
         "negative_binomial": COUNTS,
         "poisson": COUNTS,
+        "von_mises_fisher": ROWS,
     }
     for emission, X in of_emission.items():
         mixture = ExponentialFamilyMixture(2, emission=emission, n_polish=2, **SHORT)
@@ -107,6 +108,8 @@ def _cases():
         mixture = kind.set_params(emission="auto")
         cases[f"table-{type(kind).__name__}"] = (mixture, TABLE, ("fit",))
     cases["imputer"] = (MixtureImputer(ExponentialFamilyMixture(2, **SHORT)), ROWS, ("fit",))
+    topics = SphericalAdmixture(2, document_concentration="per_topic", **SHORT)
+    cases["topic-concentrations"] = (topics, COUNTS, ("fit", "partial_fit"))
     for covariance_type in ("diag", "spherical"):
         mixture = ExponentialFamilyMixture(2, emission=Gaussian(covariance_type), **SHORT)
         cases[f"rows-{covariance_type}"] = (mixture, ROWS, ("fit",))

@@ -313,14 +313,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> SparseRows | DenseRows:
     ValueError
         If X has strings, values that are not finite, or a single column.
     """
-    try:
-        valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
-    except ValueError as error:
-        if "contains NaN" not in str(error):
-            raise
-        raise ValueError(
-            "X contains NaN, but directions have no missing cells: impute or remove these rows."
-        ) from error
+    valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
     if sp.issparse(valid):
         return SparseRows(as_directions(valid.astype(np.float64, copy=False)))
     return DenseRows(valid)
