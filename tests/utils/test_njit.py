@@ -114,6 +114,16 @@ def test_a_file_of_the_cache_that_was_cut_is_made_anew(run, tmp_path, kind, size
     assert run(USE).startswith("14.0 0 0")
 
 
+@pytest.mark.long
+def test_a_file_of_the_cache_with_types_of_a_module_that_is_gone_is_made_anew(run, tmp_path):
+    """As after an upgrade to a version in which the module has another name."""
+    run(USE)
+    for path in tmp_path.rglob("*.nbi"):
+        path.write_bytes(b"cskmanifold.gone\nThing\n.")
+    assert run(USE).startswith("14.0 2 0")
+    assert run(USE).startswith("14.0 0 0")
+
+
 def test_all_kernels_of_the_package_have_this_decorator():
     imports = re.compile(r"^from numba import .*\bnjit\b", re.MULTILINE)
     assert not [path.name for path in PACKAGE.rglob("*.py") if imports.search(path.read_text())]

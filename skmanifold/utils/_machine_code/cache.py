@@ -13,7 +13,8 @@ from numba.core import caching
 from .kernels import Part
 from .places import PLACES, Place
 
-_DAMAGED = (EOFError, pickle.UnpicklingError)  # raised by truncated files
+# Raised by truncated files, and by those of a version of the package in which types of kernels had other names
+_UNREADABLE = (EOFError, pickle.UnpicklingError, ImportError, AttributeError)
 _ADVICE = "set the environment variable NUMBA_CACHE_DIR to a writable folder"
 _UNCACHED = (
     "Compiled kernels of skmanifold cannot be cached ({reason}), so every new process compiles them again, which takes "
@@ -65,7 +66,7 @@ class KernelCache(caching.NullCache):
         for place in self._places:
             try:
                 found = place.load_overload(sig, target_context)
-            except _DAMAGED:
+            except _UNREADABLE:
                 with suppress(OSError):
                     place.flush()
             except OSError:  # for example a file of another user
