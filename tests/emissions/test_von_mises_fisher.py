@@ -164,6 +164,7 @@ def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     assert stats.kstest(drawn, lambda u: np.interp(u, grid, levels / levels[-1])).pvalue < 1e-3
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("concentration", [0.0, 0.3, 5.0, 2000.0])
 @pytest.mark.parametrize("d", [2, 3, 20])
 def test_directions_are_drawn_from_their_distribution(d, concentration):
@@ -236,6 +237,7 @@ def test_marginal_densities_of_partitions(kind, type_of_rows):
     assert case.clusters.log_marginal(case.counted(labels)) == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.covering
 @each_kind
 @each_type
 def test_predictive_densities_are_ratios_of_marginals(kind, type_of_rows):
@@ -307,6 +309,7 @@ def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
     np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
 
 
+@pytest.mark.covering
 @each_kind
 def test_expected_rows_are_means_of_new_rows(kind):
     case = Clusters(kind)
@@ -342,6 +345,7 @@ def test_the_learned_prior_maximises_the_marginal_likelihood():
 # --- fits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @each_kind
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 def test_mixtures_find_planted_clusters_of_any_type_of_rows(kind, sampler):
@@ -370,6 +374,7 @@ def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
     np.testing.assert_allclose(np.linalg.norm(sample, axis=1), 1.0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
 @pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
 def test_the_same_bytes_for_any_threads_and_subset_of_rows(kind, type_of_rows):

@@ -144,6 +144,7 @@ def moments_of_topics(alpha):
     return np.einsum("ij,ijk->k", weights, theta), np.einsum("ij,ijk->k", weights, theta**2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("alpha", [2.0, 0.5])
 @pytest.mark.parametrize("on_sphere", [True, False])
 def test_transitions_keep_the_posterior_with_a_concentration_for_each_topic(alpha, on_sphere):
