@@ -97,6 +97,9 @@ class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScore
         the drawn components and weights are used. Missing cells are integrated out. Multinomial coefficients are left
         out.
 
+        A fitted row that is the only row of its component in some draws raises its own density. To find outliers, fit
+        the mixture to other rows than those that are scored.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
