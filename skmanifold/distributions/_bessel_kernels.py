@@ -117,6 +117,12 @@ def compute_inverse(dim, ratio):
 
 
 @njit(cache=True, nogil=True)
+def compute_log_peak(order, concentration):
+    """Log von Mises-Fisher density at the mode relative to the uniform distribution, for the order d / 2 - 1."""
+    return compute_log_scaled(order, 0.0) - compute_log_scaled(order, concentration)
+
+
+@njit(cache=True, nogil=True)
 def _sum_expansion(order, radius):
     """The sum of U_k(p) / order^k at p = order / radius, and the operator p d/dp applied to it once and twice."""
     squared = (order / radius) ** 2

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..distributions._bessel_kernels import compute_log_scaled, compute_ratio
+from ..distributions._bessel_kernels import compute_log_peak, compute_ratio
 from ..utils._by_type import by_type
 from ..utils._njit import njit_part
 
@@ -147,17 +147,11 @@ def _concentration_at_topics(density, theta):
     return density.scale * weighted / max(total, _LEAST_SUM)
 
 
-@njit_part
-def _log_at_mode(order, concentration):
-    """Log density at the mode relative to the uniform distribution."""
-    return compute_log_scaled(order, 0.0) - compute_log_scaled(order, concentration)
-
-
 @log_document.of(TopicConcentrations)
 @njit_part
 def _log_document_of_topics(density, theta, cosine):
     concentration = _concentration_at_topics(density, theta)
-    return _log_at_mode(density.order, concentration) + concentration * (cosine - 1.0)
+    return compute_log_peak(density.order, concentration) + concentration * (cosine - 1.0)
 
 
 @likelihood_terms.of(TopicConcentrations)
@@ -170,14 +164,14 @@ def _likelihood_terms_of_topics(density, theta, b, B, out):
     gap = (cosine - compute_ratio(density.order, concentration)) / max(total, _LEAST_SUM)
     for k in range(len(theta)):
         out[k] = concentration * out[k] + gap * (density.scale * density.concentrations[k] - concentration)
-    return _log_at_mode(density.order, concentration) + concentration * (cosine - 1.0), 1.0
+    return compute_log_peak(density.order, concentration) + concentration * (cosine - 1.0), 1.0
 
 
 @relative_terms.of(TopicConcentrations)
 @njit_part
 def _relative_terms_of_topics(density, theta):
     concentration, order = _concentration_at_topics(density, theta), density.order
-    beyond = _log_at_mode(order, concentration) - _log_at_mode(order, density.reference)
+    beyond = compute_log_peak(order, concentration) - compute_log_peak(order, density.reference)
     return concentration / density.reference, beyond - (concentration - density.reference)
 
 

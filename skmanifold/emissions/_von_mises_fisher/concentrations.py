@@ -34,12 +34,6 @@ _N_HALVINGS = 60
 
 
 @njit(cache=True, nogil=True)
-def log_peak(order, concentration):
-    """Log density at the mean direction relative to the uniform distribution, for the order d / 2 - 1."""
-    return compute_log_scaled(order, 0.0) - compute_log_scaled(order, concentration)
-
-
-@njit(cache=True, nogil=True)
 def _log_density(order, n, gap, lengths, u):
     """f(kappa) + u at kappa = exp(u), where `n` includes the prior."""
     concentration, of_uniform = math.exp(u), compute_log_scaled(order, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -134,14 +136,8 @@ class VonMisesFisherFamily(Family):
         sums : BlockSums
             The statistics, by blocks of rows.
         """
-
-        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
-            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
-                of_block = labels[start + a : start + b]
-                sizes[block] += np.bincount(of_block, minlength=self.n_components)
-                rows.add_labelled(first + start + a, first + start + b, of_block, sums[block])
-
-        return self.sum_blocks(stop - first, first_block, add)
+        count = partial(np.bincount, minlength=self.n_components)
+        return self._sum(first, stop, first_block, labels, count, rows.add_labelled)
 
     def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their membership probabilities.
@@ -164,14 +160,7 @@ class VonMisesFisherFamily(Family):
         sums : BlockSums
             The statistics, by blocks of rows.
         """
-
-        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
-            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
-                of_block = shares[start + a : start + b]
-                sizes[block] += of_block.sum(axis=0)
-                rows.add_shares(first + start + a, first + start + b, of_block, sums[block])
-
-        return self.sum_blocks(stop - first, first_block, add)
+        return self._sum(first, stop, first_block, shares, partial(np.sum, axis=0), rows.add_shares)
 
     def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
         r"""The posterior mode of directions and concentrations.
@@ -370,11 +359,46 @@ class VonMisesFisherFamily(Family):
 
         return DirectionClusters(self, DenseRows(np.empty((0, self.n_features))) if rows is None else rows)
 
+    def _sum(
+        self,
+        first: int,
+        stop: int,
+        first_block: int,
+        memberships: np.ndarray,
+        count: Callable[[np.ndarray], np.ndarray],
+        add_rows: Callable[[int, int, np.ndarray, np.ndarray], None],
+    ) -> BlockSums:
+        """Sums over blocks of rows, whose memberships `count` counts and `add_rows` uses."""
+
+        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
+            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
+                of_block = memberships[start + a : start + b]
+                sizes[block] += count(of_block)
+                add_rows(first + start + a, first + start + b, of_block, sums[block])
+
+        return self.sum_blocks(stop - first, first_block, add)
+
     def _lengths(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sizes, lengths of the sums, at most the sizes, and unit vectors, (K, n_features)."""
         sizes, sums = statistics
         units, lengths = unit_vectors(sums)
         return sizes, np.minimum(lengths, sizes), units
+
+
+def lengths_of(sums: np.ndarray) -> np.ndarray:
+    """Lengths of sums of unit vectors.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (K, d)
+        Sums.
+
+    Returns
+    -------
+    lengths : ndarray of shape (K,)
+        Euclidean lengths.
+    """
+    return np.sqrt(np.square(sums).sum(axis=1))
 
 
 def unit_vectors(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -392,7 +416,7 @@ def unit_vectors(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lengths : ndarray of shape (K,)
         Lengths of the sums.
     """
-    lengths = np.sqrt(np.square(sums).sum(axis=1))
+    lengths = lengths_of(sums)
     known = lengths > 0.0
     units = np.where(known[:, np.newaxis], sums / np.where(known, lengths, 1.0)[:, np.newaxis], 0.0)
     units[~known, 0] = 1.0

@@ -16,7 +16,7 @@ from ....utils._declared import holds
 from ....utils._njit import njit
 from ....utils._threads import Workers, split_range
 from ..._von_mises_fisher.concentrations import MOST_NODES, draw_concentration, log_integral
-from ..._von_mises_fisher.family import VonMisesFisherFamily, draw_directions, unit_vectors
+from ..._von_mises_fisher.family import VonMisesFisherFamily, draw_directions, lengths_of, unit_vectors
 from ..._von_mises_fisher.prior import ConcentrationPrior, log_peak
 from ..._von_mises_fisher.rows import DenseRows, DirectedRows, SparseRows
 from ..base import Clusters
@@ -52,7 +52,7 @@ class DirectionSums(NamedTuple):
 
     def lengths(self) -> np.ndarray:
         """Lengths of the sums, at most the sizes."""
-        return np.minimum(np.sqrt(np.square(self.sums).sum(axis=1)), self.sizes)
+        return np.minimum(lengths_of(self.sums), self.sizes)
 
 
 class DirectionClusters(Clusters):
@@ -134,8 +134,8 @@ class DirectionClusters(Clusters):
         sums = np.zeros((len(labels), self.n_features))
         known = labels < len(statistics.sizes)
         sums[known] = statistics.sums[labels[known]]
-        lengths = np.sqrt(np.square(sums).sum(axis=1))
-        directions = draw_directions(subkey(key, _OF_DIRECTIONS), sums, concentrations * lengths)
+        of_directions = concentrations * lengths_of(sums)
+        directions = draw_directions(subkey(key, _OF_DIRECTIONS), sums, of_directions)
         log_peaks = log_peak(self.n_features, concentrations)
         if isinstance(self.data, DenseDirectionData):
             directions = directions.astype(self.data.values.dtype)
@@ -208,7 +208,7 @@ class DirectionClusters(Clusters):
             of_rows = self._posterior_of(statistics)
             for i, k in enumerate(labels):
                 concentrations[i] = draw_concentration(keys[i], self._order, *of_rows(sizes[k], lengths[k]))
-        of_means = concentrations * np.sqrt(np.square(statistics.sums).sum(axis=1))[labels]
+        of_means = concentrations * lengths_of(statistics.sums)[labels]
         means = draw_directions(subkey(key, _OF_DIRECTIONS), statistics.sums[labels], of_means)
         return draw_directions(subkey(key, _OF_ROWS), means, concentrations)
 

@@ -11,8 +11,9 @@ import math
 import numpy as np
 from scipy.fft import dct
 
+from ....distributions._bessel_kernels import compute_log_peak
 from ....utils._njit import njit
-from ..._von_mises_fisher.concentrations import MOST_NODES, log_peak, tabulate
+from ..._von_mises_fisher.concentrations import MOST_NODES, tabulate
 
 _DEGREE = 64
 _POINTS = np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
@@ -74,8 +75,8 @@ def _fill_predictive(order, nodes, logs, length, cosines, out):
         after = math.sqrt(max(length * length + 2.0 * length * cosines[i] + 1.0, 0.0))
         for q in range(len(nodes)):
             concentration = math.exp(nodes[q])
-            peaks = log_peak(order, concentration) + log_peak(order, concentration * length)
-            peaks -= log_peak(order, concentration * after)
+            peaks = compute_log_peak(order, concentration) + compute_log_peak(order, concentration * length)
+            peaks -= compute_log_peak(order, concentration * after)
             terms[q] = logs[q] + peaks - concentration * (1.0 + length - after)
         largest = terms.max()
         out[i] = largest + math.log(np.exp(terms - largest).sum())

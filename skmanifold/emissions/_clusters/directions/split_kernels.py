@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....distributions._bessel_kernels import compute_log_peak
 from ....utils._njit import njit, njit_part
-from ..._von_mises_fisher.concentrations import log_peak, tabulate
+from ..._von_mises_fisher.concentrations import tabulate
 from .. import kernels
 from .kernels import DenseDirectionData, SparseDirectionData, add_row, product_with
 
@@ -52,7 +53,7 @@ def log_marginal(data, concentration, n, length, nodes, logs):
     """Log density of n rows whose sum has this length, relative to the uniform distribution."""
     order, length = 0.5 * data.n_features - 1.0, min(length, float(n))
     if concentration > 0.0:
-        peaks = n * log_peak(order, concentration) - log_peak(order, concentration * length)
+        peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
         return peaks - concentration * (n - length)
     lengths = np.full(1, length)
     n_lengths = 1 if length > 0.0 else 0
@@ -70,8 +71,8 @@ def _log_predictive(data, concentration, n, length, product):
         ratio = min(total / whole, _MAX_RATIO)
         concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
     after = math.sqrt(max(length * length + 2.0 * product + 1.0, 0.0))
-    peaks = log_peak(order, concentration) + log_peak(order, concentration * length)
-    return peaks - log_peak(order, concentration * after) - concentration * (1.0 + length - after)
+    peaks = compute_log_peak(order, concentration) + compute_log_peak(order, concentration * length)
+    return peaks - compute_log_peak(order, concentration * after) - concentration * (1.0 + length - after)
 
 
 # Clusters
