@@ -317,7 +317,7 @@ with the number of labels. The labels of spherical admixtures are the largest pr
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore")
+    warnings.filterwarnings("ignore")  # estimators warn when they reach the largest number of iterations
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
     parser.add_argument("--columns", type=int, nargs="+", default=[100, 300])

@@ -69,6 +69,8 @@ class SummarizesClusters:
             If the estimator is not fitted.
         ValueError
             If the number of names differs from the number of columns.
+        IncompatibleError
+            If the emission has no distributions of single columns.
         ImportError
             If pandas is not installed.
         """
