@@ -27,7 +27,6 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
-from sklearn.metrics.cluster import contingency_matrix
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
@@ -156,23 +155,16 @@ for k in np.argsort(-probabilities)[:3]:
 # %%
 # Sizes of the clusters with error bars
 # -------------------------------------
-# Each posterior draw is a clustering. In each draw, we match a cluster of the point partition
-# ``labels_`` with the drawn cluster that has the most texts in common with it. The quantiles of the
-# sizes of these matched clusters are credible intervals.
+# Each posterior draw is a clustering. `cluster_summary` matches the clusters of each draw to those of
+# the point partition ``labels_`` by their common texts, and gives quantiles of their sizes.
 
-draws = mixture.posterior_["labels"].reshape(-1, len(vectors))
-sizes = []
-for labels in draws:
-    common = contingency_matrix(mixture.labels_, labels)
-    sizes.append(common.sum(axis=0)[common.argmax(axis=1)])
-low, middle, high = np.quantile(sizes, [0.05, 0.5, 0.95], axis=0)
+summary = mixture.cluster_summary().clusters
+print(summary.head(3).assign(name=names[:3]).to_string())
 
 fig, ax = plt.subplots(figsize=(7.2, 6.4))
 places = np.arange(mixture.n_components_)
-ax.errorbar(middle, places, xerr=[middle - low, high - middle], fmt="none", color="0.6")
-ax.plot(middle, places, "o", markersize=4, label="median and 90% interval")
-partition = np.bincount(mixture.labels_)
-ax.plot(partition, places, "|", color="C1", markersize=9, label="point partition")
+ax.hlines(places, summary["size_low"], summary["size_high"], color="0.6", label="90% interval")
+ax.plot(summary["size"], places, "o", markersize=4, label="point partition")
 ax.set_yticks(places, names, fontsize="small")
 ax.tick_params(axis="y", length=0)
 ax.invert_yaxis()
@@ -183,9 +175,8 @@ plt.show()
 # %%
 # An interval shows how well the texts determine the extent of a cluster, given the concentration. A
 # wide interval means that the cluster has no clear boundary: in some draws it is merged with
-# another cluster, or it exchanges texts with others. If the size in the point partition is far
-# below the interval, the cluster is a part of a larger cluster in most draws. Such a cluster should
-# not be interpreted.
+# another cluster, or it exchanges texts with others. A cluster whose interval contains zero does not
+# exist in some of the draws, and should not be interpreted.
 #
 # Do other seeds give the same clusters?
 # --------------------------------------

@@ -25,7 +25,7 @@ class ClusterSummary(NamedTuple):
     clusters : DataFrame
         A row for each cluster.
     columns : DataFrame
-        A row for each column of X.
+        A row for each column of X; none for emissions without distributions of single columns.
     """
 
     clusters: pd.DataFrame
@@ -41,17 +41,26 @@ def names_for_summary(mixture: Any, feature_names: ArrayLike | None) -> Any:
     return column_names(mixture, mixture.n_features_in_, feature_names)
 
 
+class ColumnSummary(NamedTuple):
+    """What a summary says about columns."""
+
+    typical_cells: np.ndarray  # (K, n_columns)
+    information: np.ndarray  # (n_columns,)
+
+
 def summary_of(
     names: Any,
     of_clusters: dict[str, Any],
-    cells: np.ndarray,
-    information: np.ndarray,
+    of_columns: ColumnSummary | None,
     as_shown: Callable[[int, np.ndarray], np.ndarray],
 ) -> ClusterSummary:
-    """Attributes of the clusters, then their typical cells, (K, n_columns), in descending order of the information."""
+    """Attributes of the clusters, then their typical cells, with columns in descending order of their information."""
     import pandas as pd
 
+    if of_columns is None:
+        return ClusterSummary(pd.DataFrame(of_clusters), pd.DataFrame({"mutual_information": np.empty(0)}))
+    cells, information = of_columns
     order = np.argsort(-information, kind="stable")
-    of_columns = pd.DataFrame({names[j]: as_shown(j, cells[:, j]) for j in order})
-    columns = pd.DataFrame({"mutual_information": information[order]}, index=of_columns.columns)
-    return ClusterSummary(pd.concat((pd.DataFrame(of_clusters), of_columns), axis=1), columns)
+    shown = pd.DataFrame({names[j]: as_shown(j, cells[:, j]) for j in order})
+    columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
+    return ClusterSummary(pd.concat((pd.DataFrame(of_clusters), shown), axis=1), columns)

@@ -50,6 +50,13 @@ def density_of(concentration: float | np.ndarray, n_features: int) -> DocumentDe
     return TopicConcentrations(float(given.mean()), given, 0.5 * n_features - 1.0, 1.0)
 
 
+def relative_concentrations(density: DocumentDensity, proportions: np.ndarray) -> np.ndarray:
+    """Concentrations of documents with these proportions, (..., K), over the reference."""
+    if isinstance(density, OneConcentration):
+        return np.ones(proportions.shape[:-1])
+    return proportions @ density.concentrations / (proportions.sum(axis=-1) * density.reference)
+
+
 @njit_part
 def cosine_terms(theta, b, B, out):
     """Fill `out` with the gradient of the cosine b'theta / sqrt(theta'B theta) in theta; returns it and the root."""

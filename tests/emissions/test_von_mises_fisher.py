@@ -456,9 +456,25 @@ def test_bad_input_ends_in_one_sentence(kind):
     with pytest.raises(ValueError, match="cosine_prior"):
         kind(emission=VonMisesFisher(cosine_prior=1.0)).fit(X)
     fitted = kind(emission="von_mises_fisher", max_iter=4, random_state=0).fit(X)
-    for method in (fitted.cluster_summary, lambda: fitted.impute(X)):
-        with pytest.raises(IncompatibleError, match="The emission VonMisesFisher has no distributions of single c"):
-            method()
+    with pytest.raises(IncompatibleError, match="The emission VonMisesFisher has no distributions of single c"):
+        fitted.impute(X)
+
+
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+def test_a_summary_has_sizes_and_typical_rows_without_columns(kind):
+    X, _ = planted(90, concentration=60.0)
+    settings = {"n_components": 3, "sampler": "gibbs"} if kind is ExponentialFamilyMixture else {}
+    mixture = kind(emission="von_mises_fisher", max_iter=30, random_state=0, **settings).fit(X)
+    clusters, columns = mixture.cluster_summary()
+    sizes = np.bincount(mixture.labels_)
+    np.testing.assert_array_equal(clusters["size"].sort_index(), sizes)
+    of_size = "size" if kind is DPMixture else "weight"
+    assert (clusters[f"{of_size}_low"] <= clusters[f"{of_size}_high"]).all()
+    rows = clusters["typical_row"].sort_index().to_numpy()
+    cosines = (X / np.linalg.norm(X, axis=1, keepdims=True)) @ mixture.mean_directions_.T
+    for k, row in enumerate(rows):
+        assert cosines[row, k] == cosines[mixture.labels_ == k, k].max()
+    assert len(columns) == 0
 
 
 @pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])

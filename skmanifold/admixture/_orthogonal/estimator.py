@@ -10,7 +10,7 @@ import numpy as np
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
 from ...utils._sklearn import Interval, StrOptions
-from ...utils._typing import Ignored, MatrixLike, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import SphericalInference
 from .._spherical.model import MOST_CONCENTRATED
@@ -50,10 +50,11 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     doc_topic_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of the proportions, the same for each topic. None is 1/2, for which the
         square roots of the proportions are uniform on the sphere.
-    document_concentration : float or "auto", default="auto"
+    document_concentration : float, array-like of shape (n_components,), "auto" or "per_topic", default="auto"
         :math:`\kappa`. Useful values are of the order of the number of features. "auto" learns it after the first
         quarter of burn-in, as :class:`SphericalAdmixture` does. If the number of topics is inferred, the short runs
-        learn it first.
+        learn it first. "per_topic" learns one for each topic, and an array gives them: the concentration of a document
+        is :math:`\kappa(\theta_d) = \sum_k \theta_{dk} \kappa_k`. Both need `n_components`.
     n_components_penalty : float, default=1.0
         :math:`\eta`, the decrease of the log prior probability per topic. Used only if `n_components` is None.
     max_components : int, default=None
@@ -107,8 +108,8 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     n_components_posterior_ : ndarray of shape (n_max + 1,)
         Posterior probabilities of 0, 1, 2, ... topics: relative frequencies over the passes of the best chain after
         burn-in, up to the largest number n_max that occurs.
-    document_concentration_ : float
-        The given or learned concentration.
+    document_concentration_ : float or ndarray of shape (n_components_,)
+        The given or learned concentration of documents; with "per_topic" or given numbers, one for each topic.
     doc_topic_prior_ : ndarray of shape (n_components_,)
         :math:`\alpha` for each topic.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
@@ -139,8 +140,8 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     -----
     Since :math:`|\phi \theta| = |\theta|`, the likelihood is linear in the topics. Given the proportions, the topics
     have a matrix von Mises-Fisher distribution with parameter
-    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. "gibbs" draws from it column by column; minibatches estimate
-    F, which is the gradient.
+    :math:`F = \sum_d \kappa(\theta_d) v_d \theta_d' / |\theta_d|`. "gibbs" draws from it column by column; minibatches
+    estimate F, which is the gradient.
 
     The sampler of [1]_ moves on projections, which only determine the span of the topics, but the likelihood depends on
     the topics that span it. Its penalty on the number of topics does not grow with the number of documents, but the log
@@ -186,7 +187,11 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither")],
-        "document_concentration": [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")],
+        "document_concentration": [
+            StrOptions({"auto", "per_topic"}),
+            Interval(Real, 0, MOST_CONCENTRATED, closed="right"),
+            "array-like",
+        ],
         "n_components_penalty": [Interval(Real, 0, None, closed="left")],
         "max_components": [None, Interval(Integral, 1, None, closed="left")],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
@@ -204,7 +209,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         *,
         sampler: str | BaseSampler = "gibbs",
         doc_topic_prior: float | None = None,
-        document_concentration: float | Literal["auto"] = "auto",
+        document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto",
         n_components_penalty: float = 1.0,
         max_components: int | None = None,
         batch_size: int | None = 50,
@@ -261,7 +266,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         ValueError
             If X has values that are not finite, less than two columns, or fewer nonzero rows or columns than topics; if
             `n_components` exceeds `max_components`; or if `n_components` is None and the sampler cannot change the
-            number of topics.
+            number of topics, or each topic is to have its own concentration.
         IncompatibleError
             If the sampler needs a method that the model does not have.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...manifolds import Stiefel
 from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import AnyDirections
+from ...topics.document_densities import relative_concentrations
 from ...utils._threads import Workers
 from .._spherical.initial_topics import initialize_topics
 from .._spherical.model import Concentrations, DocumentTerms, Prior, SphericalModel
@@ -19,11 +20,11 @@ class OrthogonalModel(SphericalModel):
 
     .. math:: \phi \sim \mathrm{Uniform}(\phi' \phi = I), \quad
         \theta_d \sim \mathrm{Dir}(\alpha, \ldots, \alpha), \quad
-        v_d \sim \mathrm{vMF}(\phi \theta_d / |\theta_d|, \kappa).
+        v_d \sim \mathrm{vMF}(\phi \theta_d / |\theta_d|, \kappa(\theta_d)).
 
     As :math:`|\phi \theta| = |\theta|`, the log likelihood is linear in the topics, :math:`\mathrm{tr}(F' \phi)` with
-    :math:`F = \kappa \sum_d v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), with words as rows.
-    All topics have the same radius: a constant metric, under which the same step size works for all data.
+    :math:`F = \sum_d \kappa(\theta_d) v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), with words
+    as rows. All topics have the same radius: a constant metric, under which the same step size works for all data.
 
     Parameters
     ----------
@@ -31,8 +32,8 @@ class OrthogonalModel(SphericalModel):
         Documents as unit vectors.
     alpha : ndarray of shape (K,)
         Dirichlet parameters of the proportions; the same number for each topic.
-    concentration : float
-        :math:`\kappa`.
+    concentration : float or ndarray of shape (K,)
+        :math:`\kappa`, or a concentration for each topic: :math:`\kappa(\theta) = \sum_k \theta_k \kappa_k`.
     radii : ndarray of shape (1,)
         :math:`R`.
     noise : ndarray of shape (K,)
@@ -45,7 +46,7 @@ class OrthogonalModel(SphericalModel):
         self,
         rows: AnyDirections,
         alpha: np.ndarray,
-        concentration: float,
+        concentration: float | np.ndarray,
         radii: np.ndarray,
         noise: np.ndarray,
         workers: Workers,
@@ -90,7 +91,7 @@ class OrthogonalModel(SphericalModel):
         likelihood is :math:`-\mathrm{tr}(\phi' F D' D)`, and at the mode :math:`\phi' F` is the coupling. Under the
         uniform distribution the variance of a coordinate is 1 / V.
         """
-        largest = self.concentrations.document * self.total_samples * np.linalg.eigvalsh(coupling)[-1]
+        largest = self.document_density.reference * self.total_samples * np.linalg.eigvalsh(coupling)[-1]
         return np.array([largest + self.rows.n_features + noise.max()])
 
     # Parts of the log posterior
@@ -115,13 +116,17 @@ class OrthogonalModel(SphericalModel):
 
     def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
         """Gradients of each document's log likelihood at the position, (n, V, K): means over draws of proportions."""
-        weights = np.mean(draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None], axis=1)
-        scale = self.concentrations.document / float(self.radii[0])
-        return scale * np.einsum("nv,nk->nvk", self.rows.dense(rows), weights)
+        scale = self.document_density.reference / float(self.radii[0])
+        return scale * np.einsum("nv,nk->nvk", self.rows.dense(rows), self.weights(draws))
+
+    def weights(self, draws: np.ndarray) -> np.ndarray:
+        """Weights of documents in the topics, (n, K): means over draws of their proportions, (n, n_draws, K)."""
+        shares = draws / np.sqrt(np.einsum("nsk,nsk->ns", draws, draws))[:, :, None]
+        return np.mean(relative_concentrations(self.document_density, draws)[:, :, None] * shares, axis=1)
 
     def add_parameter(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
         """Add F / R, estimated from the weights, (n, K), of documents `rows`."""
-        scale = self.concentrations.document * self.total_samples / (len(rows) * float(self.radii[0]))
+        scale = self.document_density.reference * self.total_samples / (len(rows) * float(self.radii[0]))
         self.rows.add_pulls(rows, weights, scale, out)
 
 

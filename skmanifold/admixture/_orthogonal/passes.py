@@ -22,11 +22,9 @@ class ConditionalFrames(ConditionalSAM):
     model: OrthogonalModel
 
     def linear_parameter(self) -> np.ndarray:
-        """F in tr(F'X), (V, K), X the position: kappa sum_d v_d theta_d' / |theta_d|, over the radius."""
-        lengths = np.sqrt(np.einsum("dik,dik->di", self.draws, self.draws))
-        weights = np.mean(self.draws / lengths[:, :, None], axis=1)
+        """F in tr(F'X), (V, K), X the position: sum_d kappa(theta_d) v_d theta_d' / |theta_d|, over the radius."""
         out = np.zeros(self.manifold.shape)
-        self.model.add_parameter(self.model.directed, weights, out)
+        self.model.add_parameter(self.model.directed, self.model.weights(self.draws), out)
         return out
 
 

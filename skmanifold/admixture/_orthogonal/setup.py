@@ -13,7 +13,7 @@ from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
 from .._spherical.adaptation import initially_tuned
 from .._spherical.initial_topics import initialize_topics
-from .._spherical.setup import check_enough
+from .._spherical.setup import check_enough, checked_document_concentration, initial_document_concentration
 from .initial_topics import FrameStart, best_start
 from .model import OrthogonalModel, nearest_frame
 
@@ -27,7 +27,7 @@ class OrthogonalSetup(NamedTuple):
     alpha: float
     n_components: int  # initial number of topics
     log_prior: np.ndarray | None  # log prior of the number of topics, (K_max + 1,); None if the number is given
-    concentration: float  # initial value
+    concentration: Any  # initial value; (K,) if each topic has its own
     is_learned: bool  # whether the concentration is learned
     radii: np.ndarray  # (1,), initial value
     noise: np.ndarray  # (K,), initial values
@@ -59,12 +59,14 @@ def set_up(
 ) -> OrthogonalSetup:
     """Check the parameters and choose initial values, with a metric if the sampler uses minibatches."""
     alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
-    is_learned = isinstance(estimator.document_concentration, str)
+    given = estimator.document_concentration
+    is_learned = isinstance(given, str)
     if estimator.n_components is None:
         return _set_up_unknown(estimator, sampler, rows, alpha, is_learned, key)
     n_components = _checked_number(estimator, rows)
+    given = checked_document_concentration(given, n_components)
     start = initialize_topics(rows, n_components, subkey(key, Purpose.START))
-    concentration = start.concentration if is_learned else float(estimator.document_concentration)
+    concentration = initial_document_concentration(given, start)
     setup = OrthogonalSetup(
         rows, alpha, n_components, None, concentration, is_learned, np.ones(1), np.zeros(n_components)
     )
@@ -81,10 +83,16 @@ def _set_up_unknown(
 ) -> OrthogonalSetup:
     """Choose the initial values by short runs with several numbers of topics, if the number is to be inferred."""
     log_prior = _log_prior_of_number(estimator, sampler, rows)
-    given = None if is_learned else float(estimator.document_concentration)
+    given: Any = estimator.document_concentration
+    if np.ndim(given) > 0 or (is_learned and given == "per_topic"):
+        raise ValueError(
+            "n_components=None needs one concentration of all documents, document_concentration='auto' or a number, "
+            "because births and deaths of topics change the number of concentrations."
+        )
     with Workers(estimator.n_jobs) as workers:
         of_start = subkey(key, Purpose.START)
-        start = best_start(rows, alpha, given, log_prior, estimator.n_doc_samples, of_start, workers)
+        kappa = None if is_learned else float(given)
+        start = best_start(rows, alpha, kappa, log_prior, estimator.n_doc_samples, of_start, workers)
     n_components = len(start.topics)
     metric = np.ones(1), np.zeros(n_components)
     return OrthogonalSetup(rows, alpha, n_components, log_prior, start.concentration, is_learned, *metric, start)

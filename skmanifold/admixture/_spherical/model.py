@@ -13,7 +13,7 @@ from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
 from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import AnyDirections
-from ...topics.document_densities import DocumentDensity, TopicConcentrations, density_of
+from ...topics.document_densities import DocumentDensity, density_of, relative_concentrations
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
     combine_columns,
@@ -259,14 +259,10 @@ class SphericalModel:
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
         density = self.document_density
-        if isinstance(density, TopicConcentrations):
-            relative = draws @ density.concentrations / (draws.sum(axis=2) * density.reference)
-            shares, of_pairs = relative[:, :, None] * shares, shares
-        else:
-            of_pairs = shares
-        coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * shares, of_pairs)
-        gradients = np.einsum("nsk,nv->nkv", shares, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
-        return gradients * (self.document_density.reference / (draws.shape[1] * self.radii[:, None]))
+        weights = relative_concentrations(density, draws)[:, :, None] * shares
+        coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * weights, shares)
+        gradients = np.einsum("nsk,nv->nkv", weights, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
+        return gradients * (density.reference / (draws.shape[1] * self.radii[:, None]))
 
 
 def _relative_variance(rows: AnyDirections) -> np.ndarray:

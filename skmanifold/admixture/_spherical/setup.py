@@ -85,7 +85,7 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
     alpha = check_doc_topic_prior(np.full(K, float(alpha)) if np.ndim(alpha) == 0 else alpha, K)
     mean_direction = _unit_mean(estimator.mean_direction, rows)
-    document = _checked_document_concentration(estimator.document_concentration, K)
+    document = checked_document_concentration(estimator.document_concentration, K)
     given = (
         document,
         *(
@@ -97,8 +97,6 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     radii = _checked_radii(estimator.topic_scale, K)
     start = initialize_topics(rows, K, subkey(key, Purpose.START))
     concentrations = _initial_concentrations(given, rows.n_features, start, mean_direction)
-    if isinstance(document, str) and document == "per_topic":
-        concentrations = concentrations._replace(document=np.full(K, concentrations.document))
     setup = Setup(
         rows,
         alpha,
@@ -142,7 +140,7 @@ def _unit_mean(given: Any, rows: AnyDirections) -> np.ndarray:
     return mean / np.sqrt(mean @ mean)
 
 
-def _checked_document_concentration(given: Any, n_components: int) -> Any:
+def checked_document_concentration(given: Any, n_components: int) -> Any:
     """The given concentration of the documents: a word, a number, or an array with one for each topic."""
     if isinstance(given, str):
         return given
@@ -172,7 +170,13 @@ def _initial_concentrations(given: tuple, V: int, start: InitialTopics, mean_dir
     """The given concentrations, and estimates from the initial clusters for those that are learned."""
     spread = float(np.mean(start.topics @ mean_direction))
     topic = learn_concentration(V, spread, len(start.topics))
-    guesses = start.concentration, topic, learn_concentration(V, 1.0, 1)
-    return Concentrations(
-        *(guess if isinstance(value, str) else value for value, guess in zip(given, guesses, strict=True))
-    )
+    guesses = topic, learn_concentration(V, 1.0, 1)
+    others = (guess if isinstance(value, str) else value for value, guess in zip(given[1:], guesses, strict=True))
+    return Concentrations(initial_document_concentration(given[0], start), *others)
+
+
+def initial_document_concentration(given: Any, start: InitialTopics) -> Any:
+    """The given concentration of the documents, or the estimate from initial clusters, for each topic or for all."""
+    if not isinstance(given, str):
+        return given
+    return np.full(len(start.topics), start.concentration) if given == "per_topic" else start.concentration

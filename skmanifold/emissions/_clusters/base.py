@@ -39,6 +39,7 @@ class Clusters:
     """
 
     prior: Any
+    has_columns = True  # whether rows have distributions of single columns
 
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._clusters.base import Clusters
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
-from .._cluster_summary import INTERVAL, ClusterSummary, names_for_summary, summary_of
+from .._cluster_summary import INTERVAL, ClusterSummary, ColumnSummary, names_for_summary, summary_of
 from .posterior_draws import PartitionDraw
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
@@ -61,7 +61,8 @@ class SummarizesClusters:
             and then for each column, in descending order of its mutual information, the mean in the cluster or, for
             categories, the most probable code. After `partial_fit` there are no intervals and no typical rows, because
             rows are not kept. ``columns`` has a row for each column, in the same order:
-            ``mutual_information`` in nats.
+            ``mutual_information`` in nats. "von_mises_fisher" has no distributions of single columns, and a summary
+            without columns.
 
         Raises
         ------
@@ -69,22 +70,23 @@ class SummarizesClusters:
             If the estimator is not fitted.
         ValueError
             If the number of names differs from the number of columns.
-        IncompatibleError
-            If the emission has no distributions of single columns.
         ImportError
             If pandas is not installed.
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
         clusters_of_prior, statistics = self._clusters_of_no_rows(), self._summary.statistics
-        information = clusters_of_prior.column_information(statistics)
+        found = None
+        if clusters_of_prior.has_columns:
+            information = clusters_of_prior.column_information(statistics)
+            found = ColumnSummary(clusters_of_prior.typical_cells(statistics), information)
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
             clusters |= {"size_low": low, "size_high": high}
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             clusters["typical_row"] = self.typical_rows_
-        return summary_of(names, clusters, clusters_of_prior.typical_cells(statistics), information, self._typical_of)
+        return summary_of(names, clusters, found, self._typical_of)
 
 
 def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.ndarray, workers: Workers) -> np.ndarray:

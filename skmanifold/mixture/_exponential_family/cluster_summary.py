@@ -9,10 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._cells.distributions import ColumnDistributions, JoinedCells
 from ...emissions._columns.emission import Columns
-from ...models import IncompatibleError
 from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike
-from .._cluster_summary import INTERVAL, ClusterSummary, names_for_summary, summary_of
+from .._cluster_summary import INTERVAL, ClusterSummary, ColumnSummary, names_for_summary, summary_of
 
 
 class SummarizesComponents:
@@ -64,7 +63,8 @@ class SummarizesComponents:
             then for each column, in descending order of its mutual information, the mean in the component (of binary
             columns the probability of a one) or the most probable category. After `partial_fit` there are no sizes and
             no typical rows, because rows are not kept. ``columns`` has a row for each column, in the same order:
-            ``mutual_information`` in nats.
+            ``mutual_information`` in nats. Emissions without distributions of single columns ("von_mises_fisher", some
+            user-defined ones) have a summary without columns.
 
         Raises
         ------
@@ -72,8 +72,6 @@ class SummarizesComponents:
             If the estimator is not fitted.
         ValueError
             If the number of names differs from the number of columns.
-        IncompatibleError
-            If the emission has no distributions of single columns.
         ImportError
             If pandas is not installed.
         """
@@ -81,7 +79,9 @@ class SummarizesComponents:
         names = names_for_summary(self, feature_names)
         with limit_threads("blas"):  # other numbers of threads round otherwise
             columns = _distributions_of_columns(self.emission_, self._attributes_of_estimate(), vars(self))
-            information = columns.information(self.weights_)
+            found = None
+            if columns is not None:
+                found = ColumnSummary(columns.typical(), columns.information(self.weights_))
         of_components: dict[str, Any] = {"weight": self.weights_}
         drawn = self._matched_weights()
         if len(drawn):
@@ -90,7 +90,7 @@ class SummarizesComponents:
             of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             of_components["typical_row"] = _with_missing(self.typical_rows_)
-        summary = summary_of(names, of_components, columns.typical(), information, self._typical_of)
+        summary = summary_of(names, of_components, found, self._typical_of)
         return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])
 
 
@@ -115,15 +115,14 @@ def _with_missing(rows: np.ndarray) -> Any:
     return rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
 
 
-def _distributions_of_columns(emission: Any, attributes: dict[str, Any], fitted: dict[str, Any]) -> ColumnDistributions:
-    """The distributions of the columns with these fitted attributes."""
+def _distributions_of_columns(
+    emission: Any, attributes: dict[str, Any], fitted: dict[str, Any]
+) -> ColumnDistributions | None:
+    """The distributions of the columns with these fitted attributes; None if the emission has none."""
     if isinstance(emission, Columns):
         blocks = [_distributions_of_columns(block, attributes[name], {}) for name, block, _ in emission.blocks]
         return JoinedCells(blocks, fitted["_layout"].places)
     for name in ("cell_distribution", "token_distribution"):
         if hasattr(emission, name):
             return getattr(emission, name)(attributes)
-    raise IncompatibleError(
-        f"The emission {type(emission).__name__} has no distributions of single cells (cell_distribution), which "
-        "cluster_summary needs."
-    )
+    return None

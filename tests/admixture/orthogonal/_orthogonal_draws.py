@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from skmanifold.admixture._orthogonal.model import OrthogonalModel
 from skmanifold.sparse.directions import as_directions
 
-from ..spherical._spherical_draws import ONE, draw_around, unit
+from ..spherical._spherical_draws import ONE, draw_documents
 
 
 def draw_frames(n, n_components, n_features, rng):
@@ -19,7 +19,7 @@ def draw_prior(n, n_components, n_features, n_documents, alpha, kappa, rng):
     """Topics (n, K, V), proportions (n, D, K) and documents (n, D, V)."""
     topics = draw_frames(n, n_components, n_features, rng)
     theta = rng.dirichlet(np.full(n_components, alpha), (n, n_documents))
-    return topics, theta, draw_around(unit(theta @ topics), kappa, rng)
+    return topics, theta, draw_documents(topics, theta, kappa, rng)
 
 
 def make_model(documents, n_components, *, alpha=0.5, kappa=10.0, radius=1.0, kind=OrthogonalModel, workers=ONE):

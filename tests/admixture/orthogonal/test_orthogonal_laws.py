@@ -14,10 +14,11 @@ from skmanifold.admixture._orthogonal.passes import FramePasses
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.samplers import GSGNHT, SGGMC, ColumnGibbs
 
-from ..spherical._spherical_draws import KEY, draw_around, unit
+from ..spherical._spherical_draws import KEY, draw_around, draw_documents, unit
 from ._orthogonal_draws import draw_frames, draw_prior, make_model
 
 V, N_DOCUMENTS, KAPPA = 4, 4, 10.0
+OF_TOPICS = np.array([3.0, 40.0])
 PRIORS = {"on the sphere": 1.5, "at its edge": 0.5, "in logarithms": 0.3}
 
 
@@ -44,9 +45,9 @@ def joint_statistics(topics, theta, documents):
 
 
 @cache
-def prior_statistics(alpha, n_components=2, n=30_000):
-    rng = np.random.default_rng(9)
-    return summarize(joint_statistics(*draw_prior(n, n_components, V, N_DOCUMENTS, alpha, KAPPA, rng)))
+def prior_statistics(alpha, of_topics=False, n=30_000):
+    rng, kappa = np.random.default_rng(9), OF_TOPICS if of_topics else KAPPA
+    return summarize(joint_statistics(*draw_prior(n, 2, V, N_DOCUMENTS, alpha, kappa, rng)))
 
 
 def proportions_at(model, chains):
@@ -55,11 +56,11 @@ def proportions_at(model, chains):
     return theta / theta.sum(axis=1, keepdims=True)
 
 
-def begin(passes, alpha, kind=OrthogonalModel, n_components=2, seed=0):
+def begin(passes, alpha, kind=OrthogonalModel, kappa=KAPPA):
     """Model and state at a draw of the prior."""
-    rng = np.random.default_rng(seed)
-    topics, theta, documents = (x[0] for x in draw_prior(1, n_components, V, N_DOCUMENTS, alpha, KAPPA, rng))
-    model = make_model(documents, n_components, alpha=alpha, kappa=KAPPA, kind=kind)
+    rng, n_components = np.random.default_rng(0), 2
+    topics, theta, documents = (x[0] for x in draw_prior(1, n_components, V, N_DOCUMENTS, alpha, kappa, rng))
+    model = make_model(documents, n_components, alpha=alpha, kappa=kappa, kind=kind)
     state = passes.init(model, KEY)
     state.position[0] = topics.T
     sums = rng.gamma(n_components * alpha, size=(N_DOCUMENTS, 1))
@@ -68,16 +69,16 @@ def begin(passes, alpha, kind=OrthogonalModel, n_components=2, seed=0):
     return model, state, rng
 
 
-def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4):
+def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4, kappa=KAPPA):
     """The statistics after each pass; then documents are drawn anew."""
     passes = FramePasses(ColumnGibbs(), n_draws, 0)
-    model, state, rng = begin(passes, alpha, kind)
+    model, state, rng = begin(passes, alpha, kind, kappa)
     series = []
     for _ in range(n_passes):
         state = passes.step(model, state)
         topics, theta = passes.parameters(model, state), proportions_at(model, state.latents)
         series.append(joint_statistics(topics, theta, model.rows.data.reshape(N_DOCUMENTS, V)))  # of the old documents
-        model.rows.data[:] = draw_around(unit(theta @ topics), KAPPA, rng).ravel()
+        model.rows.data[:] = draw_documents(topics, theta, kappa, rng).ravel()
     return in_batches(series)
 
 
@@ -86,6 +87,13 @@ def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4):
 def test_passes_keep_the_joint_law(prior):
     estimate = joint_chain(PRIORS[prior], 600)
     assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
+
+
+@pytest.mark.short_cases("on the sphere")
+@pytest.mark.parametrize("prior", PRIORS)
+def test_passes_keep_the_joint_law_with_a_concentration_for_each_topic(prior):
+    estimate = joint_chain(PRIORS[prior], 600, kappa=OF_TOPICS)
+    assert_agrees(difference(estimate, prior_statistics(PRIORS[prior], of_topics=True)), 0.0)
 
 
 class WithoutLength(OrthogonalModel):

@@ -17,6 +17,7 @@ from ..spherical._spherical_draws import KEY, ONE, unit
 from ._orthogonal_draws import draw_frames
 
 K, V, KAPPA = 3, 7, 40.0
+OF_TOPICS = np.array([5.0, 40.0, 120.0])
 STEP_KEYS = np.array([20160711], np.uint64)
 
 
@@ -29,8 +30,8 @@ def make_rows(n_rows, n_features=V, seed=0):
     return X
 
 
-def make_model(X, *, radius=3.0, workers=ONE, kind=OrthogonalModel):
-    return kind(as_directions(sp.csr_array(X)), np.full(K, 0.7), KAPPA, np.array([radius]), np.zeros(K), workers)
+def make_model(X, *, radius=3.0, workers=ONE, kind=OrthogonalModel, kappa=KAPPA):
+    return kind(as_directions(sp.csr_array(X)), np.full(K, 0.7), kappa, np.array([radius]), np.zeros(K), workers)
 
 
 def make_topics(seed=1, n_features=V):
@@ -41,12 +42,15 @@ def make_draws(model, n_draws, seed=2):
     return np.random.default_rng(seed).dirichlet(model.alpha, (len(model.directed), n_draws))
 
 
-def slow_log_density(X, topics, draws):
+def slow_log_density(X, topics, draws, kappa=KAPPA):
     """Of the documents given topics and proportions, document by document: a mean over draws."""
     documents, value = unit(X[np.any(X != 0, axis=1)]), 0.0
     for v, thetas in zip(documents, draws, strict=True):
-        value += KAPPA * np.mean([v @ unit(theta @ topics) for theta in thetas])
-    return value + len(documents) * log_vmf_normalizer(X.shape[1], KAPPA)
+        for theta in thetas:
+            of_document = float(theta @ np.broadcast_to(kappa, K))
+            log_density = log_vmf_normalizer(X.shape[1], of_document) + of_document * (v @ unit(theta @ topics))
+            value += log_density / len(thetas)
+    return value
 
 
 def log_density_of(target, topics):
@@ -96,14 +100,15 @@ def agree(gradient, slopes, rtol=1e-6):
 
 
 @pytest.mark.parametrize("n_draws", [1, 3])
-def test_the_log_density_is_that_of_the_documents_and_linear_in_the_topics(n_draws):
+@pytest.mark.parametrize("kappa", [KAPPA, OF_TOPICS])
+def test_the_log_density_is_that_of_the_documents_and_linear_in_the_topics(n_draws, kappa):
     X = make_rows(11)
-    model = make_model(X)
+    model = make_model(X, kappa=kappa)
     draws = make_draws(model, n_draws)
     target = ConditionalFrames(model, draws)
     topics = [make_topics(seed) for seed in range(6)]
     fast = np.array([log_density_of(target, of) for of in topics])
-    slow = np.array([slow_log_density(X, of, draws) for of in topics])
+    slow = np.array([slow_log_density(X, of, draws, kappa) for of in topics])
     np.testing.assert_allclose(fast - fast[0], slow - slow[0], rtol=1e-9, atol=1e-9 * np.ptp(slow))
     parameter = target.linear_parameter()
     linear = np.array([np.sum(parameter * model.to_position(of)) for of in topics])
@@ -111,9 +116,9 @@ def test_the_log_density_is_that_of_the_documents_and_linear_in_the_topics(n_dra
 
 
 @pytest.mark.parametrize("n_draws", [1, 3])
-@pytest.mark.parametrize("radius", [0.5, 30.0])
-def test_the_gradient_is_the_slope_of_the_log_density(n_draws, radius):
-    model, topics = make_model(make_rows(11), radius=radius), make_topics()
+@pytest.mark.parametrize(("radius", "kappa"), [(0.5, KAPPA), (30.0, KAPPA), (3.0, OF_TOPICS)])
+def test_the_gradient_is_the_slope_of_the_log_density(n_draws, radius, kappa):
+    model, topics = make_model(make_rows(11), radius=radius, kappa=kappa), make_topics()
     target = ConditionalFrames(model, make_draws(model, n_draws))
     slopes = slopes_by_differences(target, topics)
     gradient = gradient_of(target, topics)
@@ -137,6 +142,19 @@ def test_wrong_gradients_are_not_the_slope():
     for kind in (WithoutLength, ForgetsTheRadius):
         wrong = ConditionalFrames(make_model(X, kind=kind), draws)
         assert not agree(tangent(model, topics, gradient_of(wrong, topics)), slopes, 1e-2)
+
+
+def test_equal_pulls_of_all_documents_are_not_the_slope_with_a_concentration_for_each_topic():
+    class EqualPulls(OrthogonalModel):
+        def weights(self, draws):
+            return np.mean(unit(draws), axis=1)
+
+    X = make_rows(11)
+    model = make_model(X, kappa=OF_TOPICS)
+    draws = make_draws(model, 2)
+    parameter = ConditionalFrames(model, draws).linear_parameter()
+    wrong = ConditionalFrames(make_model(X, kappa=OF_TOPICS, kind=EqualPulls), draws).linear_parameter()
+    assert not agree(wrong, parameter, 0.05)
 
 
 class GivenRows(MinibatchSAM):
@@ -175,8 +193,9 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     assert np.std(each, axis=0).max() > 0.1 * np.abs(full).max()
 
 
-def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
-    model, topics = make_model(make_rows(7)), make_topics()
+@pytest.mark.parametrize("kappa", [KAPPA, OF_TOPICS])
+def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient(kappa):
+    model, topics = make_model(make_rows(7), kappa=kappa), make_topics()
     target = GivenRows(model, model.init_chains(0), KEY, 2, 3, False)
     position = model.to_position(topics)[None]
     gradients, estimates, out = [], [], np.empty_like(position)

@@ -60,6 +60,23 @@ def test_planted_concentrations_are_found_and_predict_better(sampler):
     assert np.abs(proportions - planted()[1][800:]).mean() < 0.06
 
 
+@pytest.mark.parametrize("sampler", ["gibbs", "gsgnht"])
+def test_planted_concentrations_of_orthonormal_topics_are_found(sampler):
+    rng = np.random.default_rng(0)
+    topics = np.linalg.qr(rng.standard_normal((40, 4)))[0].T
+    theta = rng.dirichlet(np.full(4, 0.5), 600)
+    X = draw_documents(topics, theta, PLANTED, rng)
+    settings = {"n_components": 4, "sampler": sampler, "max_iter": 40, "random_state": 0}
+    one, each = (
+        OrthogonalSphericalAdmixture(document_concentration=given, **settings).fit(X[:400])
+        for given in ("auto", "per_topic")
+    )
+    order = np.argmax(topics @ each.components_.T, axis=1)
+    assert sorted(order) == [0, 1, 2, 3]
+    np.testing.assert_allclose(each.document_concentration_[order], PLANTED, rtol=0.35)
+    assert each.score(X[400:]) > one.score(X[400:]) + 1.0
+
+
 def test_given_concentrations_stay_as_they_are():
     X = planted()[2][:200]
     model = SphericalAdmixture(4, document_concentration=PLANTED.tolist(), max_iter=6, random_state=0).fit(X)
@@ -107,7 +124,10 @@ def test_what_is_refused():
     for wrong in ([1.0, 2.0, 3.0], [1.0, -2.0], [np.nan, 1.0], [[1.0, 2.0]]):
         with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
             SphericalAdmixture(2, document_concentration=wrong).fit(X)
-    with pytest.raises(ValueError, match="document_concentration"):
-        OrthogonalSphericalAdmixture(2, document_concentration="per_topic").fit(X)
+    for given in ("per_topic", [10.0, 20.0]):
+        with pytest.raises(ValueError, match="n_components=None needs one concentration of all documents"):
+            OrthogonalSphericalAdmixture(document_concentration=given).fit(X)
+    with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
+        OrthogonalSphericalAdmixture(2, document_concentration=[1.0, 2.0, 3.0]).fit(X)
     sparse = SphericalAdmixture(2, document_concentration="per_topic", max_iter=4, random_state=0)
     assert np.isfinite(sparse.fit(sp.csr_array(X)).score(X))

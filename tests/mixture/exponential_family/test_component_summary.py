@@ -14,7 +14,6 @@ from skmanifold._install import install_command
 from skmanifold.emissions import BaseEmission, Categorical, Columns, Gaussian, Multinomial
 from skmanifold.emissions._column_information import information_from_draws, mutual_information
 from skmanifold.emissions._gaussian.emission import Gaussian as GaussianRows
-from skmanifold.models import IncompatibleError
 
 from .test_column_mixtures import columns, planted
 
@@ -273,8 +272,10 @@ class Own(BaseEmission):
         return Categorical().bind(rows, n_components)
 
 
-def test_an_emission_without_distributions_of_columns_is_named():
+def test_an_emission_without_distributions_of_columns_has_a_summary_without_columns():
     X = np.random.default_rng(0).integers(0, 2, (30, 3))
     mixture = ExponentialFamilyMixture(2, emission=Own(), random_state=0).fit(X)
-    with pytest.raises(IncompatibleError, match="Own has no distributions of single cells"):
-        mixture.cluster_summary()
+    summary = mixture.cluster_summary()
+    assert list(summary.clusters) == ["weight", "size", "typical_row"]
+    assert summary.clusters["size"].sum() == 30
+    assert summary.columns.shape == (0, 1)

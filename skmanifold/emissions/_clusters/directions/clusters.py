@@ -9,7 +9,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from ....distributions import bessel_ratio
-from ....models import IncompatibleError
 from ....random._keys import fold_in_each, subkey
 from ....utils._conditions import MOST_COUNTED, Array
 from ....utils._declared import holds
@@ -65,6 +64,8 @@ class DirectionClusters(Clusters):
     rows : DirectedRows
         Dense or sparse rows.
     """
+
+    has_columns = False
 
     def __init__(self, family: VonMisesFisherFamily, rows: DirectedRows) -> None:
         self.family, self.rows, self.prior = family, rows, family.prior
@@ -216,13 +217,6 @@ class DirectionClusters(Clusters):
         """Initial labels by spherical k-means from seeds."""
         family, n = self.family, min(n_clusters, self.n_rows)
         return VonMisesFisherFamily(self.prior, family.concentration, n, self.n_features).seed_labels(self.rows, key)
-
-    def column_information(self, statistics: Any) -> np.ndarray:
-        """Directions have no independent columns: an error."""
-        raise IncompatibleError(
-            "The emission VonMisesFisher has no distributions of single columns, which cluster_summary needs: use "
-            "weights_, mean_directions_ and typical_rows_."
-        )
 
     def part(self, start: int, stop: int) -> DirectionClusters:
         """The clusters of some of the rows."""
