@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
+from ._inputs.mapped_files import check_files
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
 from ._sklearn import check_weights, n_rows
@@ -21,6 +22,7 @@ from ._typing import ArrayLike, MatrixLike
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of X (and y) from any container, after a check of sparse structure."""
+    check_files(X)
     check_structure(X)
     X, y = readable(X), tuple(map(labels, y))
     if options.get("dtype", "numeric") is not None:
@@ -48,6 +50,7 @@ def column_name(estimator: BaseEstimator, column: int) -> str:
 def check_array(X: Any, **options: Any) -> Any:
     """`sklearn.utils.check_array` of an X from any container, after a check of the sparse structure."""
     name = options.get("input_name") or "X"
+    check_files(X, name)
     check_structure(X, name)
     X = readable(X, name)
     refuse_dates(X, name)

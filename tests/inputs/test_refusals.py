@@ -1,9 +1,11 @@
 """What cannot be read is refused in one sentence that says what to do, before the fit begins."""
 
+import os
 import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from ._containers import arrow, package, pandas, polars, sparse_columns, strict
@@ -115,3 +117,23 @@ def test_another_order_of_columns():
                 model.transform(other[["b", "a", "c", "d"]])
         with pytest.warns(UserWarning, match="X does not have valid feature names"):
             model.transform(X)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "lda", "directions", "spherical", "subspaces"])
+@pytest.mark.parametrize("part", [np.asarray, lambda X: X[2:], lambda X: X])
+def test_files_that_are_truncated_after_they_were_mapped(name, part, tmp_path):
+    path = tmp_path / "X.npy"
+    np.save(path, np.tile(data(name), (400, 1)))
+    X = part(np.load(path, mmap_mode="r"))
+    size = path.stat().st_size
+    os.truncate(path, 1000)
+    expected = f"X is mapped from the file {path}, which is truncated: it has 1000 bytes of {size}."
+    assert refusal(name, X) == expected
+
+
+def test_truncated_files_of_the_entries_of_a_sparse_matrix(tmp_path):
+    X = sp.csr_array(data("lda"))
+    np.save(tmp_path / "data.npy", X.data)
+    X.data = np.load(tmp_path / "data.npy", mmap_mode="r")
+    os.truncate(tmp_path / "data.npy", 130)
+    assert "which is truncated: it has 130 bytes" in refusal("lda", X)
