@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...distributions import inverse_bessel_ratio
 from ...emissions._von_mises_fisher.k_means import SphericalKMeans
-from ...emissions._von_mises_fisher.prior import ConcentrationPrior, log_peak
+from ...emissions._von_mises_fisher.prior import Concentration, ConcentrationPrior, log_peak
 from ...emissions._von_mises_fisher.rows import DirectedRows
 from ...utils._conditions import MOST_COUNTED, Array, Real
 from ...utils._declared import holds
@@ -94,7 +94,15 @@ class VonMisesFisherEM(SphericalKMeans):
 
     statistics: DirectionStatistics
 
-    def __init__(self, rows: DirectedRows, row_weights, n_components: int, hard: bool, concentration, workers: Workers):
+    def __init__(
+        self,
+        rows: DirectedRows,
+        row_weights: np.ndarray,
+        n_components: int,
+        hard: bool,
+        concentration: Concentration,
+        workers: Workers,
+    ):
         super().__init__(rows, row_weights, n_components, workers)
         self.hard = hard
         self.concentration = concentration
@@ -120,14 +128,14 @@ class VonMisesFisherEM(SphericalKMeans):
 
     def _concentrations(self, lengths, sizes) -> np.ndarray:
         prior = ConcentrationPrior(1.0, self.mean_cosine)
-        return prior.mode(self.rows.n_features, self.concentration or "per_component", sizes, lengths)
+        return prior.mode(self.rows.n_features, self.concentration, sizes, lengths)
 
     def _penalty(self, concentrations, peaks) -> float:
         """Sum of KL divergences from a distribution with the concentration of the prior to those of the components.
 
         `peaks` are the results of `log_peak` for the concentrations.
         """
-        if self.concentration is not None:
+        if self.concentration != "per_component":
             n_fitted = int(self.concentration == "shared")
             concentrations, peaks = concentrations[:n_fitted], peaks[:n_fitted]
         prior, prior_peak = _prior_component(self.rows.n_features, self.mean_cosine)

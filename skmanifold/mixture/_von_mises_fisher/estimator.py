@@ -52,8 +52,9 @@ class VonMisesFisherMixture(
         Assignment of a row in an iteration: to all components, by their posterior probabilities, or only to the most
         probable one. Hard assignment with a given `concentration` is spherical k-means with weights, whose influence
         decreases with the concentration.
-    concentration : "shared", float or None, default=None
-        Concentrations of the components. None fits one for each component, "shared" one for all. A number is fixed.
+    concentration : {"per_component", "shared"} or float, default="per_component"
+        Concentrations of the components: one for each, one for all, or a given one. None is "per_component". With
+        "shared", clusters of texts agree better with labels; "per_component" has a higher held-out density.
     init : {"k-means++", "random"} or array-like of shape (n_components, n_features), default="k-means++"
         Initial directions. "k-means++" draws rows one after the other with probability proportional to one minus the
         largest cosine with the earlier ones, and takes the best of a few candidates each time. "random" draws distinct
@@ -166,7 +167,7 @@ class VonMisesFisherMixture(
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "assignment": [StrOptions({"soft", "hard"})],
-        "concentration": [None, StrOptions({"shared"}), Interval(Real, 0, None, closed="neither")],
+        "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -191,7 +192,7 @@ class VonMisesFisherMixture(
         n_components: int = 1,
         *,
         assignment: Literal["soft", "hard"] = "soft",
-        concentration: float | Literal["shared"] | None = None,
+        concentration: float | Literal["per_component", "shared"] | None = "per_component",
         init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
         n_init: int = 1,
         max_iter: int = 100,
@@ -338,7 +339,7 @@ class VonMisesFisherMixture(
         return None if isinstance(self.init, str) else self._given_directions(rows.n_features)
 
     def _em(self, rows: DirectedRows, row_weights: np.ndarray, workers: Workers) -> VonMisesFisherEM:
-        settings = self.n_components, self.assignment == "hard", self.concentration
+        settings = self.n_components, self.assignment == "hard", self.concentration or "per_component"
         return VonMisesFisherEM(rows, row_weights, *settings, workers)
 
     def _beginnings(self, em: VonMisesFisherEM, n_init: int, given: np.ndarray | None) -> list[Callable[[], Mixture]]:

@@ -26,7 +26,7 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    concentration: float | Literal["shared"] | None
+    concentration: float | Literal["per_component", "shared"] | None
     n_jobs: int | None
     weights_: np.ndarray
     mean_directions_: np.ndarray
@@ -156,7 +156,7 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
 
     def _n_parameters(self) -> int:
         n_components, n_features = self.mean_directions_.shape
-        n_concentrations: dict[Any, int] = {None: n_components, "shared": 1}
+        n_concentrations: dict[Any, int] = {None: n_components, "per_component": n_components, "shared": 1}
         return n_components * (n_features - 1) + n_components - 1 + n_concentrations.get(self.concentration, 0)
 
     def __sklearn_tags__(self) -> Any:

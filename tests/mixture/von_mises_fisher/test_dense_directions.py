@@ -40,7 +40,7 @@ def answers(mixture, X):
 
 @each_precision
 @each_assignment
-@pytest.mark.parametrize("concentration", [None, "shared", 7.0])
+@pytest.mark.parametrize("concentration", ["per_component", "shared", 7.0])
 def test_dense_and_sparse_rows_have_the_same_iterations(dtype, assignment, concentration):
     X, _ = embeddings(dtype=dtype)
     weights = np.random.default_rng(1).uniform(0.0, 3.0, len(X))

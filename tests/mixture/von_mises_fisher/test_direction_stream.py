@@ -14,7 +14,7 @@ from skmanifold.distributions import bessel_ratio
 from ._directions import each_assignment, parameters
 from .test_dense_directions import embeddings
 
-each_concentration = pytest.mark.parametrize("concentration", [None, "shared", 7.0])
+each_concentration = pytest.mark.parametrize("concentration", ["per_component", "shared", 7.0])
 
 
 def streamed(mixture, X, size=200):
@@ -51,7 +51,7 @@ def test_a_minibatch_blends_the_statistics(assignment, concentration):
     np.testing.assert_allclose(found_sums, expected_sums, rtol=1e-9, atol=1e-9)
     lengths, prior = np.linalg.norm(expected_sums, axis=1), mixture._statistics.prior_ratio
     ratios = bessel_ratio(24, mixture.concentrations_)
-    if concentration is None:
+    if concentration == "per_component":
         np.testing.assert_allclose(ratios, (lengths + prior) / (expected_sizes + 1), rtol=1e-9)
     elif concentration == "shared":
         np.testing.assert_allclose(ratios, (lengths.sum() + prior) / (expected_sizes.sum() + 1), rtol=1e-9)

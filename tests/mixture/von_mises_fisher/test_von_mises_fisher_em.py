@@ -21,7 +21,7 @@ from skmanifold.utils._threads import Workers
 
 from ._directions import documents, each_assignment, parameters, planted
 
-each_concentration = pytest.mark.parametrize("concentration", [None, "shared", 7.0])
+each_concentration = pytest.mark.parametrize("concentration", ["per_component", "shared", 7.0])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def slow_maximization(X, row_weights, shares, concentration, prior_ratio):
     sizes = row_weights @ shares
     sums = (shares * row_weights[:, None]).T @ X
     lengths = np.linalg.norm(sums, axis=1)
-    if concentration is None:
+    if concentration == "per_component":
         concentrations = inverse_bessel_ratio(X.shape[1], (lengths + prior_ratio) / (sizes + 1))
     elif concentration == "shared":
         shared = inverse_bessel_ratio(X.shape[1], (lengths.sum() + prior_ratio) / (sizes.sum() + 1))
@@ -88,7 +88,7 @@ def test_iterations_are_those_of_the_formulas(assignment, concentration):
     for _ in range(3):
         found = slow_maximization(unit, row_weights, shares, concentration, prior_ratio)
         shares, log_density = slow_expectation(unit, *found, assignment == "hard")
-        concentrations = {None: found[2], "shared": found[2][:1]}.get(concentration, found[2][:0])
+        concentrations = {"per_component": found[2], "shared": found[2][:1]}.get(concentration, found[2][:0])
         divergence = (prior - concentrations) * prior_ratio
         divergence += log_vmf_normalizer(X.shape[1], prior) - log_vmf_normalizer(X.shape[1], concentrations)
         assert np.all(divergence >= -1e-12)

@@ -45,7 +45,8 @@ def test_density_integrates_to_one_on_a_sphere():
 def test_score_is_the_mean_of_densities_and_criteria_count_parameters():
     X = documents()
     n, dim, k = X.shape[0], X.shape[1], 3
-    for concentration, n_parameters in ((None, k * dim + k - 1), ("shared", k * dim), (5.0, k * dim - 1)):
+    own = k * dim + k - 1
+    for concentration, n_parameters in (("per_component", own), (None, own), ("shared", k * dim), (5.0, k * dim - 1)):
         mixture = VonMisesFisherMixture(k, concentration=concentration, random_state=0).fit(X)
         total = mixture.score_samples(X).sum()
         assert mixture.score(X) == pytest.approx(total / n)
@@ -138,7 +139,7 @@ def test_the_prior_has_the_scale_of_the_clusters():
 
 @pytest.mark.covering
 @each_assignment
-@pytest.mark.parametrize("concentration", [None, "shared"])
+@pytest.mark.parametrize("concentration", ["per_component", "shared"])
 @pytest.mark.parametrize("dim", [2, 3, 100_000])
 def test_equal_rows_and_single_rows_have_finite_concentrations(assignment, concentration, dim):
     equal = np.zeros((7, dim))
