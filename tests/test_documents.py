@@ -43,6 +43,7 @@ LONG = {
     "doc/user_guide/pictures_and_exports.md",
     "doc/user_guide/pitfalls.md",
     "doc/user_guide/subspaces.md",
+    "doc/user_guide/tables.md",
     "doc/user_guide/topic_models.md",
 }
 SECTIONS_OF_CI = ("Install", "Run the tests")

@@ -155,8 +155,8 @@ for k in np.argsort(-probabilities)[:3]:
 # %%
 # Sizes of the clusters with error bars
 # -------------------------------------
-# Each posterior draw is a clustering. `cluster_summary` matches the clusters of each draw to those of
-# the point partition ``labels_`` by their common texts, and gives quantiles of their sizes.
+# Each posterior draw is a clustering. `cluster_summary` matches the clusters of each draw to those
+# of the point partition ``labels_`` by their common texts, and gives quantiles of their sizes.
 
 summary = mixture.cluster_summary().clusters
 print(summary.head(3).assign(name=names[:3]).to_string())
@@ -175,8 +175,8 @@ plt.show()
 # %%
 # An interval shows how well the texts determine the extent of a cluster, given the concentration. A
 # wide interval means that the cluster has no clear boundary: in some draws it is merged with
-# another cluster, or it exchanges texts with others. A cluster whose interval contains zero does not
-# exist in some of the draws, and should not be interpreted.
+# another cluster, or it exchanges texts with others. A cluster whose interval contains zero is
+# missing in some of the draws, and should not be interpreted.
 #
 # Do other seeds give the same clusters?
 # --------------------------------------

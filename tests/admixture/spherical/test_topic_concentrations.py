@@ -46,6 +46,7 @@ def test_learned_concentrations_are_where_the_slopes_are_zero():
     np.testing.assert_allclose(again, learned, rtol=1e-6)
 
 
+@pytest.mark.short_cases("gsgnht")
 @pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
 def test_planted_concentrations_are_found_and_predict_better(sampler):
     topics, _, X = planted()

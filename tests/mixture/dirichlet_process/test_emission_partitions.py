@@ -190,7 +190,11 @@ def posterior_of_the_other(rows, labels, other, rng, n=400):
     return summarize(found)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not CASES[name].missing.any()])
+COMPLETE = [name for name in CASES if not CASES[name].missing.any()]
+
+
+@pytest.mark.short_cases(*(name for name in COMPLETE if not name.startswith("directions,")))
+@pytest.mark.parametrize("name", COMPLETE)
 def test_rows_are_drawn_from_the_likelihood(name):
     """The mean of p(other) / (p + p(other)) is the same with the partitions exchanged."""
     rng, labels = np.random.default_rng(0), [(0, 0, 1, 1, 0), (0, 1, 1, 0, 2)]
