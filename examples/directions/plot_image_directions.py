@@ -9,8 +9,6 @@ intervals of the concentrations, and images between two clusters, and compares t
 those of k-means.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Images of different brightness
 # ------------------------------
@@ -30,6 +28,7 @@ from skmanifold import ExponentialFamilyMixture
 from skmanifold.distributions import inverse_bessel_ratio
 from skmanifold.emissions import VonMisesFisher
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 original, digit = load_digits(return_X_y=True)

@@ -9,8 +9,6 @@ number is known, and to real texts. It shows how the posterior of the number dep
 of documents, and when a fixed number is the better choice.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Simulated documents
 # -------------------
@@ -31,6 +29,7 @@ from skmanifold.distributions import VonMisesFisher
 from skmanifold.inspection import TopicDisplay
 from skmanifold.metrics import match_topics
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_documents, n_features, n_topics = 100, 60, 6

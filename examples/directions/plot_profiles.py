@@ -9,8 +9,6 @@ sizes, while a Dirichlet process mixture of von Mises-Fisher distributions finds
 number, and the genes without shape.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Profiles
 # --------
@@ -31,6 +29,7 @@ from sklearn.preprocessing import normalize
 from skmanifold import DPMixture
 from skmanifold.emissions import VonMisesFisher
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 hours = 2 * np.arange(12)

@@ -9,8 +9,6 @@ computes membership probabilities of texts, gives credible intervals for the siz
 compares the stability of the result with that of k-means.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Texts and vectors
 # -----------------
@@ -36,6 +34,7 @@ from skmanifold.distributions import inverse_bessel_ratio
 from skmanifold.emissions import VonMisesFisher
 from skmanifold.inspection import TopicDisplay, class_words
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 corpus = load_docstrings(max_documents=2000, min_words=40)

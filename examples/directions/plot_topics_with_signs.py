@@ -10,8 +10,6 @@ one direction? This example fits six topics, plots their entries with credible i
 compares held-out scores with those of mixtures of von Mises-Fisher distributions.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Texts
 # -----
@@ -29,6 +27,7 @@ from skmanifold import SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.datasets import load_docstrings
 from skmanifold.inspection import TopicDisplay
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 corpus = load_docstrings(max_documents=1500)

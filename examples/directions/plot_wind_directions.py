@@ -9,8 +9,6 @@ Then each day, with its 24 hourly winds, is one direction in 48 dimensions, and
 ``SphericalAdmixture`` finds typical days and their proportions in each day.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Simulated winds
 # ---------------
@@ -26,6 +24,7 @@ import numpy as np
 from skmanifold import SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.metrics import match_topics
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 rng = np.random.default_rng(0)

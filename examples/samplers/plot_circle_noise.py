@@ -11,8 +11,6 @@ The density and the settings follow section 5.1 of Liu, Zhu and Song (2016), *St
 geodesic MCMC methods*.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Target density
 # --------------
@@ -29,6 +27,7 @@ from skmanifold import sample
 from skmanifold.models import NoisyGradient, circle
 from skmanifold.samplers import GMC, GSGNHT, SGGMC
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 target = circle()

@@ -12,8 +12,6 @@ The case is from section 2.5 of Zaheer et al. (2016), *Exponential stochastic ce
 massively parallel inference*. The stationary distribution printed there is corrected below.
 """
 
-# sphinx_gallery_thumbnail_number = 3
-
 # %%
 # Model
 # -----
@@ -39,6 +37,7 @@ from scipy.special import ellipk, expit
 from skmanifold.models import LatentModel
 from skmanifold.samplers import ESCA
 
+# sphinx_gallery_thumbnail_number = 3
 plt.style.use("skmanifold.inspection.skmanifold")
 
 

@@ -10,8 +10,6 @@ sampler leaves its target invariant. This example defines a sampler in a few lin
 runs it. It then omits one term and shows how the check finds the mistake.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Target
 # ------
@@ -27,6 +25,7 @@ from skmanifold import sample
 from skmanifold.models import banana
 from skmanifold.samplers import InvalidRecipeError, Recipe, check_recipe
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 target = banana()

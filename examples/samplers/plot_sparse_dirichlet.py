@@ -12,8 +12,6 @@ The target and the comparison follow Baker, Fearnhead, Fox and Nemeth (2018), *L
 stochastic sampling from the probability simplex*.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # Posterior
 # ---------
@@ -31,6 +29,7 @@ from skmanifold.distributions import averaged_ks_distance, sample_log_dirichlet
 from skmanifold.models import DirichletPosterior, ExpandedMean
 from skmanifold.samplers import SCIR, SGRLD
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 observations = np.repeat([0, 1, 2], [800, 100, 100])

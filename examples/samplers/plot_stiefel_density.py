@@ -9,8 +9,6 @@ ordinary array, checks the gradient, and samples with `GMC` and with minibatches
 dimensions the exact answer can be computed on a grid, so all draws can be checked.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Model
 # -----
@@ -33,6 +31,7 @@ from skmanifold.manifolds import Stiefel
 from skmanifold.models import Density
 from skmanifold.samplers import GMC, SGGMC
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 rng = np.random.default_rng(3)

@@ -11,8 +11,6 @@ The model follows section 5.2 of Liu, Zhu and Song (2016), *Stochastic gradient 
 methods*, with the likelihood of their appendix D.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -29,6 +27,7 @@ from skmanifold.manifolds import Sphere
 from skmanifold.models import Density
 from skmanifold.samplers import SGGMC
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 concentration = 20.0

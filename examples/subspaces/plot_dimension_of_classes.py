@@ -9,8 +9,6 @@ dimensions and classifies by the densities. This example shows how to set the sc
 compares the accuracy with discriminant analysis, and shows how to interpret the subspaces.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # Data
 # ----
@@ -29,6 +27,7 @@ from skmanifold import SubspaceClassifier, SubspaceMixture
 from skmanifold.inspection import DimensionPosteriorDisplay
 from skmanifold.metrics import pairwise_subspace_distances, principal_angles
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 X, y = load_digits(return_X_y=True)

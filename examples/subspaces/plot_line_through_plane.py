@@ -9,8 +9,6 @@ and a plane that cross in three dimensions, compares the result with k-means and
 and shows how the results change with more noise and with more columns.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -32,6 +30,7 @@ from skmanifold.datasets import make_subspaces
 from skmanifold.inspection import DimensionPosteriorDisplay
 from skmanifold.metrics import match_subspaces, principal_angles
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 truth = make_subspaces(3600, 3, (1, 2), noise_precision=25.0, random_state=347)

@@ -10,8 +10,6 @@ compares the result with k-means and `GaussianMixture`, and examines the inferre
 probabilities of the labels.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -34,6 +32,7 @@ from sklearn.pipeline import make_pipeline
 
 from skmanifold import SubspaceMixture
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 

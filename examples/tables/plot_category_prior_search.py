@@ -9,8 +9,6 @@ their Dirichlet prior. Which value suits a given table? This example chooses one
 categories that are rare, and how the prior changes the number of components.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -30,6 +28,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_components = 12

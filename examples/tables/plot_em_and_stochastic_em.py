@@ -13,8 +13,6 @@ The experiment follows appendix A of Zaheer, Wick, Tristan, Smola and Steele (20
 stochastic cellular automata for massively parallel inference*.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -31,6 +29,7 @@ from scipy.stats import multivariate_normal
 from skmanifold import ExponentialFamilyMixture, HeldOutMonitor
 from skmanifold.samplers import EM, ESCA
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_components, n_train, n_test = 30, 60_000, 1000

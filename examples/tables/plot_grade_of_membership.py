@@ -10,8 +10,6 @@ estimated proportions against the simulated ones and compares the models by the 
 cells.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -29,6 +27,7 @@ import numpy as np
 
 from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_members, n_bills = 435, 16

@@ -8,8 +8,6 @@ certain the filled values are. This example compares it with the imputers of sci
 why an analysis should use several completed tables.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -26,6 +24,7 @@ from skmanifold import DPMixture
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian
 from skmanifold.metrics import pool_estimates
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 rng = np.random.default_rng(0)

@@ -9,8 +9,6 @@ example compares the two. It also shows what neither of them can tell: the numbe
 components is the number of species only if the measurements of each species are Gaussian.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -27,6 +25,7 @@ from sklearn.mixture import GaussianMixture
 from skmanifold import DPMixture
 from skmanifold.inspection import CoClusteringDisplay
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 names = ["body", "tail", "ear", "foot"]

@@ -9,8 +9,6 @@ cluster. It assigns new visitors with probabilities, and compares the inferred n
 numbers of clusters by the log density of held-out visitors.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # Data
 # ----
@@ -31,6 +29,7 @@ from skmanifold.emissions import Multinomial
 from skmanifold.inspection import DimensionPosteriorDisplay
 from skmanifold.samplers import EM
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 preferred = {  # share of the cluster, and relative frequencies of its preferred areas

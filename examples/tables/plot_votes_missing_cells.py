@@ -9,8 +9,6 @@ predicts the missing votes, checks whether the predicted probabilities are calib
 the fit changes if more and more cells are missing.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Data
 # ----
@@ -32,6 +30,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from skmanifold import DPCategoricalMixture
 from skmanifold.inspection import CoClusteringDisplay
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_members, n_bills = 435, 16

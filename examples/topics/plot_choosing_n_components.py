@@ -8,8 +8,6 @@ corpus, for which the number is known, and to real texts. It shows how to check 
 long enough, how to compare scores with the right standard error, and what the scores do not show.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # A corpus with ten topics
 # ------------------------
@@ -23,6 +21,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from skmanifold import HeldOutMonitor, StochasticLDA
 from skmanifold.datasets import load_docstrings, make_lda_corpus
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 n_true = 10

@@ -11,8 +11,6 @@ bit-identical.
 The example needs Dask, which ``pip install -e ".[dask]"`` installs.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # A corpus and a fingerprint
 # --------------------------
@@ -30,6 +28,7 @@ from dask.distributed import Client, LocalCluster
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost worker is expected here
 

@@ -8,8 +8,6 @@ to use it in a pipeline and in a grid search, how to read its log, and why the m
 not an unbiased estimate of the score of new data.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Texts
 # -----
@@ -28,6 +26,7 @@ from sklearn.pipeline import make_pipeline
 from skmanifold import HeldOutMonitor, StochasticLDA
 from skmanifold.datasets import load_docstrings
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 texts = load_docstrings(max_documents=1500).data

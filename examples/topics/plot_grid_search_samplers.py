@@ -8,8 +8,6 @@ This example searches over five samplers of latent Dirichlet allocation in a pip
 from texts. It shows how to write such a grid and how to compare the results.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # Texts
 # -----
@@ -28,6 +26,7 @@ from skmanifold.datasets import load_docstrings
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import ESCA, GMC, SCIR
 
+# sphinx_gallery_thumbnail_number = 1
 plt.style.use("skmanifold.inspection.skmanifold")
 
 texts = load_docstrings(max_documents=800).data

@@ -8,8 +8,6 @@ to find the topics of a new text, and when topic proportions are better features
 than the words.
 """
 
-# sphinx_gallery_thumbnail_number = 4
-
 # %%
 # Texts
 # -----
@@ -28,6 +26,7 @@ from skmanifold.datasets import load_docstrings
 from skmanifold.inspection import TopicDisplay
 from skmanifold.metrics import document_completion
 
+# sphinx_gallery_thumbnail_number = 4
 plt.style.use("skmanifold.inspection.skmanifold")
 
 corpus = load_docstrings(max_documents=3000)

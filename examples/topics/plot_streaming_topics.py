@@ -9,8 +9,6 @@ words without a vocabulary, how to follow the held-out perplexity, and how the l
 controls the balance between adapting and forgetting.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # A stream of texts
 # -----------------
@@ -28,6 +26,7 @@ from skmanifold import StochasticLDA
 from skmanifold.datasets import load_docstrings
 from skmanifold.samplers import ESCA, SCIR
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 corpus = load_docstrings()

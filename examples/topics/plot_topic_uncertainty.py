@@ -8,8 +8,6 @@ true topics are known. It shows how to check convergence, how to compute credibl
 to find topics that differ between chains.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # A simulated corpus
 # ------------------
@@ -24,6 +22,7 @@ from skmanifold.datasets import make_lda_corpus
 from skmanifold.inspection import TopicDisplay, TraceDisplay
 from skmanifold.metrics import match_topics
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
 corpus = make_lda_corpus(
