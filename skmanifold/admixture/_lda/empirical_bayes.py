@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .._tokens.model import Assignments, TokenLatents
 from .._tokens.topic_counts import TopicPrior
 from .dirichlet_mle import (
@@ -20,6 +22,9 @@ from .dirichlet_mle import (
 from .model import LDAModel, Responsibilities
 
 _FIRST, _EVERY = 10, 5  # passes before the first update (early counts reflect the random initialisation); interval
+# Largest factor of an update with responsibilities. They begin nearly uniform: such counts look like those of a large
+# prior, which would keep them uniform.
+_MOST_GROWTH = 1.25
 
 
 def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
@@ -35,7 +40,9 @@ def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAMod
             return model
         alpha, topic_prior = model.doc_topic_prior, model.topic_prior
         if doc_topic:
-            alpha = learn_doc_topic_prior(alpha, _count_documents(model, state.latents))
+            before, alpha = alpha, learn_doc_topic_prior(alpha, _count_documents(model, state.latents))
+            if isinstance(state.latents, Responsibilities):
+                alpha = np.minimum(alpha, _MOST_GROWTH * before)
         if topic_word:
             n_features = model.counts.n_features
             beta = learn_topic_word_prior(float(topic_prior.values), _count_words(model, state), n_features)
