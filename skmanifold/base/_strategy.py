@@ -154,9 +154,12 @@ class FitStrategy(_Strategy):
     ----------
     n_rows : int
         Number of rows; a subclass sets it in its constructor, or at the latest in `prepare`.
+    n_unsettled : int
+        Number of first passes that a tolerance ignores, because the model changes between them; by default 0.
     """
 
     n_rows: int
+    n_unsettled: int = 0
 
     def __init__(self, sampler: BaseSampler, passes: BaseSampler | None = None) -> None:
         self.sampler = sampler

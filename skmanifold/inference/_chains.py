@@ -25,6 +25,7 @@ class Plan(Protocol):
 
     passes: BaseSampler  # what makes the passes
     n_rows: int  # of the whole data
+    n_unsettled: int  # first passes that a tolerance ignores
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the statistics of two passes."""
@@ -73,6 +74,7 @@ class Chain:
         if stored is not None:
             self.average.sums, self.draws = stored["sums"], stored["draws"]
             self.log_density = stored["log_density"].tolist()
+            self.model = plan.adapt(model, self.state)
 
     def follow(self, schedule: Schedule) -> None:
         """Follow this schedule, during burn-in."""
@@ -215,8 +217,8 @@ def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) 
     schedule : Schedule
         The same object unless burn-in ends early with this pass.
     """
-    iteration, sampler = len(traces[0]), plan.passes
-    if iteration >= schedule.burn_in or not all(sampler.has_settled(trace, plan.n_rows) for trace in traces):
+    iteration, sampler, first = len(traces[0]), plan.passes, plan.n_unsettled
+    if iteration >= schedule.burn_in or not all(sampler.has_settled(trace[first:], plan.n_rows) for trace in traces):
         return schedule
     return schedule.settled(iteration, sampler.average_window(schedule.n_kept_passes))
 

@@ -78,7 +78,7 @@ def test_fit_that_a_callback_stops_is_stopped_there_again(checkpoint, monkeypatc
 
 @pytest.mark.parametrize("dies_in", [14, 18])  # before and after burn-in ends
 def test_fit_whose_burn_in_ended_early_ends_at_the_same_pass(dies_in, tmp_path, monkeypatch):
-    settings = {"sampler": ESCA(n_average=5, tol=1e3), "max_iter": 60, "n_chains": 2}
+    settings = {"sampler": ESCA(n_average=5, tol=1e3), "doc_topic_prior": 0.3, "max_iter": 60, "n_chains": 2}
     whole = learned(lda(**settings).fit(X))
     with monkeypatch.context() as patch, distributed(None, checkpoint_dir=tmp_path, checkpoint_every=2):
         passes_of(patch, dies_in=dies_in)

@@ -42,7 +42,7 @@ def record(chain):
 class Plan:
     """What a run needs besides a model; `options` replace methods."""
 
-    n_rows = 2
+    n_rows, n_unsettled = 2, 0
 
     def __init__(self, passes, **options):
         self.passes = passes

@@ -20,7 +20,8 @@ from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
 from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
 from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
-from .empirical_bayes import adapter
+from .burn_in_prior import BurnInPrior
+from .empirical_bayes import adapter, with_priors
 from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
@@ -80,29 +81,42 @@ class CountsFit(TopicFit):
         super().__init__(lda, run)
         self.counts = counts
         self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
+        self.burn_in_prior = BurnInPrior(lda, run)
+        self.n_unsettled = self.burn_in_prior.n_passes
 
     def model(self, workers: Workers) -> LDAModel:
         """The model of all documents."""
-        return LDAModel(self.counts, *priors_of(self.lda, self.counts.n_features), workers)
+        alpha, topic_prior = priors_of(self.lda, self.counts.n_features)
+        return LDAModel(self.counts, self._first_prior(alpha), topic_prior, workers)
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the counts of two passes."""
         return add_counts(left, right)
 
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
-        """The model with new estimates of the priors that are "auto"."""
-        return self._adapt(model, state)
+        """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
+        model = self._adapt(model, state)
+        if self.burn_in_prior.n_passes:
+            model = with_priors(model, self.burn_in_prior.at(state.n_steps), model.topic_prior)
+        return model
+
+    def _first_prior(self, alpha: np.ndarray) -> np.ndarray:
+        """The prior of the first pass."""
+        return self.burn_in_prior.at(0) if self.burn_in_prior.n_passes else alpha
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean counts, and the mode of the topics given these."""
         best = best_chain(chains)
         model, counts = chains[best].model, mean_counts(*chains[best].estimate())
-        return {
+        fitted = {
             **self._common(model, best),
             "_topic_counts": counts,
             "_estimate": model.mode(counts),
             "_stream": None,
         }
+        if self.burn_in_prior.n_passes:  # a callback may see or stop the fit during burn-in
+            fitted["doc_topic_prior_"] = doc_topic_prior_of(self.lda)
+        return fitted
 
 
 class ShardedCountsFit(CountsFit):
@@ -110,6 +124,8 @@ class ShardedCountsFit(CountsFit):
 
     def __init__(self, lda: Any, run: Run, X: Any, counts: Counts | None):
         TopicFit.__init__(self, lda, run)
+        self.burn_in_prior = BurnInPrior(lda, run)
+        self.n_unsettled = self.burn_in_prior.n_passes
         if any(is_learned(lda)):
             raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
         self.X = X
@@ -117,7 +133,7 @@ class ShardedCountsFit(CountsFit):
 
     def model(self, workers: Workers) -> LDAModel:
         """The model without documents."""
-        alpha = doc_topic_prior_of(self.lda)
+        alpha = self._first_prior(doc_topic_prior_of(self.lda))
         return LDAModel(no_rows(0), alpha, TopicPrior(1.0, self.lda.n_components, 0), workers)
 
     def target(self, model: LDAModel) -> ShardedModel:
@@ -139,7 +155,8 @@ class ShardedCountsFit(CountsFit):
         builder = TokenShards(model.doc_topic_prior, subkey(self.run.key, Purpose.ROUNDING), type(lda).__name__)
 
         def head(n_features: int) -> LDAModel:
-            return LDAModel(no_rows(n_features), *priors_of(lda, n_features), workers)
+            alpha, topic_prior = priors_of(lda, n_features)
+            return LDAModel(no_rows(n_features), self._first_prior(alpha), topic_prior, workers)
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
         if self.in_memory is None:
@@ -148,7 +165,9 @@ class ShardedCountsFit(CountsFit):
         return super().prepare(sharded, workers)
 
     def adapt(self, model: Any, state: Any) -> Any:
-        """No change."""
+        """The model with the prior of the next pass of burn-in."""
+        if self.burn_in_prior.n_passes:
+            return model.with_head(with_priors(model.head, self.burn_in_prior.at(state.n_steps), model.topic_prior))
         return model
 
 

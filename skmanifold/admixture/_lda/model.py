@@ -11,6 +11,7 @@ from ...sparse.counts import Counts, index_columns
 from ...topics.topic_word import TopicWord
 from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task, split_range
+from .._tokens.latent_storage import TopicsOfPass
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenModel
 from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
@@ -73,6 +74,10 @@ class LDAModel(TokenModel):
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
         """Draw topics from their Dirichlet posterior given the counts."""
         return draw_topics(self._prior_strides, statistics, key, self.workers)
+
+    def for_rows(self, position: TopicWord | LogTopics) -> TopicsOfPass:
+        """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""
+        return TopicsOfPass(position, self.doc_topic_prior)
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless `position` is a possible result of `draw` (if `drawn`) or `mode`."""

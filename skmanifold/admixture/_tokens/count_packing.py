@@ -9,6 +9,7 @@ import numpy as np
 from ...topics.topic_word import TopicWord
 from ...utils._njit import njit
 from .compact_counts import PackedCounts, pack, unpack
+from .latent_storage import TopicsOfPass
 from .topic_counts import TopicCounts, _weigh
 
 
@@ -22,6 +23,8 @@ class PackedTopics(NamedTuple):
 
 def pack_travelling(value: Any) -> Any:
     """Pack whole counts, and topics made of whole counts; other objects are returned unchanged."""
+    if isinstance(value, TopicsOfPass):
+        return value._replace(topics=pack_travelling(value.topics))
     if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
         return pack(value)
     return pack_topics(value) if isinstance(value, TopicWord) else value
@@ -29,6 +32,8 @@ def pack_travelling(value: Any) -> Any:
 
 def unpack_travelling(value: Any) -> Any:
     """The exact inverse of `pack_travelling`."""
+    if isinstance(value, TopicsOfPass):
+        return value._replace(topics=unpack_travelling(value.topics))
     if isinstance(value, PackedCounts):
         return unpack(value)
     return unpack_topics(value) if isinstance(value, PackedTopics) else value

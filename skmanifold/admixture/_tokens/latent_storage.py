@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +17,34 @@ from .model import TokenLatents, TokenModel, empty_topics
 ReadRows = Callable[[int, int], RowLatents]
 
 
+class TopicsOfPass(NamedTuple):
+    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
+
+    topics: Any
+    doc_topic_prior: np.ndarray
+
+
 class StorableTokens(TokenModel):
-    """Rows of tokens whose latents can be written, and read for any division of the rows."""
+    """Rows of tokens whose latents can be written, and read for any division of the rows.
+
+    `sample_latents` and `sample_rows` accept `TopicsOfPass` in place of topics.
+    """
 
     moved_by_rounding: float = 0.0  # expected change of fractional counts by rounding
+
+    def sample_latents(self, position: Any, latents: TokenLatents, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the previous pass."""
+        return super().sample_latents(self._topics(position), latents, key)
+
+    def sample_rows(self, position: Any, latents: np.ndarray, key: np.uint64):
+        """Redraw the topics of each document's tokens in turn."""
+        return super().sample_rows(self._topics(position), latents, key)
+
+    def _topics(self, position: Any) -> Any:
+        if isinstance(position, TopicsOfPass):
+            position, prior = position
+            self.doc_topic_prior = prior.copy()  # received arrays are read-only
+        return position
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the rows and their positions; hashes of ranges are summed modulo 2**64."""

@@ -18,7 +18,7 @@ from ...inference._distributed_fits.stored_latents import RowLatents
 from ...topics.topic_word import TopicWord
 from ...utils._disk import clear_if_unwritable
 from ...utils._threads import Workers
-from .latent_storage import ReadRows, StorableTokens
+from .latent_storage import ReadRows, StorableTokens, TopicsOfPass
 from .topic_counts import TopicCounts, add_counts
 
 _PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each
@@ -113,8 +113,10 @@ class StreamedTokens:
         assert total is not None
         return stored, total
 
-    def sample_latents(self, position: TopicWord, latents: StoredLatents, key: np.uint64):
+    def sample_latents(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
+        if isinstance(position, TopicsOfPass):
+            position, self.doc_topic_prior = position
         total, log_likelihood = None, 0.0
         for model in self._models():
             held: Any = model.unpack_latents(latents.read)

@@ -219,6 +219,17 @@ class ShardedModel:
         self._chains = itertools.count()
 
     @property
+    def head(self) -> Any:
+        """The model without rows."""
+        return self._head
+
+    def with_head(self, head: Any) -> ShardedModel:
+        """The same rows with another model without rows, of the same shapes."""
+        other = ShardedModel(head, self.shards)
+        other._chains = self._chains
+        return other
+
+    @property
     def n_rows(self) -> int:
         """Rows of all shards."""
         return self.shards.n_rows
@@ -247,7 +258,8 @@ class ShardedModel:
             return chain, call(chain, None, key)[0]
 
         def sample(position: Any, chain: int, key: np.uint64) -> tuple[int, Any, float]:
-            return chain, *call(chain, position, key)
+            send = getattr(self._head, "for_rows", None)  # other parts of the model that may change between passes
+            return chain, *call(chain, send(position) if send else position, key)
 
         def expect(position: Any) -> tuple[Any, float]:
             return call(next(self._chains), position, None)
