@@ -13,8 +13,11 @@ import numpy as np
 from ...base import Run, samples_density
 from ...models import CollapsedVariationalModel
 
-_FIRST_SUM = 50.0  # of the parameters of a document
-_SHARE = 0.8  # of burn-in
+_MOST, _SHARE_OF_TOKENS = (
+    50.0,
+    0.25,
+)  # of the first sum of the parameters; the second times the mean length of a document
+_SHARE_OF_PASSES = 0.8  # of burn-in
 
 
 class BurnInPrior:
@@ -26,15 +29,21 @@ class BurnInPrior:
         The estimator.
     run : Run
         The fit.
+
+    Attributes
+    ----------
+    n_passes : int
+        Number of passes with a larger prior; 0 if there are none.
     """
 
     def __init__(self, lda: Any, run: Run) -> None:
         draws_topics = not samples_density(run.sampler) and CollapsedVariationalModel not in run.sampler.requires
         is_default = lda.doc_topic_prior is None and draws_topics
         self.n_components = lda.n_components
-        self.n_passes = int(_SHARE * run.schedule.burn_in) if is_default else 0
+        self.n_passes = int(_SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
 
-    def at(self, n_passes: int) -> np.ndarray:
-        """The Dirichlet parameters after this number of passes, (K,)."""
+    def at(self, n_passes: int, model: Any) -> np.ndarray:
+        """The Dirichlet parameters after this number of passes over the rows of a model, (K,)."""
+        first = min(max(_SHARE_OF_TOKENS * model.n_tokens / model.n_rows, 1.0), _MOST)
         left = max(0.0, 1.0 - n_passes / self.n_passes)
-        return np.full(self.n_components, _FIRST_SUM**left / self.n_components)
+        return np.full(self.n_components, first**left / self.n_components)

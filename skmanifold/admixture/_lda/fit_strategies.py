@@ -86,8 +86,8 @@ class CountsFit(TopicFit):
 
     def model(self, workers: Workers) -> LDAModel:
         """The model of all documents."""
-        alpha, topic_prior = priors_of(self.lda, self.counts.n_features)
-        return LDAModel(self.counts, self._first_prior(alpha), topic_prior, workers)
+        model = LDAModel(self.counts, *priors_of(self.lda, self.counts.n_features), workers)
+        return self._with_prior_after(model, 0)
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the counts of two passes."""
@@ -95,14 +95,13 @@ class CountsFit(TopicFit):
 
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
-        model = self._adapt(model, state)
-        if self.burn_in_prior.n_passes:
-            model = with_priors(model, self.burn_in_prior.at(state.n_steps), model.topic_prior)
-        return model
+        return self._with_prior_after(self._adapt(model, state), state.n_steps)
 
-    def _first_prior(self, alpha: np.ndarray) -> np.ndarray:
-        """The prior of the first pass."""
-        return self.burn_in_prior.at(0) if self.burn_in_prior.n_passes else alpha
+    def _with_prior_after(self, model: LDAModel, n_passes: int) -> LDAModel:
+        """The model with the prior of the proportions after a number of passes of burn-in."""
+        if not self.burn_in_prior.n_passes:
+            return model
+        return with_priors(model, self.burn_in_prior.at(n_passes, model), model.topic_prior)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean counts, and the mode of the topics given these."""
@@ -133,7 +132,7 @@ class ShardedCountsFit(CountsFit):
 
     def model(self, workers: Workers) -> LDAModel:
         """The model without documents."""
-        alpha = self._first_prior(doc_topic_prior_of(self.lda))
+        alpha = doc_topic_prior_of(self.lda)
         return LDAModel(no_rows(0), alpha, TopicPrior(1.0, self.lda.n_components, 0), workers)
 
     def target(self, model: LDAModel) -> ShardedModel:
@@ -155,20 +154,22 @@ class ShardedCountsFit(CountsFit):
         builder = TokenShards(model.doc_topic_prior, subkey(self.run.key, Purpose.ROUNDING), type(lda).__name__)
 
         def head(n_features: int) -> LDAModel:
-            alpha, topic_prior = priors_of(lda, n_features)
-            return LDAModel(no_rows(n_features), self._first_prior(alpha), topic_prior, workers)
+            return LDAModel(no_rows(n_features), *priors_of(lda, n_features), workers)
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
         if self.in_memory is None:
             lda.__dict__.pop("feature_names_in_", None)
             lda.n_features_in_ = sharded.shards.n_features
-        return super().prepare(sharded, workers)
+        return super().prepare(self._with_prior_after(sharded, 0), workers)
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with the prior of the next pass of burn-in."""
-        if self.burn_in_prior.n_passes:
-            return model.with_head(with_priors(model.head, self.burn_in_prior.at(state.n_steps), model.topic_prior))
-        return model
+        return self._with_prior_after(model, state.n_steps)
+
+    def _with_prior_after(self, model: Any, n_passes: int) -> Any:
+        if not self.burn_in_prior.n_passes:
+            return model
+        return model.with_head(with_priors(model.head, self.burn_in_prior.at(n_passes, model), model.topic_prior))
 
 
 class GradientFit(TopicFit):
