@@ -1,0 +1,199 @@
+"""Topics with default settings: held-out perplexity, coherence and seconds of our samplers and of other libraries.
+
+Only the number of topics is set. A random tenth of the documents is held out. Perplexity is computed by document
+completion for all methods, with each method's own prior of the proportions (given or learned). Coherence is the mean
+NPMI of the ten most probable words of each topic in the training documents. tomotopy makes 1,000 iterations; gensim and
+scikit-learn read the documents ten times. Seconds are processor time in one thread; those of `StochasticLDA` include
+reading the matrix.
+
+    python benchmarks/lda_defaults.py --write
+    python benchmarks/lda_defaults.py --measure --corpora ap bbc --seeds 0 1 2 --peers
+
+The second command fits what is missing for these corpora and seeds, and adds it to `lda_defaults.jsonl`, from which the
+first one makes the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import _stored
+import numpy as np
+import scipy.sparse as sp
+from _corpora import data_folder
+from _results import add_write, begin_table, finish, row, title
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+
+from skmanifold import StochasticLDA
+from skmanifold.datasets import load_docstrings
+from skmanifold.metrics import document_completion, topic_coherence
+
+STORED = Path(__file__).with_suffix(".jsonl")
+FILES = {"ap": "ap", "bbc": "bbc", "nsf": "nsf", "ng20": "ng20_train", "wiki": "wiki2018"}
+WORDS = {"ng20": "ng20"}  # where the vocabulary has another name
+CORPORA = ("ap", "bbc", "nsf", "docstrings", "ng20", "wiki")
+MOST_HELD_OUT = 2000
+
+
+def read(corpus):
+    """Counts of the words of a corpus, and the words."""
+    if corpus == "docstrings":
+        vectorizer = CountVectorizer(min_df=3, token_pattern=r"\b[a-z]{2,}\b")
+        return vectorizer.fit_transform(load_docstrings().data), vectorizer.get_feature_names_out()
+    X = sp.load_npz(data_folder() / f"{FILES[corpus]}_counts.npz")
+    vocabulary = data_folder() / f"{WORDS.get(corpus, FILES[corpus])}_vocabulary.txt"
+    return X, np.array(vocabulary.read_text(encoding="utf-8").split())
+
+
+def split(corpus, stop_words):
+    """Training and held-out counts, with stop words or without."""
+    X, words = read(corpus)
+    X = sp.csr_array(X, dtype=np.int32)
+    if not stop_words:
+        X = X[:, np.flatnonzero([word not in ENGLISH_STOP_WORDS for word in words])]
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    n_test = X.shape[0] // 10
+    return X[order[n_test:]], X[order[:n_test][:MOST_HELD_OUT]]
+
+
+# Methods: functions of counts, the number of topics and a seed that return topics, the prior and seconds
+
+
+def fit_ours(X, K, seed, **settings):
+    start = time.process_time()
+    lda = StochasticLDA(K, random_state=seed, **settings).fit(X)
+    return lda.components_, lda.doc_topic_prior_, time.process_time() - start
+
+
+def fit_constant(X, K, seed):
+    """The default without larger priors in burn-in."""
+    return fit_ours(X, K, seed, doc_topic_prior=1.0 / K)
+
+
+def fit_tomotopy(X, K, seed):
+    import tomotopy
+
+    model = tomotopy.LDAModel(k=K, seed=seed + 1)
+    for i in range(X.shape[0]):
+        entries = slice(X.indptr[i], X.indptr[i + 1])
+        if entries.start < entries.stop:
+            model.add_doc([str(word) for word in np.repeat(X.indices[entries], X.data[entries])])
+    start = time.process_time()
+    model.train(1000, workers=1)
+    seconds = time.process_time() - start
+    topics = np.full((K, X.shape[1]), 1e-12)
+    columns = np.array([int(word) for word in model.used_vocabs])
+    for k in range(K):
+        topics[k, columns] = model.get_topic_word_dist(k)
+    return topics, np.array(model.alpha), seconds
+
+
+def fit_gensim(X, K, seed):
+    from gensim.matutils import Sparse2Corpus
+    from gensim.models import LdaModel
+
+    documents = Sparse2Corpus(X, documents_columns=False)
+    names = {word: str(word) for word in range(X.shape[1])}
+    start = time.process_time()
+    model = LdaModel(documents, id2word=names, num_topics=K, passes=10, random_state=seed)
+    return model.get_topics(), model.alpha, time.process_time() - start
+
+
+def fit_scikit_learn(X, K, seed):
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    start = time.process_time()
+    model = LatentDirichletAllocation(K, learning_method="online", random_state=seed).fit(X)
+    topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    return topics, np.full(K, model.doc_topic_prior_), time.process_time() - start
+
+
+OURS = {
+    '"esca"': fit_ours,
+    '"esca", 1/K in all passes': fit_constant,
+    '"gibbs"': partial(fit_ours, sampler="gibbs"),
+    '"collapsed_gibbs"': partial(fit_ours, sampler="collapsed_gibbs"),
+    '"cvb0"': partial(fit_ours, sampler="cvb0"),
+}
+PEERS = {"tomotopy": fit_tomotopy, "gensim": fit_gensim, "scikit-learn": fit_scikit_learn}
+
+
+def measure(options):
+    """Fit what is missing, and add it to the file."""
+    _, runs = _stored.read(STORED)
+    names = "corpus", "stop_words", "n_components", "method", "seed"
+    done = {tuple(run[name] for name in names) for run in runs}
+    methods = {**OURS, **(PEERS if options.peers else {})}
+    for corpus in options.corpora:
+        for stop_words in (True, False):
+            train, test = split(corpus, stop_words)
+            StochasticLDA(3, max_iter=2).fit(train[:50])  # load the machine code
+            for K in options.n_components:
+                for seed in options.seeds:
+                    for method, fit in methods.items():
+                        of_run = corpus, stop_words, K, method, seed
+                        if of_run in done or (method in PEERS and seed != options.seeds[0]):
+                            continue
+                        topics, prior, seconds = fit(train, K, seed)
+                        found = {
+                            "perplexity": document_completion(topics, test, np.asarray(prior, float)).perplexity,
+                            "coherence": float(np.nanmean(topic_coherence(topics, train))),
+                            "seconds": seconds,
+                        }
+                        _stored.append(STORED, dict(zip(names, of_run, strict=True)) | found, "tomotopy", "gensim")
+                        print(*of_run, *(f"{value:.4g}" for value in found.values()), flush=True)
+
+
+def cell(runs, name, digits):
+    """Mean and standard error over seeds."""
+    values = np.array([run[name] for run in runs])
+    if len(values) == 0:
+        return ""
+    if name == "seconds":
+        return f"{np.median(values):.3g}"
+    error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{error}"
+
+
+def show(runs):
+    """The tables of all runs."""
+    methods = [method for method in (*OURS, *PEERS) if any(run["method"] == method for run in runs)]
+    rows = sorted({(CORPORA.index(run["corpus"]), not run["stop_words"], run["n_components"]) for run in runs})
+    for name, heading, digits in (
+        ("perplexity", "Perplexity of held-out documents", 1),
+        ("coherence", "NPMI coherence", 3),
+        ("seconds", "Seconds of a fit", 0),
+    ):
+        title(heading)
+        begin_table(("corpus", "stop words", "K", *methods))
+        for number, is_without, K in rows:
+            of_row = [
+                run
+                for run in runs
+                if (run["corpus"], run["stop_words"], run["n_components"]) == (CORPORA[number], not is_without, K)
+            ]
+            cells = (cell([run for run in of_row if run["method"] == method], name, digits) for method in methods)
+            row((CORPORA[number], "no" if is_without else "yes", K, *cells))
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="fit what is missing")
+    parser.add_argument("--corpora", nargs="+", default=["ap", "bbc", "nsf", "docstrings"], choices=CORPORA)
+    parser.add_argument("--n-components", type=int, nargs="+", default=[50])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--peers", action="store_true", help="also the other libraries, with the first seed")
+    add_write(parser)
+    options = parser.parse_args()
+    if options.measure:
+        measure(options)
+    source, runs = _stored.read(STORED)
+    if runs:
+        show(runs)
+        notes = f"Mean ± standard error over seeds, median of seconds. {source}"
+        finish(options, "tomotopy", "gensim", notes=notes)
