@@ -113,7 +113,11 @@ def test_nothing_large_becomes_dense():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measure": "c_v"}, 'measure must be "npmi" or "umass"'),
+        ({"measure": "u_mass"}, 'measure must be "npmi", "umass" or "c_v"'),
+        ({"measure": "c_v", "eps": 0.0}, "eps must be positive for c_v"),
+        ({"measure": "c_v", "eps": 0.5}, "eps must be less than 1 / n_rows"),
+        ({"reference": [[0, 1]]}, "Give either X, the counts of documents, or reference"),
+        ({"window": 0}, "window == 0, must be >= 1"),
         ({"n_top_words": 1}, "n_top_words must be between 2 and the number of words, 40"),
         ({"n_top_words": 41}, "n_top_words must be between 2 and the number of words, 40"),
         ({"eps": -1.0}, "eps must be finite and not negative"),
@@ -131,3 +135,83 @@ def test_bad_data_is_refused():
         topic_coherence(topic_word, X[:, 1:])
     with pytest.raises(ValueError, match="Negative values in data passed to topic_coherence"):
         topic_coherence(topic_word, -X)
+
+
+# --- texts in order ----------------------------------------------------------------------------------------
+
+
+def _make_texts(n_features=40, seed=1):
+    """Texts of several lengths with repeated and unknown words; one has no word, one no known word."""
+    generator = np.random.default_rng(seed)
+    texts = [generator.integers(-1, n_features - 1, n) for n in (*generator.integers(1, 60, 25), 7, 8, 0)]
+    return [*texts, np.full(9, -1)]
+
+
+def _as_documents(texts, window, n_features=40):
+    """Each window as a row of counts."""
+    rows = []
+    for text in texts:
+        for start in range(max(len(text) - window, 0) + 1):
+            words = text[start : start + window]
+            rows.append(np.bincount(words[words >= 0], minlength=n_features))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("measure", ["npmi", "umass", "c_v"])
+@pytest.mark.parametrize("window", [1, 2, 8, 110])
+def test_texts_are_the_documents_of_their_windows(measure, window):
+    topic_word, _ = _make_data()
+    texts = _make_texts()
+    result = topic_coherence(topic_word, reference=texts, measure=measure, window=window)
+    expected = topic_coherence(topic_word, _as_documents(texts, window), measure=measure)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+    assert window == 1 or np.ptp(result) > 0
+    lists = topic_coherence(topic_word, reference=(t.tolist() for t in texts), measure=measure, window=window)
+    np.testing.assert_array_equal(lists, result)
+
+
+def _c_v_slowly(row, X, n_top_words, eps=1e-12):
+    present = np.asarray(X > 0)
+    words = [v for v in sorted(range(len(row)), key=lambda v: (-row[v], v))[:n_top_words] if present[:, v].any()]
+    p = {(u, v): np.mean(present[:, u] & present[:, v]) for u in words for v in words}
+
+    def npmi(u, v):
+        if p[u, v] == 1:
+            return 0.0
+        return np.log((p[u, v] + eps) / (p[u, u] * p[v, v])) / -np.log(p[u, v] + eps)
+
+    vectors = {u: np.array([npmi(u, v) for v in words]) for u in words}
+    total = sum(vectors.values())
+    return np.mean([v @ total / (np.linalg.norm(v) * np.linalg.norm(total) or 1.0) for v in vectors.values()])
+
+
+@pytest.mark.parametrize("n_top_words", [3, 10])
+def test_c_v_is_the_mean_cosine_with_all_top_words(n_top_words):
+    topic_word, X = _make_data()
+    result = topic_coherence(topic_word, X, measure="c_v", n_top_words=n_top_words)
+    expected = [_c_v_slowly(row, X, n_top_words) for row in topic_word]
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
+
+
+def test_words_that_always_occur_together_have_a_c_v_of_one():
+    X = np.repeat(np.eye(2), 3, axis=1)
+    topics = np.eye(2)[:, [0, 0, 0, 1, 1, 1]] + 0.01
+    np.testing.assert_allclose(topic_coherence(topics, X, measure="c_v", n_top_words=3), 1.0)
+    mixed = [[1.0, 0, 0, 1.0, 0, 0]]
+    assert topic_coherence(mixed, X, measure="c_v", n_top_words=2)[0] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ([], "reference has no texts"),
+        ([[0, 40]], "Words of reference must be column indices from 0 to 39, or -1; got 0 to 40"),
+        ([[0, -2]], "Words of reference must be column indices from 0 to 39, or -1; got -2 to 0"),
+        ([[0, 1], ["cat"]], "Text 1 of reference must be a sequence of column indices"),
+        ([[0.5, 1.0]], "Text 0 of reference must be a sequence of column indices"),
+        ([[[0, 1]]], "Text 0 of reference must be a sequence of column indices"),
+    ],
+)
+def test_bad_texts_are_refused(texts, message):
+    with pytest.raises(ValueError, match=message):
+        topic_coherence(_make_data()[0], reference=texts)
