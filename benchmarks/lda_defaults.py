@@ -195,10 +195,12 @@ if __name__ == "__main__":
     source, runs = _stored.read(STORED)
     if runs:
         show(runs)
+        source = source.replace("Other libraries were", "All methods were")
         notes = (
-            "Mean ± standard error over seeds, median of seconds. A random tenth of the documents is held out. Perplexity "
-            "by document completion, with each method's own prior of the proportions; coherence of the ten most probable "
-            "words in the training documents. All settings are the defaults, but tomotopy makes 1,000 iterations, gensim "
-            f"and scikit-learn ten passes; one seed of these. {source.replace('Other libraries were', 'All methods were')}"
+            "Mean ± standard error over seeds, median of seconds. A random tenth of the documents is held out. "
+            "Perplexity by document completion, with each method's own prior of the proportions; coherence of the ten "
+            "most probable words in the training documents. All settings are the defaults, but tomotopy makes 1,000 "
+            "iterations, gensim ten passes, and scikit-learn ten passes of online learning; one seed of these. "
+            f"{source}"
         )
         finish(options, "tomotopy", "gensim", notes=notes)
