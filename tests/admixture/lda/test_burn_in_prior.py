@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA, distributed
+from skmanifold import HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.admixture._lda.burn_in_prior import BurnInPrior
 from skmanifold.admixture._lda.fit_strategies import CountsFit
 from skmanifold.admixture._lda.model import LDAModel
@@ -90,7 +90,9 @@ def test_a_fit_that_is_stopped_in_burn_in_has_the_given_prior(monkeypatch):
     monkeypatch.setattr(
         CountsFit, "estimate", lambda self, chains: estimates.append(estimate(self, chains)) or estimates[-1]
     )
-    StochasticLDA(**SETTINGS).fit(small_corpus())
+    monitor = HeldOutMonitor(small_corpus(), every=1)  # asks for an estimate after each pass
+    StochasticLDA(**SETTINGS).set_callbacks(monitor).fit(small_corpus())
+    assert len(estimates) >= 20
     for fitted in estimates:
         np.testing.assert_array_equal(fitted["doc_topic_prior_"], 0.25)
 
