@@ -24,7 +24,8 @@ from pathlib import Path
 import _stored
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
+from _corpora import data_folder, split_documents
+from _peers import Tomotopy
 from _results import add_write, begin_table, finish, row, title
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
@@ -55,9 +56,8 @@ def split(corpus, stop_words):
     X = sp.csr_array(X, dtype=np.int32)
     if not stop_words:
         X = X[:, np.flatnonzero([word not in ENGLISH_STOP_WORDS for word in words])]
-    order = np.random.default_rng(0).permutation(X.shape[0])
-    n_test = X.shape[0] // 10
-    return X[order[n_test:]], X[order[:n_test][:MOST_HELD_OUT]]
+    train, test = split_documents(X)
+    return train, test[:MOST_HELD_OUT]
 
 
 # Methods: functions of counts, the number of topics and a seed that return topics, the prior and seconds
@@ -75,21 +75,12 @@ def fit_constant(X, K, seed):
 
 
 def fit_tomotopy(X, K, seed):
-    import tomotopy
-
-    model = tomotopy.LDAModel(k=K, seed=seed + 1)
-    for i in range(X.shape[0]):
-        entries = slice(X.indptr[i], X.indptr[i + 1])
-        if entries.start < entries.stop:
-            model.add_doc([str(word) for word in np.repeat(X.indices[entries], X.data[entries])])
+    peer = Tomotopy(X, K, 0.1, 0.01, seed + 1)  # these and the interval are its defaults
+    peer.model.optim_interval = 10
     start = time.process_time()
-    model.train(1000, workers=1)
+    peer.model.train(1000, workers=1)
     seconds = time.process_time() - start
-    topics = np.full((K, X.shape[1]), 1e-12)
-    columns = np.array([int(word) for word in model.used_vocabs])
-    for k in range(K):
-        topics[k, columns] = model.get_topic_word_dist(k)
-    return topics, np.array(model.alpha), seconds
+    return peer.topic_word(), np.array(peer.model.alpha), seconds
 
 
 def fit_gensim(X, K, seed):

@@ -13,10 +13,8 @@ import numpy as np
 from ...base import Run, samples_density
 from ...models import CollapsedVariationalModel
 
-_MOST, _SHARE_OF_TOKENS = (
-    50.0,
-    0.25,
-)  # of the first sum of the parameters; the second times the mean length of a document
+_MOST = 50.0  # of the first sum of the parameters
+_SHARE_OF_TOKENS = 0.25  # the first sum over the mean length of a document
 _SHARE_OF_PASSES = 0.8  # of burn-in
 
 

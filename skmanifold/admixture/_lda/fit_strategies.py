@@ -54,6 +54,8 @@ class TopicFit(FitStrategy):
         self.lda = lda
         self.run = run
         self.stride = 0  # topics are kept in every `stride`-th draw; 0: in none
+        self.burn_in_prior = BurnInPrior(lda, run)
+        self.n_unsettled = self.burn_in_prior.n_passes
 
     def prepare(self, model: Any, workers: Workers) -> Any:
         """The same model; sets `n_rows` and `stride`."""
@@ -81,8 +83,6 @@ class CountsFit(TopicFit):
         super().__init__(lda, run)
         self.counts = counts
         self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
-        self.burn_in_prior = BurnInPrior(lda, run)
-        self.n_unsettled = self.burn_in_prior.n_passes
 
     def model(self, workers: Workers) -> LDAModel:
         """The model of all documents."""
@@ -97,11 +97,14 @@ class CountsFit(TopicFit):
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
         return self._with_prior_after(self._adapt(model, state), state.n_steps)
 
-    def _with_prior_after(self, model: LDAModel, n_passes: int) -> LDAModel:
+    def _with_prior_after(self, model: Any, n_passes: int) -> Any:
         """The model with the prior of the proportions after a number of passes of burn-in."""
         if not self.burn_in_prior.n_passes:
             return model
-        return with_priors(model, self.burn_in_prior.at(n_passes, model), model.topic_prior)
+        return self._with_prior(model, self.burn_in_prior.at(n_passes, model))
+
+    def _with_prior(self, model: Any, alpha: np.ndarray) -> Any:
+        return with_priors(model, alpha, model.topic_prior)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean counts, and the mode of the topics given these."""
@@ -123,8 +126,6 @@ class ShardedCountsFit(CountsFit):
 
     def __init__(self, lda: Any, run: Run, X: Any, counts: Counts | None):
         TopicFit.__init__(self, lda, run)
-        self.burn_in_prior = BurnInPrior(lda, run)
-        self.n_unsettled = self.burn_in_prior.n_passes
         if any(is_learned(lda)):
             raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
         self.X = X
@@ -166,10 +167,8 @@ class ShardedCountsFit(CountsFit):
         """The model with the prior of the next pass of burn-in."""
         return self._with_prior_after(model, state.n_steps)
 
-    def _with_prior_after(self, model: Any, n_passes: int) -> Any:
-        if not self.burn_in_prior.n_passes:
-            return model
-        return model.with_head(with_priors(model.head, self.burn_in_prior.at(n_passes, model), model.topic_prior))
+    def _with_prior(self, model: Any, alpha: np.ndarray) -> Any:
+        return model.with_head(super()._with_prior(model.head, alpha))
 
 
 class GradientFit(TopicFit):

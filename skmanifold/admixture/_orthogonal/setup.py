@@ -13,7 +13,12 @@ from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
 from .._spherical.adaptation import initially_tuned
 from .._spherical.initial_topics import initialize_topics
-from .._spherical.setup import check_enough, checked_document_concentration, initial_document_concentration
+from .._spherical.setup import (
+    check_enough,
+    checked_document_concentration,
+    has_topic_concentrations,
+    initial_document_concentration,
+)
 from .initial_topics import FrameStart, best_start
 from .model import OrthogonalModel, nearest_frame
 
@@ -84,7 +89,7 @@ def _set_up_unknown(
     """Choose the initial values by short runs with several numbers of topics, if the number is to be inferred."""
     log_prior = _log_prior_of_number(estimator, sampler, rows)
     given: Any = estimator.document_concentration
-    if np.ndim(given) > 0 or (is_learned and given == "per_topic"):
+    if has_topic_concentrations(given):
         raise ValueError(
             "n_components=None needs one concentration of all documents, document_concentration='auto' or a number, "
             "because births and deaths of topics change the number of concentrations."

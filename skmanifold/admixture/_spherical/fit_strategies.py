@@ -21,7 +21,7 @@ from ...utils._threads import Workers
 from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
 from .passes import BlockwisePasses, SphericalMinibatchPasses, SphericalPasses, TopicStatistics, add_topics, record_draw
-from .setup import Setup, check_enough, set_up, without_metric
+from .setup import Setup, check_enough, has_topic_concentrations, set_up, without_metric
 from .streams import STREAM_WAIT, SphericalStream, StreamSettings
 from .targets import ConditionalSAM, MinibatchSAM
 from .variational import Alignment, MeanFieldSAM, SphereFactors
@@ -40,8 +40,7 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
 
 def _check_concentrations(admixture: Any, sampler: BaseSampler) -> None:
     """Raise an error if each topic has its own concentration, and the sampler does not draw proportions."""
-    given = admixture.document_concentration
-    if is_variational(sampler) and (np.ndim(given) > 0 or (isinstance(given, str) and given == "per_topic")):
+    if is_variational(sampler) and has_topic_concentrations(admixture.document_concentration):
         raise IncompatibleError(
             f"{type(sampler).__name__} has one concentration for all documents: use a sampler that draws the "
             "proportions, such as 'gsgnht', or document_concentration='auto'."

@@ -115,8 +115,6 @@ class StreamedTokens:
 
     def sample_latents(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
-        if isinstance(position, TopicsOfPass):
-            position, self.doc_topic_prior = position
         total, log_likelihood = None, 0.0
         for model in self._models():
             held: Any = model.unpack_latents(latents.read)
