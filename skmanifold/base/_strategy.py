@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -247,6 +247,21 @@ class FitStrategy(_Strategy):
             By default the same model; another one where hyperparameters are learned.
         """
         return model
+
+    def has_settled(self, log_density: Sequence[float]) -> bool:
+        """Whether burn-in can end early for a chain; it ends when all chains have settled.
+
+        Parameters
+        ----------
+        log_density : sequence of float
+            The log density of each pass so far, without the first `n_unsettled`.
+
+        Returns
+        -------
+        settled : bool
+            By default what the sampler decides.
+        """
+        return self.passes.has_settled(log_density, self.n_rows)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """Compute fitted attributes from the chains; it may be called after any pass.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,7 +24,6 @@ class Plan(Protocol):
     """What a run needs besides the model: a `FitStrategy` has it."""
 
     passes: BaseSampler  # what makes the passes
-    n_rows: int  # of the whole data
     n_unsettled: int  # first passes that a tolerance ignores
 
     def add(self, left: Any, right: Any) -> Any:
@@ -37,6 +36,10 @@ class Plan(Protocol):
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model of the next pass, after a pass of burn-in."""
+        ...
+
+    def has_settled(self, log_density: Sequence[float]) -> bool:
+        """Whether burn-in can end after these passes of a chain."""
         ...
 
 
@@ -217,10 +220,10 @@ def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) 
     schedule : Schedule
         The same object unless burn-in ends early with this pass.
     """
-    iteration, sampler, first = len(traces[0]), plan.passes, plan.n_unsettled
-    if iteration >= schedule.burn_in or not all(sampler.has_settled(trace[first:], plan.n_rows) for trace in traces):
+    iteration, first = len(traces[0]), plan.n_unsettled
+    if iteration >= schedule.burn_in or not all(plan.has_settled(trace[first:]) for trace in traces):
         return schedule
-    return schedule.settled(iteration, sampler.average_window(schedule.n_kept_passes))
+    return schedule.settled(iteration, plan.passes.average_window(schedule.n_kept_passes))
 
 
 def _resume(chain_arguments: list[tuple], iteration: Any, stored: Any) -> list[Chain]:

@@ -23,6 +23,7 @@ from ._latent_protocols import CollapsedVariationalModel as CollapsedVariational
 from ._latent_protocols import ExpectationModel as ExpectationModel
 from ._latent_protocols import HasTotalWeight as HasTotalWeight
 from ._latent_protocols import LatentModel as LatentModel
+from ._latent_protocols import LeaveOneOutModel as LeaveOneOutModel
 from ._latent_protocols import PartiallyCollapsedModel as PartiallyCollapsedModel
 from ._latent_protocols import RoundingModel as RoundingModel
 from ._latent_protocols import StreamModel as StreamModel

@@ -222,6 +222,34 @@ class RoundingModel(LatentModel, Protocol):
 
 
 @runtime_checkable
+class LeaveOneOutModel(LatentModel, Protocol):
+    """A latent-variable model that can exclude each latent from the parameters that it is drawn with."""
+
+    def sample_given_others(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
+        """Draw each latent given the parameters that fit all other latents.
+
+        Parameters
+        ----------
+        position : object
+            The mode of the parameters given the statistics of all `latents`.
+        latents : object
+            Latent variables of the previous pass. Their arrays may be overwritten.
+        key : uint64
+            Key of the random stream.
+
+        Returns
+        -------
+        latents : object
+            The new latent variables.
+        statistics : object
+            Sufficient statistics.
+        log_likelihood : float
+            Log likelihood of the data at `position`.
+        """
+        ...
+
+
+@runtime_checkable
 class CollapsedModel(Protocol):
     """A model whose parameters can be integrated out, with one discrete assignment per token."""
 

@@ -42,7 +42,7 @@ def record(chain):
 class Plan:
     """What a run needs besides a model; `options` replace methods."""
 
-    n_rows, n_unsettled = 2, 0
+    n_unsettled = 0
 
     def __init__(self, passes, **options):
         self.passes = passes
@@ -56,6 +56,9 @@ class Plan:
 
     def adapt(self, model, state):
         return model
+
+    def has_settled(self, log_density):
+        return self.passes.has_settled(log_density, 2)
 
 
 def run(sampler=None, model=0.0, n_chains=3, schedule=SCHEDULE, n_workers=1, after_pass=None, **options):

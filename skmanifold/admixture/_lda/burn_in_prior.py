@@ -16,6 +16,7 @@ from ...models import CollapsedVariationalModel
 _MOST = 50.0  # of the first sum of the parameters
 _SHARE_OF_TOKENS = 0.25  # the first sum over the mean length of a document
 _SHARE_OF_PASSES = 0.8  # of burn-in
+_MOST_PASSES = 80  # if the fit ends when it has settled, for which a long burn-in is usual
 
 
 class BurnInPrior:
@@ -39,6 +40,8 @@ class BurnInPrior:
         is_default = lda.doc_topic_prior is None and draws_topics
         self.n_components = lda.n_components
         self.n_passes = int(_SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
+        if lda.tol is not None:
+            self.n_passes = min(self.n_passes, _MOST_PASSES)
 
     def at(self, n_passes: int, model: Any) -> np.ndarray:
         """The Dirichlet parameters after this number of passes over the rows of a model, (K,)."""

@@ -57,7 +57,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     sampler : str or BaseSampler instance, default="esca"
         Sampling algorithm. Samplers by full passes over all documents:
 
-        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM with all tokens in parallel; the fastest.
+        - ``"esca"`` (:class:`~skmanifold.samplers.ESCA`): stochastic EM with all tokens in parallel; the fastest. The
+          name stands for ``ESCA(n_average=50, exclude_self=True)``; ``ESCA()`` is the algorithm of [2]_.
         - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): Gibbs sampling of the posterior, documents in parallel.
         - ``"collapsed_gibbs"`` (:class:`~skmanifold.samplers.CollapsedGibbs`): collapsed Gibbs sampling of the
           posterior; one core per chain, needs fewer passes.
@@ -74,7 +75,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         - ``"sgld"``, ``"sghmc"`` (:class:`~skmanifold.samplers.SGLD`, :class:`~skmanifold.samplers.SGHMC`): the same
           without a metric, reflected at zero. For comparison only: they are inaccurate for rare words with any prior.
 
-        A name uses the settings of the sampler's paper, if the paper has settings for topics.
+        The names of minibatch samplers use the settings of their papers.
     doc_topic_prior : float, array-like of shape (n_components,) or "auto", default=None
         Dirichlet parameters :math:`\alpha` of the proportions. With an array, topics have different prior proportions.
         "auto" learns one parameter per topic during burn-in, by Minka's fixed point on the counts of each pass ([3]_,
@@ -97,6 +98,12 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Number of passes over the data, burn-in included.
     burn_in : int, default=None
         Number of initial passes to discard; None is half of `max_iter`.
+    tol : float, default=None
+        For samplers that estimate the topics, not for those that draw them. If given, burn-in ends early when all
+        chains have settled, and the fit ends after the passes over which the sampler averages. A chain has settled when
+        the mean log density of its last seven passes is less than that of the seven before plus `tol` nats per token;
+        0.001 is a reasonable value. With the default `doc_topic_prior` this is checked after the passes with larger
+        parameters, of which there are then at most 80. None makes `max_iter` passes.
     thin : int, default=2
         After burn-in every `thin`-th pass is kept in ``posterior_``; in `partial_fit`, every `thin`-th minibatch.
     n_chains : int, default=1
@@ -154,7 +161,8 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
-        Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+        Number of passes over the data; smaller than `max_iter` if `tol` or a callback ended the fit early. Not set by
+        `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
@@ -209,6 +217,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         sampler.short_name: sampler for sampler in (ESCA, Gibbs, CollapsedGibbs, CVB0, SCIR, SGRLD, SGRHMC, SGLD, SGHMC)
     }
     _settings = {  # of section F.2 of [6] and table 2 of [7], where SCIR's h falls more slowly  # noqa: RUF012
+        "esca": {"n_average": 50, "exclude_self": True},
         "scir": {"step_size": PolynomialDecay(0.5, 10.0, 0.6)},
         "sgrld": {"step_size": PolynomialDecay(0.01, 1000.0, 0.6)},
         "sgrhmc": {"step_size": 0.02},
@@ -228,6 +237,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
+        "tol": [None, Interval(Real, 0, None, closed="left")],
     }
 
     _n_counted_rows: int  # number of documents in _topic_counts
@@ -246,6 +256,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         n_local_burn_in: int = 10,
         max_iter: int = 200,
         burn_in: int | None = None,
+        tol: float | None = None,
         thin: int = 2,
         n_chains: int = 1,
         n_predictive_draws: int = 10,
@@ -266,6 +277,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         self.n_local_burn_in = n_local_burn_in
         self.max_iter = max_iter
         self.burn_in = burn_in
+        self.tol = tol
         self.thin = thin
         self.n_chains = n_chains
         self.n_predictive_draws = n_predictive_draws
@@ -306,13 +318,17 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         UserWarning
             If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by full passes; or
             if rounding fractional counts changes more than 5% of their sum.
+        ConvergenceWarning
+            If the log density after burn-in, with a sampler by full passes, still rises at the end of the fit by more
+            than 0.005 nats per token in seven passes and by more than noise.
 
         Raises
         ------
         ValueError
             If X has values that are negative or not finite, no tokens, more than 100,000,000 tokens in a document or
-            more than 2,147,483,647 in a matrix; if a prior has the wrong shape or sign; or if a prior is "auto" and the
-            sampler or the data do not allow it.
+            more than 2,147,483,647 in a matrix; if a prior has the wrong shape or sign; if a prior is "auto" and the
+            sampler or the data do not allow it; or if `tol` is given with a sampler that draws the topics or without
+            burn-in.
         IncompatibleError
             If the sampler needs a method that the model does not have, or cannot read X from disk or from Dask.
         """

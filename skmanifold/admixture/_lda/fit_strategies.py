@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...inference._distributed_fits.sources import corpora_of
 from ...inference._draw_store import DrawStore
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
+from ...samplers._rise import mean_rise
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
@@ -26,12 +28,14 @@ from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
+from .settling import check_tol, warn_if_rising
 from .stream import TopicStream
 
 
 def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     """The strategy of `fit` for these documents and this sampler."""
     check_learned(lda, run)
+    check_tol(lda, run)
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
     if counts is None or active_session():
         return ShardedCountsFit(lda, run, X, counts)
@@ -58,14 +62,19 @@ class TopicFit(FitStrategy):
         self.n_unsettled = self.burn_in_prior.n_passes
 
     def prepare(self, model: Any, workers: Workers) -> Any:
-        """The same model; sets `n_rows` and `stride`."""
-        self.n_rows = model.n_rows
+        """The same model; sets `n_rows`, `n_tokens` and `stride`."""
+        self.n_rows, self.n_tokens = model.n_rows, model.n_tokens
         self.stride = draw_store(self.lda, self.lda.n_features_in_).stride(self.run.schedule.n_draws)
         return model
 
     def n_units(self, model: Any) -> int:
         """The number of tokens."""
         return model.n_tokens
+
+    def has_settled(self, log_density: Sequence[float]) -> bool:
+        """Whether the log density rises by less than `tol` per token, or by the sampler's own rule."""
+        tol = self.lda.tol
+        return super().has_settled(log_density) or (tol is not None and mean_rise(log_density) < tol * self.n_tokens)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """Each topic's share of the tokens and, in some draws, the topics."""
@@ -96,6 +105,13 @@ class CountsFit(TopicFit):
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
         return self._with_prior_after(self._adapt(model, state), state.n_steps)
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn if the log density still rises after the last pass."""
+        max_iter = self.run.schedule.max_iter
+        if fitted["n_iter_"] == max_iter:
+            kept = fitted["log_density_trace_"][fitted["best_chain_"], fitted["_n_burn_in"] :]
+            warn_if_rising(self.sampler.log_density_name.replace("_", " "), kept, self.n_tokens, max_iter)
 
     def _with_prior_after(self, model: Any, n_passes: int) -> Any:
         """The model with the prior of the proportions after a number of passes of burn-in."""

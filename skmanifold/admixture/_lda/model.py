@@ -13,7 +13,7 @@ from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.latent_storage import TopicsOfPass
 from .._tokens.log_topic_word import LogTopics, draw_topics
-from .._tokens.model import Assignments, TokenModel
+from .._tokens.model import Assignments, TokenLatents, TokenModel
 from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
 from .collapsed_gibbs_kernels import _log_joint, _sweep_collapsed
 from .cvb0_kernels import (
@@ -41,7 +41,8 @@ class Responsibilities(NamedTuple):
 class LDAModel(TokenModel):
     """Posterior of latent Dirichlet allocation: word probabilities of topics have Dirichlet priors.
 
-    Implements `CollapsedModel` and `CollapsedVariationalModel` in addition to the protocols of `TokenModel`.
+    Implements `LeaveOneOutModel`, `CollapsedModel` and `CollapsedVariationalModel` in addition to the protocols of
+    `TokenModel`.
 
     Parameters
     ----------
@@ -74,6 +75,10 @@ class LDAModel(TokenModel):
     def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
         """Draw topics from their Dirichlet posterior given the counts."""
         return draw_topics(self._prior_strides, statistics, key, self.workers)
+
+    def sample_given_others(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
+        return self._sample_tokens(position, latents, key, excludes_self=True)
 
     def for_rows(self, position: TopicWord | LogTopics) -> TopicsOfPass:
         """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""

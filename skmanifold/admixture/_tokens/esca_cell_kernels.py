@@ -12,9 +12,10 @@ import numpy as np
 
 from ...numerics.simd import LANES
 from ...random._discrete_variates import multinomial
+from ...random._keys import fold_in
 from ...utils._njit import njit
 from .entry_scan import entry_count, entry_topic
-from .esca_kernels import _pair_key
+from .esca_kernels import _pair_key, share_without_one
 
 
 @njit(cache=True, nogil=True)
@@ -46,17 +47,20 @@ def _sample_cells(
     inverse,
     prior,
     key,
+    excludes_self,
     out_cell_topics,
     out_log_likelihood,
 ):
     """Draw the topics of the large cells of one block; the arguments are those of ``_sample_block``.
 
-    The contributions are added to the rows' log likelihoods.
+    The contributions are added to the rows' log likelihoods. With `excludes_self` the tokens of a cell that have the
+    same previous topic are drawn at once.
     """
     if segment_cells[segments[0]] == segment_cells[segments[1]]:
         return
     n_components = len(inverse)
     scores, chances, tails = np.empty(n_components), np.empty(n_components), np.empty(n_components)
+    previous, some = np.empty(n_components, np.int32), np.empty(n_components, np.int32)
     for segment in range(segments[0], segments[1]):
         if segment_cells[segment] == segment_cells[segment + 1]:
             continue
@@ -73,5 +77,22 @@ def _sample_cells(
                 topic = entry_topic(entries[j])
                 chances[topic] += np.float64(entry_count(entries[j])) * scores[topic]
             stream = _pair_key(key, first_row + row, word)
-            multinomial(stream, cell_count[cell], chances, tails, out_cell_topics[cell])
-            out_log_likelihood[row] += cell_count[cell] * math.log(tails[0])
+            drawn = out_cell_topics[cell]
+            if excludes_self:
+                previous[:] = drawn
+                drawn[:] = 0
+                total = 0.0
+                for k in range(n_components - 1, -1, -1):
+                    total += chances[k]
+                for topic in range(n_components):
+                    if previous[topic] > 0:
+                        chance = chances[topic]
+                        chances[topic] *= share_without_one(chance / scores[topic], scores[topic], inverse[topic])
+                        multinomial(fold_in(stream, topic), previous[topic], chances, tails, some)
+                        chances[topic] = chance
+                        for k in range(n_components):
+                            drawn[k] += some[k]
+            else:
+                multinomial(stream, cell_count[cell], chances, tails, drawn)
+                total = tails[0]
+            out_log_likelihood[row] += cell_count[cell] * math.log(total)

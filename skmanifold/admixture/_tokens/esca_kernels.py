@@ -4,6 +4,9 @@ A token of word v in document m takes topic k with probability proportional to (
 p(v | k) = weights_vk + base_v inverse_k is ``TopicWord`` (Zaheer et al. 2016, (20)). Multiplied out, it is a sum of
 four parts, each sampled by inverse CDF: D weights (sparse: a scan of the document's topics), alpha weights (one
 running sum per word), base D inverse (one number per document) and base alpha inverse (one running sum in total).
+
+If tokens are excluded from their own counts, only the weight of a token's previous topic is smaller. A draw of this
+topic is then accepted with the ratio of the two weights as its probability, and otherwise repeated.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from .topic_counts import close_list
 _WORD_BITS = np.uint64(32)
 _JUST_BELOW = np.float32(1 - 2**-23)  # factor that reduces a float32 by at most two units in the last place
 _SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one more factor fits into float64
+_MOST_REPEATS = 8  # of a draw that is not accepted; then all weights are computed
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
 
@@ -65,19 +69,22 @@ def _sample_block(
     prior,
     prior_sums,
     key,
+    excludes_self,
     out_topics,
     out_log_likelihood,
 ):
     """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output have the block's rows.
 
     `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
-    log sum_k (D_k + alpha_k) p(v | k).
+    log sum_k (D_k + alpha_k) p(v | k). With `excludes_self` the counts for a token do not contain it; then `out_topics`
+    must be the topics of the counts.
     """
     n_rows, n_components = len(row_vectors), len(inverse)
     scores = np.zeros(n_components, np.float32)
     sums = np.empty(max(1, row_vectors.max()) * LANES, np.float32)
     lanes = np.empty(LANES, np.float32)
     word_sums = np.empty(n_components + 1, np.float64)
+    weights_of_all = np.empty(n_components, np.float64)
     row_inverse = np.empty(n_rows, np.float64)
     products = np.ones(n_rows, np.float64)
     for row in range(n_rows):
@@ -117,23 +124,48 @@ def _sample_block(
                     out_log_likelihood[doc] += math.log(product)
                     product = 1.0
                 value = uniform(stream, occurrence) * total
-                if value < row_total:
-                    # The value rounded to 32 bits may equal the last sum: keep it smaller.
-                    target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
-                    chosen = entry_topic(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)])
-                elif value < upto_word:
-                    chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
-                elif value < upto_row_base:
-                    rest = (value - upto_word) / word_base
-                    chosen = np.uint64(0)
-                    for j in range(row_begin, row_begin + n_vectors * LANES):
-                        if entry_count(entries[j]) > 0:
-                            chosen = entry_topic(entries[j])
-                            rest -= np.float64(entry_count(entries[j])) * inverse[chosen]
-                            if rest < 0.0:
-                                break
-                else:
-                    chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                previous = np.uint64(out_topics[token])
+                n_draws = 0
+                while True:
+                    if value < row_total:
+                        # The value rounded to 32 bits may equal the last sum: keep it smaller.
+                        target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
+                        chosen = entry_topic(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)])
+                    elif value < upto_word:
+                        chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
+                    elif value < upto_row_base:
+                        rest = (value - upto_word) / word_base
+                        chosen = np.uint64(0)
+                        for j in range(row_begin, row_begin + n_vectors * LANES):
+                            if entry_count(entries[j]) > 0:
+                                chosen = entry_topic(entries[j])
+                                rest -= np.float64(entry_count(entries[j])) * inverse[chosen]
+                                if rest < 0.0:
+                                    break
+                    else:
+                        chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                    if not excludes_self or chosen != previous:
+                        break
+                    if n_draws == 0:
+                        again = fold_in(stream, occurrence)
+                        probability = np.float64(scores[previous]) + word_base * inverse[previous]
+                        in_row = row_count(entries, row_begin, n_vectors, previous)
+                        kept = share_without_one(in_row + prior[previous], probability, inverse[previous])
+                    if uniform(again, n_draws) < kept:
+                        break
+                    value = uniform(again, n_draws + 1) * total
+                    n_draws += 2
+                    if n_draws == 2 * _MOST_REPEATS:
+                        value /= total
+                        for k in range(n_components):
+                            weights_of_all[k] = prior[k] * (np.float64(scores[k]) + word_base * inverse[k])
+                        for j in range(row_begin, row_begin + n_vectors * LANES):
+                            topic = entry_topic(entries[j])
+                            probability = np.float64(scores[topic]) + word_base * inverse[topic]
+                            weights_of_all[topic] += np.float64(entry_count(entries[j])) * probability
+                        weights_of_all[previous] *= kept
+                        chosen = _draw_in_proportion(weights_of_all, value, previous)
+                        break
                 out_topics[token] = chosen
                 token += 1
             products[doc] = product
@@ -141,6 +173,44 @@ def _sample_block(
             scores[np.uint64(topics[j])] = np.float32(0)
     for row in range(n_rows):
         out_log_likelihood[row] += math.log(products[row])
+
+
+@njit(cache=True)
+def row_count(entries, start, n_vectors, topic):
+    """How many tokens of a row have a topic."""
+    total = np.uint64(0)
+    for j in range(start, start + n_vectors * LANES):
+        total += np.uint64(entry_count(entries[j])) if entry_topic(entries[j]) == topic else np.uint64(0)
+    return np.float64(total)
+
+
+@njit(cache=True)
+def share_without_one(in_row, probability, inverse):
+    """The weight of a topic without one of its tokens, divided by that with it: a number from 0 to 1.
+
+    `in_row` is D + alpha. The topic's `probability` of the word and its `inverse` are (W + beta) / (T + sum beta) and
+    1 / (T + sum beta), so that their ratio is W + beta.
+    """
+    in_word = probability / inverse
+    without = max(in_row - 1.0, 0.0) * max(in_word - 1.0, 0.0) / (1.0 - inverse)
+    return min(without / (in_row * in_word), 1.0)
+
+
+@njit(cache=True)
+def _draw_in_proportion(weights, value, otherwise):
+    """The index that an inverse-CDF draw with a value in [0, 1) picks; `otherwise` if all weights are zero."""
+    total = 0.0
+    for k in range(len(weights)):
+        total += weights[k]
+    chosen = otherwise
+    rest = value * total
+    for k in range(len(weights)):
+        if weights[k] > 0.0:
+            chosen = np.uint64(k)
+            rest -= weights[k]
+            if rest < 0.0:
+                break
+    return chosen
 
 
 @njit(cache=True)

@@ -9,10 +9,8 @@ import numpy as np
 
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.row_hash import hash_counts
-from ...numerics.simd import LANES, zeros_by_cache_line
 from ...utils._njit import njit
-from .entry_scan import TOPIC_MASK, entry_count
-from .model import TokenLatents, TokenModel, empty_topics
+from .model import TokenLatents, TokenModel
 
 ReadRows = Callable[[int, int], RowLatents]
 
@@ -27,14 +25,19 @@ class TopicsOfPass(NamedTuple):
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read for any division of the rows.
 
-    `sample_latents` and `sample_rows` accept `TopicsOfPass` in place of topics.
+    Methods accept `TopicsOfPass` in place of topics, and the topics of tokens, as they are stored, in place of
+    `TokenLatents`.
     """
 
     moved_by_rounding: float = 0.0  # expected change of fractional counts by rounding
 
-    def sample_latents(self, position: Any, latents: TokenLatents, key: np.uint64):
+    def sample_latents(self, position: Any, latents: TokenLatents | np.ndarray, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
-        return super().sample_latents(self._topics(position), latents, key)
+        return super().sample_latents(self._topics(position), self._with_counts(latents), key)
+
+    def sample_given_others(self, position: Any, latents: TokenLatents | np.ndarray, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
+        return self._sample_tokens(self._topics(position), self._with_counts(latents), key, excludes_self=True)
 
     def sample_rows(self, position: Any, latents: np.ndarray, key: np.uint64):
         """Redraw the topics of each document's tokens in turn."""
@@ -52,51 +55,108 @@ class StorableTokens(TokenModel):
         return hash_counts(counts.indptr, counts.indices, counts.counts, key, self.first_row)
 
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
-        """The topic counts of each row for ESCA, or the topics of its tokens for Gibbs sampling."""
-        if isinstance(latents, np.ndarray):
-            yield RowLatents(self.first_row, self.token_start, latents)
-            return
-        indptr = np.concatenate(([0], np.cumsum(latents.row_vectors) * LANES))
-        values = np.empty(indptr[-1], np.uint32)
-        _move_entries(latents.entries, self.layout.row_start, values, indptr, indptr)
-        yield RowLatents(self.first_row, indptr, values)
+        """The topics of the tokens of each row."""
+        if not isinstance(latents, np.ndarray):
+            topics = np.empty(self.n_tokens, np.uint16)
+            self._run_over_blocks(_order_by_row, latents, topics)
+            latents = topics
+        yield RowLatents(self.first_row, self.token_start, latents)
 
-    def unpack_latents(self, read: ReadRows) -> TokenLatents | np.ndarray:
-        """Latents of these rows from the stored values that `read` returns.
+    def unpack_latents(self, read: ReadRows) -> np.ndarray:
+        """The topics of the tokens of these rows, from the stored values that `read` returns.
 
         Raises
         ------
         ValueError
             If they were written for other rows: documents of other lengths, or more topics.
         """
-        _, indptr, values = read(self.first_row, self.first_row + self.counts.n_rows)
-        of_tokens = values.dtype == np.uint16
-        n_tokens = np.diff(indptr) if of_tokens else _count_tokens(indptr, values)
-        wanted = np.diff(self.token_start) if of_tokens else self.layout.row_tokens  # both are needed later
-        if np.any(n_tokens != wanted) or np.any((values & TOPIC_MASK) >= self.n_components):
+        _, indptr, topics = read(self.first_row, self.first_row + self.counts.n_rows)
+        if np.any(np.diff(indptr) != np.diff(self.token_start)) or np.any(topics >= self.n_components):
             raise ValueError("the stored topics do not belong to these rows")
-        if of_tokens:
-            return values
-        layout, lengths = self.layout, np.diff(indptr)
-        if np.any(lengths % LANES) or np.any(lengths > np.diff(layout.row_start)):
-            raise ValueError("these rows cannot have as many topics as are stored")
-        entries = zeros_by_cache_line(layout.row_start[-1], np.uint32)
-        _move_entries(values, indptr, entries, layout.row_start, indptr)
-        return TokenLatents(*empty_topics(layout, self.n_components), lengths // LANES, entries)
+        return topics
+
+    def _with_counts(self, latents: TokenLatents | np.ndarray) -> TokenLatents:
+        """Latents of ESCA from the topics of the tokens."""
+        if isinstance(latents, TokenLatents):
+            return latents
+        full = self._empty_latents()
+        full.cell_topics[:] = 0
+        self._run_over_blocks(_order_by_word, full, latents)
+        self.workers.run(self._count_block, [(segments, rows, full) for segments, _, rows in self._blocks()])
+        return full
+
+    def _run_over_blocks(self, kernel: Callable, latents: TokenLatents, topics: np.ndarray) -> None:
+        layout = self.layout
+        of_layout = layout.segment_pairs, layout.segment_tokens, layout.segment_cells, layout.pair_row
+        cells = layout.pair_count, layout.cell_count
+        self.workers.run(
+            kernel,
+            [
+                (segments, *of_layout, *cells, self.token_start[rows], *latents[:2], topics)
+                for segments, _, rows in self._blocks()
+            ],
+        )
 
 
 @njit(cache=True, nogil=True)
-def _count_tokens(indptr, values):
-    counts = np.zeros(len(indptr) - 1, np.int64)
-    for row in range(len(counts)):
-        for j in range(indptr[row], indptr[row + 1]):
-            counts[row] += np.int64(entry_count(values[j]))
-    return counts
+def _order_by_row(
+    segments,
+    segment_pairs,
+    segment_tokens,
+    segment_cells,
+    pair_row,
+    pair_count,
+    cell_count,
+    row_token,
+    token_topics,
+    cell_topics,
+    out_topics,
+):
+    """Copy the topics of one block to the order of rows, then words; those of a large cell in the order of topics."""
+    cursor = row_token.copy()
+    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
+    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+        row = np.int64(pair_row[pair])
+        place = cursor[row]
+        if pair_count[pair] == 0:
+            for topic in range(cell_topics.shape[1]):
+                out_topics[place : place + cell_topics[cell, topic]] = topic
+                place += cell_topics[cell, topic]
+            cell += 1
+        for _ in range(pair_count[pair]):
+            out_topics[place] = token_topics[token]
+            place += 1
+            token += 1
+        cursor[row] = place
 
 
 @njit(cache=True, nogil=True)
-def _move_entries(source, source_start, target, target_start, indptr):
-    for row in range(len(indptr) - 1):
-        begin, shift = source_start[row], target_start[row]
-        for j in range(indptr[row + 1] - indptr[row]):
-            target[shift + j] = source[begin + j]
+def _order_by_word(
+    segments,
+    segment_pairs,
+    segment_tokens,
+    segment_cells,
+    pair_row,
+    pair_count,
+    cell_count,
+    row_token,
+    out_token_topics,
+    out_cell_topics,
+    topics,
+):
+    """The inverse of ``_order_by_row``; the topic counts of large cells must be zero."""
+    cursor = row_token.copy()
+    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
+    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+        row = np.int64(pair_row[pair])
+        place = cursor[row]
+        if pair_count[pair] == 0:
+            for _ in range(cell_count[cell]):
+                out_cell_topics[cell, np.int64(topics[place])] += 1
+                place += 1
+            cell += 1
+        for _ in range(pair_count[pair]):
+            out_token_topics[token] = topics[place]
+            place += 1
+            token += 1
+        cursor[row] = place

@@ -49,11 +49,6 @@ class Assignments(NamedTuple):
     totals: np.ndarray  # (K,) int64
 
 
-def empty_topics(layout: TokenLayout, n_components: int) -> tuple[np.ndarray, np.ndarray]:
-    """Memory for ``token_topics`` and ``cell_topics``."""
-    return np.empty(layout.n_tokens, np.uint16), np.empty((layout.n_cells, n_components), np.int32)
-
-
 class TokenModel:
     """Rows of tokens with one topic each: p(topic) is Dirichlet by row, p(token | topic) is defined by a subclass.
 
@@ -168,6 +163,10 @@ class TokenModel:
 
     def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass (ESCA's S step)."""
+        return self._sample_tokens(position, latents, key, excludes_self=False)
+
+    def _sample_tokens(self, position: TopicWord, latents: TokenLatents, key: np.uint64, *, excludes_self: bool):
+        """One pass; with `excludes_self` each token is excluded from the counts of the topics and of its document."""
         layout = self.layout
         prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
         log_likelihood = np.zeros(len(layout.row_tokens))
@@ -195,6 +194,7 @@ class TokenModel:
                 *given,
                 prior_sums,
                 key,
+                excludes_self,
                 latents.token_topics,
                 log_likelihood[rows],
             )
@@ -206,6 +206,7 @@ class TokenModel:
                 layout.cell_count,
                 *given,
                 key,
+                excludes_self,
                 latents.cell_topics,
                 log_likelihood[rows],
             )
@@ -234,8 +235,8 @@ class TokenModel:
     # Checkpoints
 
     def latent_type(self, drawn: bool) -> np.dtype:
-        """Type of stored latents: topics of tokens if parameters are drawn, else topic counts of each row."""
-        return np.dtype(np.uint16 if drawn else np.uint32)
+        """Type of stored latents: topics of tokens."""
+        return np.dtype(np.uint16)
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless this can be a result of `draw`, or else of `mode`."""
@@ -252,7 +253,8 @@ class TokenModel:
     def _empty_latents(self) -> TokenLatents:
         layout = self.layout
         return TokenLatents(
-            *empty_topics(layout, self.n_components),
+            np.empty(layout.n_tokens, np.uint16),
+            np.empty((layout.n_cells, self.n_components), np.int32),
             np.zeros(len(layout.row_tokens), np.int64),
             zeros_by_cache_line(layout.row_start[-1], np.uint32),
         )

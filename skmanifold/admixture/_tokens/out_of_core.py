@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class StoredLatents:
 class StreamedTokens:
     """Documents of a corpus on disk; offers the updates of `LatentModel` except for the mode of the parameters.
 
-    A pass reads, sorts and draws one piece after the other. The topic counts of each document, which are needed between
+    A pass reads, sorts and draws one piece after the other. The topics of the tokens, which are needed between
     passes, are in temporary files: in the folder of Python's ``tempfile``, or in that of the cluster's worker.
 
     Parameters
@@ -115,10 +114,17 @@ class StreamedTokens:
 
     def sample_latents(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
+        return self._sample("sample_latents", position, latents, key)
+
+    def sample_given_others(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
+        """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
+        return self._sample("sample_given_others", position, latents, key)
+
+    def _sample(self, method: str, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         total, log_likelihood = None, 0.0
         for model in self._models():
-            held: Any = model.unpack_latents(latents.read)
-            drawn, counts, part = model.sample_latents(position, held, key)
+            held = model.unpack_latents(latents.read)
+            drawn, counts, part = getattr(model, method)(position, held, key)
             latents.write(next(model.pack_latents(drawn)))
             total = counts if total is None else add_counts(total, counts)
             log_likelihood += part

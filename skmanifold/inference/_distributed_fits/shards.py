@@ -18,7 +18,9 @@ from ...utils._threads import Workers, limit_threads
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
-_OF_ROWS = frozenset({"init_latents", "sample_latents", "init_rows", "sample_rows", "expect_latents"})
+_OF_ROWS = frozenset(
+    {"init_latents", "sample_latents", "sample_given_others", "init_rows", "sample_rows", "expect_latents"}
+)
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
 _OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of latents that other shards wrote
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...models import LatentModel, RoundingModel, StreamModel
+from ...models import LatentModel, LeaveOneOutModel, RoundingModel, StreamModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
 from .._base import BaseSampler
+from .._rise import mean_rise
 
-_N_COMPARED = 7  # passes in each of the two means that are compared
 
+class _BySettings:
+    """A class attribute of ESCA whose value on instances depends on their settings."""
 
-class _ByCounter:
-    """A class attribute of ESCA that has another value on instances with approximate counters."""
-
-    def __init__(self, exact: Any, approximate: Any):
-        self.exact = exact
-        self.approximate = approximate
+    def __init__(self, by_default: Any, of_instance: Callable[[Any], Any]):
+        self.by_default = by_default
+        self.of_instance = of_instance
 
     def __get__(self, sampler: ESCA | None, owner: type | None = None) -> Any:
-        return self.approximate if sampler is not None and sampler.counter == "approximate" else self.exact
+        return self.by_default if sampler is None else self.of_instance(sampler)
+
+
+def _requires(sampler: Any) -> tuple[type, ...]:
+    wanted = {RoundingModel: sampler.counter == "approximate", LeaveOneOutModel: sampler.exclude_self}
+    return (LatentModel, *(protocol for protocol, needed in wanted.items() if needed))
 
 
 class ESCAState(NamedTuple):
@@ -47,7 +51,8 @@ class ESCA(BaseSampler):
 
     .. math:: p(z_{mn} = k) \propto (D_{mk} + \alpha_k) \frac{W_{kv} + \beta_{kv}}{T_k + \sum_v \beta_{kv}},
 
-    where the counts are those of the previous pass and include the token itself ([1]_, eq. 20). Draws are exact.
+    where the counts are those of the previous pass and include the token itself ([1]_, eq. 20). Draws are exact. With
+    `exclude_self` the token is subtracted from the counts.
 
     A pass depends only on the previous one, so tokens are independent and the result is the same for any number of
     workers. The stationary distribution is *not* the posterior: it concentrates near a mode of the posterior in the
@@ -70,6 +75,12 @@ class ESCA(BaseSampler):
         This option shows the effect of rounding. It does not save memory: exact counts, packed with an escape code for
         the few that need more than a byte, take the same three bytes each. It is not available for streams, whose
         counts are fractions.
+    exclude_self : bool, default=False
+        Whether each latent is drawn given the counts of all others, as in collapsed Gibbs sampling. By default the
+        counts include it, as in [1]_. Then it is more likely to keep its value, by a factor of about 1 + 1 / alpha for
+        the only token of a topic in its document. Without it chains leave poor modes more easily. Only for topics with
+        a Dirichlet prior; the minibatches of a stream, except the first, are imputed with fixed parameters in either
+        case.
     tol : float, default=None
         If given, burn-in ends early when all chains have settled, and the fit ends after the passes that are averaged.
         A chain has settled when the mean log density of its last seven passes is less than that of the seven before
@@ -91,13 +102,14 @@ class ESCA(BaseSampler):
 
     short_name = "esca"
     state_types = (ESCAState,)
-    requires = _ByCounter((LatentModel,), (LatentModel, RoundingModel))
-    batching = _ByCounter("either", "full")
+    requires = _BySettings((LatentModel,), _requires)
+    batching = _BySettings("either", lambda sampler: "full" if sampler.counter == "approximate" else "either")
     _parameter_constraints: ClassVar[dict] = {
         "n_average": [Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
         "counter": [StrOptions({"exact", "approximate"})],
+        "exclude_self": ["boolean"],
         "tol": [None, Interval(Real, 0, None, closed="left")],
     }
 
@@ -107,12 +119,14 @@ class ESCA(BaseSampler):
         n_local_sweeps: int = 10,
         n_first_sweeps: int = 100,
         counter: Literal["exact", "approximate"] = "exact",
+        exclude_self: bool = False,
         tol: float | None = None,
     ) -> None:
         self.n_average = n_average
         self.n_local_sweeps = n_local_sweeps
         self.n_first_sweeps = n_first_sweeps
         self.counter = counter
+        self.exclude_self = exclude_self
         self.tol = tol
 
     def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
@@ -134,7 +148,7 @@ class ESCA(BaseSampler):
         position = self._next_position(model, statistics, key, 0)
         return ESCAState(position, key, 0, -np.inf, statistics, latents)
 
-    def step(self, model: LatentModel, state: ESCAState) -> ESCAState:
+    def step(self, model: Any, state: ESCAState) -> ESCAState:
         """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step.
 
         Parameters
@@ -150,7 +164,8 @@ class ESCA(BaseSampler):
             The new state. It may reuse the arrays of the old one.
         """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
-        latents, statistics, log_likelihood = model.sample_latents(state.position, state.latents, key)
+        sample = model.sample_given_others if self.exclude_self else model.sample_latents
+        latents, statistics, log_likelihood = sample(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
         return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
@@ -260,10 +275,7 @@ class ESCA(BaseSampler):
         bool
             Whether the chain has settled; False without a tolerance, and in the first 13 passes.
         """
-        if self.tol is None or len(log_density) < 2 * _N_COMPARED:
-            return False
-        rise = sum(log_density[-_N_COMPARED:]) - sum(log_density[-2 * _N_COMPARED : -_N_COMPARED])
-        return rise < self.tol * n_rows * _N_COMPARED
+        return self.tol is not None and mean_rise(log_density) < self.tol * n_rows
 
     def average_window(self, n_kept_passes: int) -> int:
         """The last `n_average` passes, or all after burn-in if they are fewer.

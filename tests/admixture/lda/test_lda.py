@@ -85,7 +85,7 @@ def test_shapes_of_the_words_prior_agree():
 def test_an_uneven_prior_of_the_proportions_makes_its_topics_common(sampler):
     empty = sp.csr_array((1, 40), dtype=np.float64)
     prior = [4.0, 1.0, 0.5, 0.5]
-    lda = StochasticLDA(4, sampler=sampler, doc_topic_prior=prior, max_iter=40, random_state=0).fit(small_corpus())
+    lda = StochasticLDA(4, sampler=sampler, doc_topic_prior=prior, max_iter=100, random_state=0).fit(small_corpus())
     np.testing.assert_allclose(lda.transform(empty), [np.divide(prior, 6)])
     assert lda.posterior_["topic_weights"].mean(axis=(0, 1)).argmax() == 0
 

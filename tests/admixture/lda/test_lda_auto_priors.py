@@ -82,7 +82,7 @@ def test_learned_priors_predict_better_than_bad_ones(sampler):
 def test_responsibilities_that_begin_uniform_do_not_lead_to_a_large_prior():
     """An update without a limit ends at 5,000 for each topic, and all topics are the same."""
     corpus = make_lda_corpus(500, 500, 10, mean_length=60, topic_word_prior=0.5, random_state=0).data
-    settings = {"n_components": 10, "sampler": "cvb0", "max_iter": 60, "random_state": 0}
+    settings = {"n_components": 10, "sampler": "cvb0", "max_iter": 80, "random_state": 0}
     given = StochasticLDA(**settings).fit(corpus[:400])
     learned = StochasticLDA(doc_topic_prior="auto", topic_word_prior="auto", **settings).fit(corpus[:400])
     assert learned.doc_topic_prior_.sum() < 5.0

@@ -204,7 +204,8 @@ def run_passes(block_tokens, workers):
     latents, statistics = model.init_latents(KEY)
     yield [latents.token_topics[order], *statistics]
     for sweep in range(3):
-        latents, statistics, log_likelihood = model.sample_latents(model.mode(statistics), latents, subkey(KEY, sweep))
+        sample = model.sample_given_others if sweep == 1 else model.sample_latents
+        latents, statistics, log_likelihood = sample(model.mode(statistics), latents, subkey(KEY, sweep))
         yield [latents.token_topics[order], *statistics, np.array(log_likelihood)]
 
 

@@ -19,7 +19,9 @@ from ..lda._lda_arrays import (
     dense_doc_topic,
     make_latents,
     make_model,
+    pair_columns,
     tabulate,
+    token_columns,
 )
 
 
@@ -54,8 +56,7 @@ def transition_without_alpha(monkeypatch):
     return tiny.esca_transition()
 
 
-@pytest.fixture(scope="module")
-def one_step_counts():
+def counts_after_one_sweep(exclude_self):
     """Where one sweep leads, by start: 400 copies of the two documents, 40 keys, the topics frozen at one copy's."""
     n_copies, n_keys = 400, 40
     alpha = np.full(tiny.N_TOPICS, tiny.ALPHA)
@@ -68,12 +69,37 @@ def one_step_counts():
         position = model.mode(counts_from_dense(topic_word.T.astype(np.int32), topic_total))
         doc_topics = [{k: n for k, n in enumerate(row) if n} for row in doc_topic.tolist()] * n_copies
         fresh = make_latents(model, doc_topics)
+        fresh.token_topics[order] = np.tile(state, n_copies)
+        sample = model.sample_given_others if exclude_self else model.sample_latents
         for repetition in range(n_keys):
             latents = TokenLatents(*(array.copy() for array in fresh))
-            latents, _, _ = model.sample_latents(position, latents, subkey(KEY, start, repetition))
+            latents, _, _ = sample(position, latents, subkey(KEY, start, repetition))
             ends = latents.token_topics[order].reshape(n_copies, 6) @ powers
             result[start] += np.bincount(ends, minlength=len(tiny.STATES))
     return result
+
+
+def partly_excluded(document, topics):
+    """The wrong rules that exclude a token only from the counts of its document, or only from those of the topics."""
+    transition = np.ones((len(tiny.STATES), len(tiny.STATES)))
+    for i, state in enumerate(tiny.STATES):
+        for site, (row, word) in enumerate(zip(tiny.TOKEN_ROW, tiny.TOKEN_WORD, strict=True)):
+            doc_topic, topic_word, totals = (table.astype(float) for table in tiny.tiny_counts(state))
+            own = np.arange(tiny.N_TOPICS) == state[site]
+            in_doc, in_word = doc_topic[row] - document * own, topic_word[:, word] - topics * own
+            law = (in_doc + tiny.ALPHA) * (in_word + tiny.BETA) / (totals - topics * own + tiny.N_WORDS * tiny.BETA)
+            transition[i] *= law[tiny.STATES[:, site]] / law.sum()
+    return transition
+
+
+@pytest.fixture(scope="module")
+def one_step_counts():
+    return counts_after_one_sweep(exclude_self=False)
+
+
+@pytest.fixture(scope="module")
+def counts_given_others():
+    return counts_after_one_sweep(exclude_self=True)
 
 
 def test_one_sweep_has_the_exact_transition_law(one_step_counts):
@@ -96,6 +122,21 @@ def test_one_sweep_is_told_from_one_that_forgets_alpha(one_step_counts, monkeypa
 
 def test_one_sweep_is_told_from_a_sequential_one(one_step_counts):
     assert p_value(*zip(one_step_counts, tiny.gibbs_transition(), strict=True)) < 1e-100
+
+
+def test_one_sweep_given_the_others_has_the_exact_transition_law(counts_given_others):
+    transition = synchronous_transition(remove=True)
+    p_values = [p_value(pair) for pair in zip(counts_given_others, transition, strict=True)]
+    assert min(p_values) > 1e-3 / len(p_values)
+    assert p_value(*zip(counts_given_others, transition, strict=True)) > 1e-2
+
+
+def test_one_sweep_given_the_others_is_told_from_wrong_rules(counts_given_others):
+    np.testing.assert_allclose(partly_excluded(True, True), synchronous_transition(remove=True))
+    np.testing.assert_allclose(partly_excluded(False, False), tiny.esca_transition())
+    wrong = tiny.esca_transition(), tiny.gibbs_transition(), partly_excluded(True, False), partly_excluded(False, True)
+    for transition in wrong:
+        assert p_value(*zip(counts_given_others, transition, strict=True)) < 1e-100
 
 
 def test_long_run_has_the_law_of_the_automaton():
@@ -127,14 +168,14 @@ def way(request, monkeypatch):
     monkeypatch.setattr(layout, "most_single_tokens", lambda n: 2**31 if request.param == "tokens" else 0)
 
 
-def random_setting(n_topics, prior_shape, seed=0):
+def random_setting(n_topics, prior_shape, seed=0, scale=1.0):
     """Three long documents and one short, of four words, with frozen counts that do not come from their tokens."""
     rng = np.random.default_rng([n_topics, seed])
     table = np.full((4, 4), 30_000)
     table[1, 2], table[2] = 0, [150_000, 500, 1, 20_000]
     table[3] = [0, 3, 0, 1]
-    alpha = rng.uniform(0.2, 1.8, n_topics)
-    prior = rng.uniform(0.2, 1.8, prior_shape)
+    alpha = scale * rng.uniform(0.2, 1.8, n_topics)
+    prior = scale * rng.uniform(0.2, 1.8, prior_shape)
     model = make_model(table, alpha, prior)
     word_topic = rng.poisson(3.0, (4, n_topics)) * (rng.random((4, n_topics)) < 0.6)
     word_topic[0, : min(n_topics, 2)] = 5
@@ -185,6 +226,46 @@ def test_draws_have_the_exact_law_in_all_parts(n_topics, kind, way):
         # A part that were missing, or twice there, would be seen.
         assert p_value(*pairs_of(observed, law - 0.999 * part)) < 1e-12
         assert p_value(*pairs_of(observed, law + part)) < 1e-12
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("n_topics", [3, 17, 40, 300])
+@pytest.mark.parametrize("kind", ["word", "topic", "full"])
+@pytest.mark.parametrize("sticky", [False, True])
+def test_draws_given_others_have_the_exact_law(n_topics, kind, sticky, way):
+    """All tokens of a word in a row have the same previous topic; if sticky, repeated draws would rarely leave it."""
+    shape = {"word": (4,), "topic": (n_topics, 1), "full": (n_topics, 4)}[kind]
+    model, alpha, beta, word_topic, doc_topics = random_setting(n_topics, shape, scale=1e-3 if sticky else 1.0)
+    if sticky:
+        doc_topics, word_topic = [{0: 1, 1: 1, 2: 2}] * 4, np.zeros_like(word_topic)
+    previous = np.zeros((4, 4), int)
+    for row, word in np.ndindex(4, 4):
+        previous[row, word] = next(iter(doc_topics[row]))
+        word_topic[word, previous[row, word]] = 1 if sticky else word_topic[word, previous[row, word]] + 1
+    position = model.mode(counts_from_dense(word_topic.astype(np.int32), word_topic.sum(axis=0)))
+    latents, layout = make_latents(model, doc_topics), model.layout
+    row, word, _ = token_columns(layout)
+    latents.token_topics[:] = previous[row, word]
+    row, word = (column[layout.pair_count == 0] for column in pair_columns(layout))
+    latents.cell_topics[np.arange(layout.n_cells), previous[row, word]] = layout.cell_count
+    latents, _, _ = model.sample_given_others(position, latents, KEY)
+    doc_topic = dense_doc_topic(doc_topics, n_topics)
+    own = previous[:, :, np.newaxis] == np.arange(n_topics)
+
+    def law(in_doc=1.0, in_word=1.0):
+        return (
+            (doc_topic[:, np.newaxis] + alpha - in_doc * own)
+            * (word_topic + beta.T - in_word * own)
+            / (word_topic.sum(axis=0) + beta.sum(axis=1) - own)
+        )
+
+    observed = tabulate(model, latents)
+    assert p_value(*pairs_of(observed, law())) > 1e-3
+    if sticky:
+        assert p_value(*pairs_of(observed, law(in_doc=0.0, in_word=0.0))) < 1e-100
+    elif n_topics < 100:  # among more topics the previous one has a small share
+        assert p_value(*pairs_of(observed, law(in_doc=0.0))) < 1e-12
+        assert p_value(*pairs_of(observed, law(in_word=0.0))) < 1e-12
 
 
 def test_counts_beyond_one_entry_have_the_exact_law(way):

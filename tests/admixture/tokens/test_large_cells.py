@@ -116,7 +116,8 @@ def run_passes(workers, block_tokens):
     latents, statistics = model.init_latents(KEY)
     for sweep in range(3):
         yield [tabulate(model, latents), *statistics]
-        latents, statistics, log_likelihood = model.sample_latents(model.mode(statistics), latents, subkey(KEY, sweep))
+        sample = model.sample_given_others if sweep == 1 else model.sample_latents
+        latents, statistics, log_likelihood = sample(model.mode(statistics), latents, subkey(KEY, sweep))
     yield [tabulate(model, latents), *statistics, np.array(log_likelihood)]
 
 

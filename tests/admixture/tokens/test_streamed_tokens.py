@@ -53,13 +53,13 @@ def learned(fitted):
     return [array.tobytes() for array in arrays]
 
 
-def passes(model, n_passes):
+def passes(model, n_passes, method="sample_latents"):
     """Statistics and log likelihoods of a few passes, as bytes."""
     head = LDAModel(whole_counts(canonical_csr(X[:0]), KEY), ALPHA, PRIOR, Workers(1))
     latents, statistics = model.init_latents(KEY)
     told = []
     for i in range(n_passes):
-        latents, statistics, log_likelihood = model.sample_latents(head.mode(statistics), latents, np.uint64(i))
+        latents, statistics, log_likelihood = getattr(model, method)(head.mode(statistics), latents, np.uint64(i))
         told.append([log_likelihood, *(array.tobytes() for array in statistics)])
     return latents, told
 
@@ -71,13 +71,14 @@ def in_memory(rows=X):
 @pytest.mark.covering
 @pytest.mark.parametrize("piece_tokens", [1, 60, 700, 10**9])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, corpus):
+@pytest.mark.parametrize("method", ["sample_latents", "sample_given_others"])
+def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, method, corpus):
     with Workers(n_threads) as workers:
         ranges = [CorpusRange(corpus, 0, 33), CorpusRange(corpus, 33, 80)]
         streamed = StreamedTokens(ranges, ALPHA, workers, piece_tokens=piece_tokens)
-        latents, told = passes(streamed, 3)
+        latents, told = passes(streamed, 3, method)
         in_core = in_memory()
-        latents_here, told_here = passes(in_core, 3)
+        latents_here, told_here = passes(in_core, 3, method)
         assert told == told_here
         (whole,) = in_core.pack_latents(latents_here)
         stored = list(streamed.pack_latents(latents))
@@ -147,14 +148,14 @@ def test_temporary_files_go_with_the_fit(corpus, scratch):
 
 @pytest.mark.long
 def test_temporary_files_go_after_an_error(corpus, scratch, monkeypatch):
-    sample = StreamedTokens.sample_latents
+    sample = StreamedTokens.sample_given_others
 
     def fail(self, *arguments):
         sample(self, *arguments)
         assert list(scratch.rglob("*.npy"))
         raise ZeroDivisionError
 
-    monkeypatch.setattr(StreamedTokens, "sample_latents", fail)
+    monkeypatch.setattr(StreamedTokens, "sample_given_others", fail)
     with pytest.raises(ZeroDivisionError):
         lda().fit(corpus)
     gc.collect()  # of the traceback's frames
