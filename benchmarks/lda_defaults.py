@@ -32,6 +32,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from skmanifold import StochasticLDA
 from skmanifold.datasets import load_docstrings
 from skmanifold.metrics import document_completion, topic_coherence
+from skmanifold.samplers import ESCA
 
 STORED = Path(__file__).with_suffix(".jsonl")
 FILES = {"ap": "ap", "bbc": "bbc", "nsf": "nsf", "ng20": "ng20_train", "wiki": "wiki2018"}
@@ -106,6 +107,7 @@ def fit_scikit_learn(X, K, seed):
 OURS = {
     '"esca"': fit_ours,
     '"esca", 1/K in all passes': fit_constant,
+    "ESCA()": partial(fit_ours, sampler=ESCA()),
     '"gibbs"': partial(fit_ours, sampler="gibbs"),
     '"collapsed_gibbs"': partial(fit_ours, sampler="collapsed_gibbs"),
     '"cvb0"': partial(fit_ours, sampler="cvb0"),
