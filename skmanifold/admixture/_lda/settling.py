@@ -44,7 +44,7 @@ def warn_if_rising(name: str, log_density: np.ndarray, n_tokens: int, max_iter: 
 
 
 def _deviation(log_density: np.ndarray) -> float:
-    """Standard deviation of noise: around a line, or that of the rise of a random walk with the same steps if larger."""
+    """Standard deviation of noise around a line or, if larger, of the rise of a random walk with the same steps."""
     passes = np.arange(len(log_density))
     trend = np.polynomial.Polynomial.fit(passes, log_density, 1)
     of_walk = np.std(np.diff(log_density)) * np.sqrt(2.0 * N_COMPARED / 3.0)

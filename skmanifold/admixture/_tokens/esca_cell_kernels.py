@@ -87,7 +87,8 @@ def _sample_cells(
                 for topic in range(n_components):
                     if previous[topic] > 0:
                         chance = chances[topic]
-                        chances[topic] *= share_without_one(chance / scores[topic], scores[topic], inverse[topic])
+                        in_word = scores[topic] / inverse[topic] - base[word]
+                        chances[topic] *= share_without_one(chance / scores[topic], in_word, base[word], inverse[topic])
                         multinomial(fold_in(stream, topic), previous[topic], chances, tails, some)
                         chances[topic] = chance
                         for k in range(n_components):

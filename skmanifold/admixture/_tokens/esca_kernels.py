@@ -24,6 +24,7 @@ from .topic_counts import close_list
 _WORD_BITS = np.uint64(32)
 _JUST_BELOW = np.float32(1 - 2**-23)  # factor that reduces a float32 by at most two units in the last place
 _SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one more factor fits into float64
+_ROUNDING = 1e-6  # relative, of a count that was stored in float32
 _MOST_REPEATS = 8  # of a draw that is not accepted; then all weights are computed
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
@@ -148,9 +149,9 @@ def _sample_block(
                         break
                     if n_draws == 0:
                         again = fold_in(stream, occurrence)
-                        probability = np.float64(scores[previous]) + word_base * inverse[previous]
-                        in_row = row_count(entries, row_begin, n_vectors, previous)
-                        kept = share_without_one(in_row + prior[previous], probability, inverse[previous])
+                        in_row = row_count(entries, row_begin, n_vectors, previous) + prior[previous]
+                        in_word = np.float64(scores[previous]) / inverse[previous]
+                        kept = share_without_one(in_row, in_word, word_base, inverse[previous])
                     if uniform(again, n_draws) < kept:
                         break
                     value = uniform(again, n_draws + 1) * total
@@ -185,15 +186,17 @@ def row_count(entries, start, n_vectors, topic):
 
 
 @njit(cache=True)
-def share_without_one(in_row, probability, inverse):
+def share_without_one(in_row, in_word, base, inverse):
     """The weight of a topic without one of its tokens, divided by that with it: a number from 0 to 1.
 
-    `in_row` is D + alpha. The topic's `probability` of the word and its `inverse` are (W + beta) / (T + sum beta) and
-    1 / (T + sum beta), so that their ratio is W + beta.
+    `in_row` is D + alpha, `in_word` is W plus the part of beta that is not `base`, with the precision of float32, and
+    `inverse` is 1 / (T + sum beta).
     """
-    in_word = probability / inverse
-    without = max(in_row - 1.0, 0.0) * max(in_word - 1.0, 0.0) / (1.0 - inverse)
-    return min(without / (in_row * in_word), 1.0)
+    whole = np.rint(in_word)
+    if abs(in_word - whole) < _ROUNDING * whole:  # otherwise the error could exceed a tiny beta
+        in_word = whole
+    without = max(in_row - 1.0, 0.0) * (max(in_word - 1.0, 0.0) + base) / (1.0 - inverse)
+    return min(without / (in_row * (in_word + base)), 1.0)
 
 
 @njit(cache=True)

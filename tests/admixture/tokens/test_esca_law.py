@@ -268,6 +268,27 @@ def test_draws_given_others_have_the_exact_law(n_topics, kind, sticky, way):
         assert p_value(*pairs_of(observed, law(in_word=0.0))) < 1e-12
 
 
+def test_only_token_of_a_word_leaves_its_topic_under_a_tiny_prior():
+    """Its topic has the weight of the others without it; the rounding error of its count, 1e-7, exceeds the prior."""
+    n_topics, n_words = 7, 400
+    model = make_model(np.ones((1, n_words)), np.full(n_topics, 10.0), 1e-12)
+    previous = np.arange(n_words) % n_topics
+    word_topic = np.zeros((n_words, n_topics), np.int32)
+    word_topic[np.arange(n_words), previous] = 1
+    position = model.mode(counts_from_dense(word_topic, word_topic.sum(axis=0)))
+    in_row = dict(enumerate(np.bincount(previous).tolist()))
+    moved = np.zeros((n_topics, n_topics))
+    for repetition in range(50):
+        latents = make_latents(model, [in_row])
+        latents.token_topics[csr_order(model.layout)] = previous
+        latents, _, _ = model.sample_given_others(position, latents, subkey(KEY, repetition))
+        np.add.at(moved, (previous, latents.token_topics[csr_order(model.layout)]), 1)
+    totals = np.array(list(in_row.values()), float)
+    own = np.eye(n_topics)
+    law = (totals + 10.0 - own) / (totals + n_words * 1e-12 - own)
+    assert p_value(*zip(moved, law, strict=True)) > 1e-3
+
+
 def test_counts_beyond_one_entry_have_the_exact_law(way):
     doc_topics = [
         {3: 131_070, 0: 300, 2: 200_000, 1: 65_535},
