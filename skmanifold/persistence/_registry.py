@@ -98,6 +98,7 @@ _PLACES = {
     # topics
     "DirichletTokens": "admixture._exponential_family.token_laws:DirichletTokens",
     "FamilyTokens": "admixture._exponential_family.token_laws:FamilyTokens",
+    "TopicSeeds": "admixture._tokens.seeds:Seeds",
     "LogTopics": "admixture._tokens.log_topic_word:LogTopics",
     "TopicCounts": "admixture._tokens.topic_counts:TopicCounts",
     "TopicPrior": "admixture._tokens.topic_counts:TopicPrior",

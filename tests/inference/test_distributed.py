@@ -124,6 +124,22 @@ def test_dask_array_in_any_blocks(client):
     assert_left_nothing(client)
 
 
+def test_seed_words_of_a_dask_array_are_column_indices(client):
+    rows = da.from_array(X.toarray(), chunks=(20, -1))
+    for sampler in ("esca", "gibbs"):
+        seeded = lda(sampler, seed_words={"first": [1, 2], "second": [3]})
+        alone = learned(seeded.fit(X))
+        with distributed(client):
+            assert learned(seeded.fit(rows)) == alone
+    n_columns = X.shape[1]
+    with distributed(client):
+        with pytest.raises(ValueError, match=rf"column index {n_columns}, but X has {n_columns} columns\.$"):
+            lda(seed_words=[[n_columns]]).fit(rows)
+        with pytest.raises(ValueError, match="but the columns of X have no names"):
+            lda(seed_words=[["nasa"]]).fit(rows)
+    assert_left_nothing(client)
+
+
 @ROUNDS
 def test_fractions_are_rounded_by_their_row_in_all_data(client):
     for sampler in ("esca", "gibbs"):

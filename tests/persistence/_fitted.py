@@ -68,6 +68,7 @@ def _cases():
     cases |= {
         "never-fitted": (StochasticLDA(3, sampler=SCIR(step_size=PolynomialDecay(0.1))), COUNTS, ()),
         "seeded-topics": (StochasticLDA(3, topic_word_prior=np.eye(3, 6) + 0.1, **SHORT), COUNTS, ("fit",)),
+        "seed-words": (StochasticLDA(3, seed_words={"first": [0, 1], "second": [4]}, **SHORT), COUNTS, ("fit",)),
         "data-frame": (StochasticLDA(3, **SHORT), pd.DataFrame(COUNTS, columns=list("abcdef")), ("fit",)),
         "sparse": (StochasticLDA(3, **SHORT), sp.csr_array(COUNTS), ("fit",)),
         "approximate": (StochasticLDA(3, sampler=ESCA(counter="approximate"), **SHORT), COUNTS, ("fit",)),

@@ -21,9 +21,22 @@ _HALF_WORD = np.uint64(32)
 
 @njit(cache=True, nogil=True)
 def _init_assignments(
-    indptr, indices, counts, token_start, first_row, n_components, key, out_assignments, out_word_topic, out_topic_total
+    indptr,
+    indices,
+    counts,
+    token_start,
+    first_row,
+    n_components,
+    seed_topics,
+    key,
+    out_assignments,
+    out_word_topic,
+    out_topic_total,
 ):
-    """Draw the topic of each token uniformly, and count; a draw depends on (key, row, feature, occurrence)."""
+    """Draw the topic of each token uniformly, and count; a draw depends on (key, row, feature, occurrence).
+
+    Words with a topic in `seed_topics`, which is -1 for the others, have this topic.
+    """
     out_word_topic[:] = 0
     out_topic_total[:] = 0
     for row in range(len(indptr) - 1):
@@ -35,6 +48,8 @@ def _init_assignments(
                 # The upper half of the bits times K, shifted back: the bias is at most K / 2**32.
                 high = random_bits(cell_key, occurrence) >> _HALF_WORD
                 topic = np.int64((high * np.uint64(n_components)) >> _HALF_WORD)
+                if seed_topics[indices[j]] >= 0:
+                    topic = np.int64(seed_topics[indices[j]])
                 out_assignments[token] = topic
                 out_word_topic[indices[j], topic] += 1
                 out_topic_total[topic] += 1

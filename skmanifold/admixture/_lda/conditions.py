@@ -10,6 +10,7 @@ from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Lacking, Names, OrNone, Sizes, Whole, key
 from ...utils._declared import Held, Settings, holds
 from .._posterior.draw_conditions import topic_traces
+from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, topic_word_prior
 from .stream import TopicStream
 
@@ -37,6 +38,7 @@ fitted_topics = holds(
     doc_topic_prior_=Array("float64", ("n_components",), above=0),
     topic_word_prior_=topic_word_prior,
     **topic_traces(),
+    _seeds=Lacking(Held(Seeds)),
     _topic_counts=OrNone(Held(TopicCounts)),
     _estimate=OrNone(Held(TopicWord)),
     _stream=OrNone(Held(TopicStream)),

@@ -22,13 +22,21 @@ from ...utils._njit import njit
 
 
 @njit(cache=True, nogil=True)
-def _init_gamma(start, stop, indptr, indices, key, out_gamma):
-    """Normalised uniforms for the rows from `start` to `stop`; that of topic k depends on (key, row, feature, k)."""
+def _init_gamma(start, stop, indptr, indices, seed_topics, key, out_gamma):
+    """Normalised uniforms for the rows from `start` to `stop`; that of topic k depends on (key, row, feature, k).
+
+    Words with a topic in `seed_topics`, which is -1 for the others, have this topic only.
+    """
     n_components = out_gamma.shape[1]
     weights = np.empty(n_components)
     for row in range(start, stop):
         row_key = fold_in(key, row)
         for j in range(indptr[row], indptr[row + 1]):
+            seed_topic = seed_topics[indices[j]]
+            if seed_topic >= 0:
+                out_gamma[j] = 0.0
+                out_gamma[j, seed_topic] = 1.0
+                continue
             pair_key = fold_in(row_key, indices[j])
             for k in range(n_components):
                 weights[k] = 1.0 - uniform(pair_key, k)  # never 0
@@ -41,6 +49,7 @@ def _init_gamma(start, stop, indptr, indices, key, out_gamma):
 def _update_rows(
     start,
     stop,
+    seed_topics,
     indptr,
     indices,
     counts,
@@ -57,7 +66,8 @@ def _update_rows(
 
     gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
     pair's previous gamma: one token of the pair is removed. D_m = sum_v c_mv gamma_mv is changed by each update, W and
-    T are not.
+    T are not. Words with a topic in `seed_topics` keep their gamma: otherwise that of another topic could grow in each
+    sweep, from the tiny prior to one.
     """
     n_components = len(alpha)
     doc_topic = np.empty(n_components)
@@ -71,6 +81,8 @@ def _update_rows(
             _add_scaled(np.float64(counts[j]), out_gamma, j, doc_topic)
         for j in range(indptr[row], indptr[row + 1]):
             word = np.int64(indices[j])
+            if seed_topics[word] >= 0:
+                continue
             if topic_stride == 1:
                 beta = prior[word * word_stride : word * word_stride + n_components]
             elif topic_stride != 0:

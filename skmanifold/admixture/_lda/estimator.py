@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -35,15 +36,18 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
+from .._tokens.seeds import NO_SEEDS, Seeds
 from .conditions import fitted_topics as holds_topics
+from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
 
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
 Documents: TypeAlias = Stored | DaskLike
+SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
 @holds_topics
-class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
+class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation with a choice of samplers.
 
     Document :math:`m` has topic proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, and topic :math:`k` has word
@@ -87,6 +91,12 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         Dirichlet parameters :math:`\beta` of the topics: a number; one number per word, shape (n_features,); one number
         per topic, shape (n_components, 1); or a matrix of shape (n_components, n_features), which can seed topics with
         chosen words. "auto" learns one number during burn-in; only for samplers by full passes. None is 0.1.
+    seed_words : dict of str to list of words, or list of lists of words, default=None
+        Words that belong to chosen topics: entry k has the words of topic k; in a dict, its key is the name of the
+        topic in `topics_as_frame`. The other topics have no seed words. A word is the name of a column (of a data
+        frame, or of a :class:`~skmanifold.datasets.Corpus` with a vocabulary) or the index of a column. All tokens of a
+        seed word have its topic; see Notes. Not for "sgrld", "sgrhmc", "sgld" and "sghmc". `partial_fit` uses the seed
+        words of the first minibatch, or of the last `fit`.
     batch_size : int, default=50
         Minibatch samplers only: number of documents in a minibatch of `fit`, drawn without replacement for each step.
         None uses all documents. With other samplers a value other than the default gives a warning.
@@ -181,6 +191,16 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     the sum. Other methods use fractional counts as weights. Empty documents are allowed; their proportions are the
     prior mean.
 
+    With `seed_words`, where :math:`S_k` is the set of words of topic k, the prior of the topics is
+
+    .. math:: \phi_k \sim \mathrm{Dir}(\beta'_k), \qquad \beta'_{kv} = \begin{cases}
+        10^{-20} & \text{if } v \in S_l \text{ for an } l \neq k, \\ \beta_{kv} & \text{otherwise,} \end{cases}
+
+    and tokens of the words in :math:`S_k` begin in topic k. The initial topics of other tokens are random as without
+    seed words. The prior is the same in all passes, so samplers that draw from the posterior draw from that with this
+    prior. Chains that begin with the seed words in their topics do not move them: it would need a draw of probability
+    of the order of :math:`10^{-20}`. "cvb0" does not update the distributions over topics of these tokens.
+
     For each document, `transform` solves the fixed-point equation
 
     .. math:: D_k = \sum_v c_v \frac{(D_k + \alpha_k) \phi_{kv}}{\sum_l (D_l + \alpha_l) \phi_{lv}},
@@ -234,6 +254,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
         "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
+        "seed_words": [None, Mapping, "array-like"],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
@@ -241,6 +262,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
     }
 
     _n_counted_rows: int  # number of documents in _topic_counts
+    _seeds: Seeds = NO_SEEDS
     topic_word_prior_: float | np.ndarray
     n_batch_iter_: int
 
@@ -251,6 +273,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         sampler: str | BaseSampler = "esca",
         doc_topic_prior: float | ArrayLike | Literal["auto"] | None = None,
         topic_word_prior: float | ArrayLike | Literal["auto"] | None = None,
+        seed_words: SeedWords = None,
         batch_size: int | None = 50,
         n_local_sweeps: int = 20,
         n_local_burn_in: int = 10,
@@ -272,6 +295,7 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         self.sampler = sampler
         self.doc_topic_prior = doc_topic_prior
         self.topic_word_prior = topic_word_prior
+        self.seed_words = seed_words
         self.batch_size = batch_size
         self.n_local_sweeps = n_local_sweeps
         self.n_local_burn_in = n_local_burn_in
@@ -327,8 +351,11 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
         ValueError
             If X has values that are negative or not finite, no tokens, more than 100,000,000 tokens in a document or
             more than 2,147,483,647 in a matrix; if a prior has the wrong shape or sign; if a prior is "auto" and the
-            sampler or the data do not allow it; or if `tol` is given with a sampler that draws the topics or without
-            burn-in.
+            sampler or the data do not allow it; if `tol` is given with a sampler that draws the topics or without
+            burn-in; or if a seed word is not in X or in two topics, a topic has an empty
+            list of seed words, there are more lists than topics, or the sampler does not allow seed words.
+        TypeError
+            If `seed_words` is not a mapping or sequence of lists of words or column indices.
         IncompatibleError
             If the sampler needs a method that the model does not have, or cannot read X from disk or from Dask.
         """
@@ -387,6 +414,9 @@ class StochasticLDA(TopicInference, TopicUncertainty, BaseSampledEstimator):
             )
         if self._stream or samples_density(sampler):  # samplers of the tokens' topics continue from counts
             super()._check_continues(sampler)
+
+    def _topic_names(self) -> dict[int, str]:
+        return dict(enumerate(self.seed_words)) if isinstance(self.seed_words, Mapping) else {}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

@@ -20,6 +20,7 @@ from ...samplers._rise import mean_rise
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
+from .._tokens.seeds import Seeds
 from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
 from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
 from .burn_in_prior import BurnInPrior
@@ -28,6 +29,7 @@ from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
+from .seed_words import seeds_of
 from .settling import check_tol, warn_if_rising
 from .stream import TopicStream
 
@@ -37,9 +39,10 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     check_learned(lda, run)
     check_tol(lda, run)
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
+    seeds = seeds_of(lda, run.sampler, X)
     if counts is None or active_session():
-        return ShardedCountsFit(lda, run, X, counts)
-    return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, counts)
+        return ShardedCountsFit(lda, run, seeds, X, counts)
+    return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, seeds, counts)
 
 
 def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
@@ -47,16 +50,18 @@ def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
     if batch.is_first and any(is_learned(lda)):
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
     counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
-    return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, counts)
+    seeds = seeds_of(lda, batch.sampler, X) if batch.is_first else lda._seeds
+    return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, seeds, counts)
 
 
 class TopicFit(FitStrategy):
     """What all fits have in common."""
 
-    def __init__(self, lda: Any, run: Run):
+    def __init__(self, lda: Any, run: Run, seeds: Seeds):
         super().__init__(run.sampler)
         self.lda = lda
         self.run = run
+        self.seeds = seeds
         self.stride = 0  # topics are kept in every `stride`-th draw; 0: in none
         self.burn_in_prior = BurnInPrior(lda, run)
         self.n_unsettled = self.burn_in_prior.n_passes
@@ -82,21 +87,21 @@ class TopicFit(FitStrategy):
 
     def _common(self, model: Any, best: int) -> dict[str, Any]:
         common = {"best_chain_": best, "n_batch_iter_": 0, "_n_counted_rows": model.n_rows, "_key": self.run.key}
-        return {**common, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
+        return {**common, "_seeds": self.seeds, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
 
 
 class CountsFit(TopicFit):
     """The fit with samplers of topic assignments, all documents in memory."""
 
-    def __init__(self, lda: Any, run: Run, counts: Counts):
-        super().__init__(lda, run)
+    def __init__(self, lda: Any, run: Run, seeds: Seeds, counts: Counts):
+        super().__init__(lda, run, seeds)
         self.counts = counts
         self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
 
     def model(self, workers: Workers) -> LDAModel:
         """The model of all documents."""
-        model = LDAModel(self.counts, *priors_of(self.lda, self.counts.n_features), workers)
-        return self._with_prior_after(model, 0)
+        priors = priors_of(self.lda, self.counts.n_features, self.seeds)
+        return self._with_prior_after(LDAModel(self.counts, *priors, workers, seeds=self.seeds), 0)
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the counts of two passes."""
@@ -140,8 +145,8 @@ class CountsFit(TopicFit):
 class ShardedCountsFit(CountsFit):
     """The same fit with documents on disk, in Dask collections, or on the workers of a cluster."""
 
-    def __init__(self, lda: Any, run: Run, X: Any, counts: Counts | None):
-        TopicFit.__init__(self, lda, run)
+    def __init__(self, lda: Any, run: Run, seeds: Seeds, X: Any, counts: Counts | None):
+        TopicFit.__init__(self, lda, run, seeds)
         if any(is_learned(lda)):
             raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
         self.X = X
@@ -168,10 +173,11 @@ class ShardedCountsFit(CountsFit):
     def prepare(self, model: LDAModel, workers: Workers) -> ShardedModel:
         """The documents sent to their shards."""
         lda = self.lda
-        builder = TokenShards(model.doc_topic_prior, subkey(self.run.key, Purpose.ROUNDING), type(lda).__name__)
+        rounding_key = subkey(self.run.key, Purpose.ROUNDING)
+        builder = TokenShards(model.doc_topic_prior, rounding_key, type(lda).__name__, self.seeds)
 
         def head(n_features: int) -> LDAModel:
-            return LDAModel(no_rows(n_features), *priors_of(lda, n_features), workers)
+            return LDAModel(no_rows(n_features), *priors_of(lda, n_features, self.seeds), workers)
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
         if self.in_memory is None:
@@ -190,15 +196,15 @@ class ShardedCountsFit(CountsFit):
 class GradientFit(TopicFit):
     """The fit with samplers of topics, whose steps read minibatches of documents."""
 
-    def __init__(self, lda: Any, run: Run, counts: Counts):
-        super().__init__(lda, run)
+    def __init__(self, lda: Any, run: Run, seeds: Seeds, counts: Counts):
+        super().__init__(lda, run, seeds)
         self.counts = counts
         self.passes = TopicPasses(run.sampler)
 
     def model(self, workers: Workers) -> MinibatchLDA:
         """The posterior of the topics, which is read by minibatches of documents."""
-        total = self.counts.n_rows
-        model = minibatch_model(self.lda, self.counts, workers, total, self.lda.batch_size, fitted=False)
+        total, batch_size = self.counts.n_rows, self.lda.batch_size
+        model = minibatch_model(self.lda, self.counts, workers, total, batch_size, self.seeds, fitted=False)
         warn_of_boundary(self.sampler, model.topic_prior)
         return model
 
@@ -225,33 +231,41 @@ class CountsStream(StatisticsStream):
 
     n_chains = 1
 
-    def __init__(self, lda: Any, batch: Minibatch, counts: Counts):
+    def __init__(self, lda: Any, batch: Minibatch, seeds: Seeds, counts: Counts):
         super().__init__(batch)
         self.counts = counts
-        self.priors = priors_of(lda, counts.n_features, fitted=not batch.is_first)
+        self.seeds = seeds
+        self.priors = priors_of(lda, counts.n_features, seeds, fitted=not batch.is_first)
         if not batch.is_first:
             self.before = scale_counts(lda._topic_counts, batch.total_samples / lda._n_counted_rows)
 
     def model(self, workers: Workers) -> LDAModel:
         """The model of the minibatch."""
-        return LDAModel(self.counts, *self.priors, workers)
+        return LDAModel(self.counts, *self.priors, workers, seeds=self.seeds)
 
     def advance(self, model: LDAModel, workers: Workers) -> dict[str, Any]:
         """The counts, and the mode of the topics given these."""
         state = self.step(model)
         counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
-        return {**counted, "_estimate": state.position, "_stream": None, **prior_attributes(*self.priors)}
+        return {
+            **counted,
+            "_seeds": self.seeds,
+            "_estimate": state.position,
+            "_stream": None,
+            **prior_attributes(*self.priors),
+        }
 
 
 class GradientStream(StreamStrategy):
     """The update by one minibatch with samplers of topics: one step."""
 
-    def __init__(self, lda: Any, batch: Minibatch, counts: Counts):
+    def __init__(self, lda: Any, batch: Minibatch, seeds: Seeds, counts: Counts):
         super().__init__(batch)
         if batch.sampler.control_variate is not None:
             what = batch.sampler.control_variate
             raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
         self.lda = lda
+        self.seeds = seeds
         self.counts = counts
         self.stream = None if batch.is_first else lda._stream
         if self.stream and lda.sampler_.keeps_rows:
@@ -259,8 +273,8 @@ class GradientStream(StreamStrategy):
 
     def model(self, workers: Workers) -> MinibatchLDA:
         """The posterior of the topics, in which the minibatch represents the whole stream."""
-        is_first = self.batch.is_first
-        model = minibatch_model(self.lda, self.counts, workers, self.batch.total_samples, None, fitted=not is_first)
+        fitted, total = not self.batch.is_first, self.batch.total_samples
+        model = minibatch_model(self.lda, self.counts, workers, total, None, self.seeds, fitted=fitted)
         if self.stream is None:
             warn_of_boundary(self.sampler, model.topic_prior)
         return model
@@ -276,7 +290,7 @@ class GradientStream(StreamStrategy):
             stream = stream.storing(draw_store(self.lda, self.counts.n_features))
         stream = stream.after_batch(self.sampler, model, workers)
         left = {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
-        return {**left, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
+        return {**left, "_seeds": self.seeds, **prior_attributes(model.doc_topic_prior, model.topic_prior)}
 
 
 def draw_store(lda: Any, n_features: int) -> DrawStore:
@@ -285,7 +299,14 @@ def draw_store(lda: Any, n_features: int) -> DrawStore:
 
 
 def minibatch_model(
-    lda: Any, counts: Counts, workers: Workers, total_samples: int, batch_size: int | None, *, fitted: bool
+    lda: Any,
+    counts: Counts,
+    workers: Workers,
+    total_samples: int,
+    batch_size: int | None,
+    seeds: Seeds,
+    *,
+    fitted: bool,
 ) -> MinibatchLDA:
     """The posterior of topics given `total_samples` documents, estimated from minibatches of `counts`."""
     if lda.n_local_burn_in >= lda.n_local_sweeps:
@@ -294,12 +315,13 @@ def minibatch_model(
         )
     return MinibatchLDA(
         counts,
-        *priors_of(lda, counts.n_features, fitted=fitted),
+        *priors_of(lda, counts.n_features, seeds, fitted=fitted),
         workers,
         batch_size=batch_size,
         total_samples=total_samples,
         n_sweeps=lda.n_local_sweeps,
         n_burn_in=lda.n_local_burn_in,
+        seeds=seeds,
     )
 
 

@@ -16,6 +16,7 @@ from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import Documents, make_word_table, sample_documents, take_documents
+from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import LDAModel
 
@@ -66,6 +67,8 @@ class MinibatchLDA(MinibatchTarget):
         Number of documents in the posterior. If it exceeds the number of rows, each row stands for several documents.
     n_sweeps, n_burn_in : int
         Number of sweeps over a minibatch's tokens, and of initial sweeps that are discarded.
+    seeds : Seeds, optional
+        As in `TokenModel`.
 
     Attributes
     ----------
@@ -89,6 +92,7 @@ class MinibatchLDA(MinibatchTarget):
         total_samples: int,
         n_sweeps: int,
         n_burn_in: int,
+        seeds: Seeds | None = None,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
@@ -100,6 +104,7 @@ class MinibatchLDA(MinibatchTarget):
         self.total_samples = total_samples
         self.n_sweeps = n_sweeps
         self.n_burn_in = n_burn_in
+        self.seeds = seeds
         self.manifold = PositiveOrthant((counts.n_features, len(doc_topic_prior)))
         self._strides = topic_prior.strides(len(doc_topic_prior), counts.n_features)
         self.row_prior = make_row_prior(*self._strides, *self.manifold.shape)
@@ -151,7 +156,7 @@ class MinibatchLDA(MinibatchTarget):
         batch = self.choose_batch(key)
         indptr, pairs, pair_counts = batch.documents[:3]
         counts = Counts(indptr, batch.words[pairs], pair_counts, self.counts.n_features)
-        model = LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers)
+        model = self._token_model(counts)
         initial = ESCA(n_first_sweeps=_FIRST_SWEEPS).init_stream(model, key, 1.0).statistics
         return batch, initial._replace(indptr=np.append(initial.indptr[batch.words], initial.indptr[-1]))
 
@@ -160,8 +165,8 @@ class MinibatchLDA(MinibatchTarget):
         return self._sample(batch, log_weights, log_totals, key, self.n_burn_in, None)[1]
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
-        """Draw every token's topic uniformly, in CSR order, and count them."""
-        return LDAModel(self.counts, self.doc_topic_prior, self.topic_prior, self.workers).init_rows(key)
+        """Draw every token's topic uniformly except for seed words, in CSR order, and count them."""
+        return self._token_model(self.counts).init_rows(key)
 
     def recount_batch(self, batch: Minibatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
         """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
@@ -171,6 +176,9 @@ class MinibatchLDA(MinibatchTarget):
         documents = batch.documents
         arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, before, after)
         return TopicCounts(*_count_changes(*arrays, self.n_components))
+
+    def _token_model(self, counts: Counts) -> LDAModel:
+        return LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers, seeds=self.seeds)
 
     def _sample(self, batch: Minibatch, log_weights, log_totals, key, n_burn_in, token_topics):
         table = make_word_table(log_weights, log_totals, self.doc_topic_prior, self.workers)

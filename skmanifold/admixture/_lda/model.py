@@ -14,6 +14,7 @@ from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.latent_storage import TopicsOfPass
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
+from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
 from .collapsed_gibbs_kernels import _log_joint, _sweep_collapsed
 from .cvb0_kernels import (
@@ -52,7 +53,7 @@ class LDAModel(TokenModel):
         Dirichlet parameters of the documents' proportions.
     topic_prior : TopicPrior
         Dirichlet parameters of the topics.
-    workers, block_tokens, first_row
+    workers, block_tokens, first_row, seeds
         As in `TokenModel`.
     """
 
@@ -64,8 +65,9 @@ class LDAModel(TokenModel):
         workers: Workers,
         block_tokens: int | None = None,
         first_row: int = 0,
+        seeds: Seeds | None = None,
     ):
-        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
+        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row, seeds)
         self.topic_prior = topic_prior
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
@@ -139,20 +141,22 @@ class LDAModel(TokenModel):
                 f"({self.n_components} topics, {len(corpus.indices)} pairs): use fewer topics or another sampler."
             )
         gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
-        self.workers.run(_init_gamma, [(*rows, corpus.indptr, corpus.indices, key, gamma) for rows in self._row_blocks])
+        arrays = corpus.indptr, corpus.indices, self._seed_topics, key, gamma
+        self.workers.run(_init_gamma, [(*rows, *arrays) for rows in self._row_blocks])
         return self._expect(gamma)
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
         """Make one pass over all pairs; also return the log likelihood at the expected counts before the pass."""
         corpus = self.counts
         shared = (corpus.indptr, corpus.indices, corpus.counts, self.doc_topic_prior, *self._prior_strides)
+        seed_topics = self._seed_topics
         gamma, word_topic, totals = responsibilities
         log_likelihood = np.empty(corpus.n_rows)
 
         def update(first_row, stop_row):
             tables = (self.topic_prior.totals, word_topic, totals, gamma)
             _score_rows(first_row, stop_row, *shared, *tables, log_likelihood)
-            _update_rows(first_row, stop_row, *shared, *tables)
+            _update_rows(first_row, stop_row, seed_topics, *shared, *tables)
 
         self.workers.run(update, self._row_blocks)
         return self._expect(gamma), float(log_likelihood.sum())

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base import Run, samples_density
 from ...topics.proportions import check_doc_topic_prior
+from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior
 
 Priors = tuple[np.ndarray, TopicPrior]  # of topics in documents, (K,), and of words in topics
@@ -28,13 +29,16 @@ def check_learned(lda: Any, run: Run) -> None:
         raise ValueError("'auto' priors are learned during burn-in, but burn_in is 0.")
 
 
-def priors_of(lda: Any, n_features: int, *, fitted: bool = False) -> Priors:
+def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> Priors:
     """Both priors; with `fitted`, a prior that is "auto" has the value that the last fit has learned."""
-    beta = lda.topic_word_prior
+    K, beta = lda.n_components, lda.topic_word_prior
     if isinstance(beta, str):
         beta = lda.topic_word_prior_ if fitted else None
-    beta = 0.1 if beta is None else beta
-    return doc_topic_prior_of(lda, fitted=fitted), TopicPrior(beta, lda.n_components, n_features)
+    prior = TopicPrior(0.1 if beta is None else beta, K, n_features)
+    if len(seeds.columns):
+        seeds.topic_of_column(n_features)  # checks the columns
+        prior = TopicPrior(seeds.restrict(prior.values, K, n_features), K, n_features)
+    return doc_topic_prior_of(lda, fitted=fitted), prior
 
 
 def doc_topic_prior_of(lda: Any, *, fitted: bool = False) -> np.ndarray:

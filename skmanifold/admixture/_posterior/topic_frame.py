@@ -62,6 +62,10 @@ class TopicFrame:
         """Return True if columns are words; otherwise raise an AttributeError with the reason."""
         return True
 
+    def _topic_names(self) -> dict[int, str]:
+        """Names of topics by index; by default none."""
+        return {}
+
     @available_if(shows_words)
     def topics_as_frame(
         self, X: MatrixLike | None = None, *, n_words: int = 10, feature_names: ArrayLike | None = None
@@ -85,6 +89,7 @@ class TopicFrame:
             One row per topic, with the columns
 
             - ``topic``: index of the topic, a row of ``components_``.
+            - ``name``: name of the topic, empty if it has none; only if `seed_words` is a mapping with names.
             - ``share``: fraction of the data; NaN if the estimator does not store it.
             - ``words``: the words with the largest entries, separated by commas.
             - ``negative_words``: those with the most negative entries; only for topics with signs.
@@ -128,6 +133,8 @@ class TopicFrame:
         has_signs = bool(found) and isinstance(found[0], TopicWords)
         words = [topic.positive if has_signs else topic for topic in found]
         columns = {"words": [_joined(of_topic) for of_topic in words]}
+        names = self._topic_names()
+        named = {"name": [names.get(topic, "") for topic in range(len(entries))]} if names else {}
         if has_signs:
             columns["negative_words"] = [_joined(topic.negative) for topic in found]
         shares = topic_shares(self)
@@ -137,6 +144,7 @@ class TopicFrame:
         frame = pd.DataFrame(
             {
                 "topic": np.arange(len(entries)),
+                **named,
                 "share": unknown if shares is None else shares,
                 **columns,
                 "coherence": coherence,

@@ -19,12 +19,19 @@ from .esca_kernels import _pair_key, share_without_one
 
 
 @njit(cache=True, nogil=True)
-def _draw_uniform_cells(segments, segment_word, segment_cells, cell_row, cell_count, first_row, key, out_cell_topics):
-    """Topics at random, each equally likely, for the large cells of one block."""
+def _draw_uniform_cells(
+    segments, segment_word, segment_cells, cell_row, cell_count, first_row, seed_topics, key, out_cell_topics
+):
+    """Topics at random, each equally likely, for the large cells of one block; a seed word has its own topic."""
     n_components = out_cell_topics.shape[1]
     weights, tails = np.ones(n_components), np.empty(n_components)
     for segment in range(segments[0], segments[1]):
+        seed_topic = seed_topics[segment_word[segment]]
         for cell in range(segment_cells[segment], segment_cells[segment + 1]):
+            if seed_topic >= 0:
+                out_cell_topics[cell] = 0
+                out_cell_topics[cell, seed_topic] = cell_count[cell]
+                continue
             stream = _pair_key(key, first_row + np.int64(cell_row[cell]), segment_word[segment])
             multinomial(stream, cell_count[cell], weights, tails, out_cell_topics[cell])
 

@@ -37,11 +37,26 @@ def _pair_key(key, row, word):
 
 @njit(cache=True, nogil=True)
 def _draw_uniform_topics(
-    segments, segment_word, segment_pairs, segment_tokens, pair_row, pair_count, first_row, n_components, key, out
+    segments,
+    segment_word,
+    segment_pairs,
+    segment_tokens,
+    pair_row,
+    pair_count,
+    first_row,
+    n_components,
+    seed_topics,
+    key,
+    out,
 ):
-    """Topics at random, each equally likely, for the segments of one block."""
+    """Topics at random, each equally likely, for the segments of one block; a seed word has its own topic."""
     token = segment_tokens[segments[0]]
     for segment in range(segments[0], segments[1]):
+        seed_topic = seed_topics[segment_word[segment]]
+        if seed_topic >= 0:
+            out[token : segment_tokens[segment + 1]] = seed_topic
+            token = segment_tokens[segment + 1]
+            continue
         for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
             stream = _pair_key(key, first_row + np.int64(pair_row[pair]), segment_word[segment])
             for occurrence in range(pair_count[pair]):

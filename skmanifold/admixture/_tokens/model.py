@@ -22,6 +22,7 @@ from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
 from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from .layout import TokenLayout, make_layout
 from .log_topic_word import LogTopics, check_dense
+from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
@@ -67,6 +68,8 @@ class TokenModel:
         About how many tokens one task samples; no result depends on it.
     first_row : int, default=0
         Index in the whole corpus of the first row, because `counts` may be a part of it; random streams depend on it.
+    seeds : Seeds, optional
+        Words whose tokens begin in a chosen topic.
     """
 
     def __init__(
@@ -76,12 +79,14 @@ class TokenModel:
         workers: Workers,
         block_tokens: int | None = None,
         first_row: int = 0,
+        seeds: Seeds | None = None,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
         self.workers = workers
         self.block_tokens = block_tokens
         self.first_row = first_row
+        self.seeds = seeds or NO_SEEDS
 
     @property
     def n_components(self) -> int:
@@ -128,9 +133,14 @@ class TokenModel:
             if segments[0] < segments[1]:
                 yield segments, layout.block_rows[block], slice(*layout.block_rows[block : block + 2])
 
+    @property
+    def _seed_topics(self) -> np.ndarray:
+        return self.seeds.topic_of_column(self.counts.n_features)
+
     def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
-        """Every token's topic uniformly at random."""
+        """Every token's topic uniformly at random, except for seed words."""
         latents = self._empty_latents()
+        seed_topics = self._seed_topics
 
         def draw(segments, first_row, rows):
             layout = self.layout
@@ -143,6 +153,7 @@ class TokenModel:
                 layout.pair_count,
                 self.first_row + first_row,
                 self.n_components,
+                seed_topics,
                 key,
                 latents.token_topics,
             )
@@ -153,6 +164,7 @@ class TokenModel:
                 layout.cell_row,
                 layout.cell_count,
                 self.first_row + first_row,
+                seed_topics,
                 key,
                 latents.cell_topics,
             )
@@ -338,7 +350,7 @@ class TokenModel:
         return self.counts.token_start()
 
     def init_assignments(self, key: np.uint64) -> Assignments:
-        """Every token's topic uniformly at random."""
+        """Every token's topic uniformly at random, except for seed words."""
         corpus = self.counts
         check_dense(self.n_components, corpus.n_features)
         state = Assignments(
@@ -353,6 +365,7 @@ class TokenModel:
             self.token_start,
             self.first_row,
             self.n_components,
+            self._seed_topics,
             key,
             *state,
         )

@@ -18,6 +18,7 @@ from ...topics.topic_word import TopicWord
 from ...utils._disk import clear_if_unwritable
 from ...utils._threads import Workers
 from .latent_storage import ReadRows, StorableTokens, TopicsOfPass
+from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
 
 _PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each
@@ -61,6 +62,8 @@ class StreamedTokens:
         Index of the first document in the whole corpus; random streams depend on it.
     piece_tokens : int, optional
         Approximate number of tokens in memory; results do not depend on it.
+    seeds : Seeds, optional
+        As in `TokenModel`.
     """
 
     def __init__(
@@ -70,12 +73,15 @@ class StreamedTokens:
         workers: Workers,
         first_row: int = 0,
         piece_tokens: int = _PIECE_TOKENS,
+        *,
+        seeds: Seeds = NO_SEEDS,
     ):
         self.rows = rows
         self.doc_topic_prior = doc_topic_prior
         self.workers = workers
         self.first_row = first_row
         self.piece_tokens = piece_tokens
+        self.seeds = seeds
 
     @cached_property
     def _pieces(self) -> list[tuple[int, CorpusRange]]:
@@ -100,7 +106,7 @@ class StreamedTokens:
         """A model of each piece, created when it is needed."""
         for first_row, (corpus, start, stop) in self._pieces:
             counts = corpus.counts(start, stop)
-            yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row)
+            yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row, seeds=self.seeds)
 
     def init_latents(self, key: np.uint64) -> tuple[StoredLatents, TopicCounts]:
         """Every token's topic uniformly at random."""

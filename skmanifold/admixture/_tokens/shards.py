@@ -38,6 +38,7 @@ from ...utils._validation import check_array
 from .count_packing import pack_travelling, unpack_travelling
 from .latent_storage import StorableTokens
 from .out_of_core import StreamedTokens
+from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
 
 
@@ -52,12 +53,15 @@ class TokenShards:
         For fractional counts.
     whom : str
         The estimator's name, for messages.
+    seeds : Seeds, optional
+        As in `TokenModel`.
     """
 
-    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str):
+    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str, seeds: Seeds = NO_SEEDS):
         self.doc_topic_prior = doc_topic_prior
         self.rounding_key = rounding_key
         self.whom = whom
+        self.seeds = seeds
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Counts in memory, matrices, documents or ranges of corpora; counts and matrices are copied."""
@@ -87,14 +91,14 @@ class TokenShards:
             for corpus, start, stop in rows:  # only pieces are in memory, so only single rows can be too long
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
-            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row)
+            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row, seeds=self.seeds)
         moved = 0.0
         if not isinstance(rows, Counts):
             moved = moved_by_rounding(rows)
             rows = whole_counts(rows, self.rounding_key, first_row=first_row)
         rows = rows._replace(n_features=n_features)
         check_tokens(rows, first_row=first_row)
-        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row)
+        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
         model.moved_by_rounding = moved
         return model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +108,16 @@ def mean_counts(total: TopicCounts, n_passes: int) -> TopicCounts:
 def scale_counts(counts: TopicCounts, factor: float) -> TopicCounts:
     """All counts times `factor`, as float64."""
     return counts._replace(counts=counts.counts * float(factor), totals=counts.totals * float(factor))
+
+
+def sum_topics(counts: TopicCounts, groups: Sequence[np.ndarray]) -> TopicCounts:
+    """Counts of groups of topics, as float64; topics in no group are dropped."""
+    members = np.concatenate(groups)
+    places = np.repeat(np.arange(len(groups)), list(map(len, groups)))
+    sums = sp.csr_array((np.ones(len(members)), (members, places)), shape=(len(counts.totals), len(groups)))
+    table = sp.csr_array(counts.tocsr().astype(np.float64) @ sums)
+    totals = np.array([counts.totals[group].sum() for group in groups], np.float64)
+    return TopicCounts(table.indptr.astype(np.int64), table.indices.astype(np.uint16), table.data, totals)
 
 
 @njit(cache=True)

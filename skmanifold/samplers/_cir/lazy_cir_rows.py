@@ -16,6 +16,7 @@ change, so that its pending step is infinitely long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,6 +220,36 @@ def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.
     return out
 
 
+def sum_columns(rows: LazyRows, groups: Sequence[np.ndarray]) -> LazyRows:
+    """New rows whose columns are the sums of groups of columns; columns in no group are dropped.
+
+    A sum of Cox-Ingersoll-Ross processes is such a process, whose shape is the sum of the shapes. So the next read has
+    the exact distribution, given a prior whose columns are summed, too.
+    """
+    place = np.full(len(rows.totals), -1, np.int64)
+    for column, group in enumerate(groups):
+        place[group] = column
+    n_rows, size = len(rows.start), max(_MIN_POOL, len(rows.start), int(rows.length.sum(dtype=np.int64)))
+    start, length = np.empty(n_rows, np.int64), np.empty(n_rows, np.int32)
+    topics, values = np.zeros(size, np.uint16), np.zeros(size)
+    lists = (rows.start, rows.length, rows.pool_topics, rows.pool_counts)
+    end = _sum_lists(*lists, place, len(groups), start, length, topics, values)
+    log_theta = np.stack([np.logaddexp.reduce(rows.log_theta[:, group], axis=1) for group in groups], axis=1)
+    return LazyRows(
+        log_theta,
+        rows.read_time.copy(),
+        rows.step.copy(),
+        start,
+        length,
+        topics,
+        values,
+        np.array([end]),
+        np.array([rows.totals[group].sum() for group in groups]),
+        np.array([rows.count_totals[group].sum() for group in groups]),
+        rows.clock.copy(),
+    )
+
+
 def _make_room(rows: LazyRows, needed: int) -> LazyRows:
     """Ensure space for `needed` more entries; if necessary, copy current lists to a new pool, at most half full."""
     size = len(rows.pool_topics)
@@ -283,6 +314,30 @@ def _append_changed_lists(
                 pool_topics[end], pool_counts[end] = pool_topics[j], pool_counts[j]
                 end += 1
         out_start[i], out_length[i] = begin, end - begin
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _sum_lists(
+    start, length, pool_topics, pool_counts, place_of, n_places, out_start, out_length, out_topics, out_counts
+):
+    """Copy the current lists to the start of another pool, with sums for topics of one place; returns its end."""
+    sums = np.zeros(n_places)
+    end = 0
+    for v in range(len(start)):
+        out_start[v] = end
+        for j in range(start[v], start[v] + length[v]):
+            place = place_of[np.int64(pool_topics[j])]
+            if place >= 0:
+                if sums[place] == 0.0:
+                    out_topics[end] = place
+                    end += 1
+                sums[place] += pool_counts[j]
+        for j in range(out_start[v], end):
+            place = np.int64(out_topics[j])
+            out_counts[j] = sums[place]
+            sums[place] = 0.0
+        out_length[v] = end - out_start[v]
     return end
 
 

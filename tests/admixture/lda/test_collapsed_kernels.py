@@ -9,6 +9,7 @@ from skmanifold.admixture._lda.collapsed_gibbs_kernels import (
     _pick_topic,
     _sweep_collapsed,
 )
+from skmanifold.admixture._tokens.seeds import NO_SEEDS
 from skmanifold.random._keys import random_bits, subkey, uniform
 
 from .. import _tiny_corpus as tiny
@@ -20,7 +21,8 @@ def initial_state(corpus, n_topics, key=KEY):
     assignments = np.empty(corpus.n_tokens, np.uint16)
     word_topic = np.full((corpus.n_words, n_topics), -1, np.int32)
     topic_total = np.full(n_topics, -1, np.int64)
-    _init_assignments(*corpus[:4], 0, n_topics, key, assignments, word_topic, topic_total)
+    unseeded = NO_SEEDS.topic_of_column(corpus.n_words)
+    _init_assignments(*corpus[:4], 0, n_topics, unseeded, key, assignments, word_topic, topic_total)
     return assignments, word_topic, topic_total
 
 

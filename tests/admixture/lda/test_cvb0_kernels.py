@@ -9,6 +9,7 @@ from skmanifold.admixture._lda.cvb0_kernels import (
     _update_rows,
     _weigh_topics,
 )
+from skmanifold.admixture._tokens.seeds import NO_SEEDS
 from skmanifold.random._keys import subkey, uniform
 from skmanifold.sparse.counts import index_columns
 from skmanifold.utils._threads import Workers, split_range
@@ -16,6 +17,10 @@ from skmanifold.utils._threads import Workers, split_range
 from .. import _tiny_corpus as tiny
 
 KEY = np.uint64(20090618)
+
+
+def unseeded(corpus):
+    return NO_SEEDS.topic_of_column(corpus.n_words)
 
 
 class Fit:
@@ -30,13 +35,14 @@ class Fit:
         self.word_indptr = np.full(corpus.n_words + 1, -1, np.int64)
         self.word_pairs = np.full(len(corpus.indices), -1, np.int64)
         index_columns(corpus.indices, self.word_indptr, self.word_pairs)
-        _init_gamma(0, self.n_rows, corpus.indptr, corpus.indices, KEY, self.gamma)
+        _init_gamma(0, self.n_rows, corpus.indptr, corpus.indices, unseeded(corpus), KEY, self.gamma)
         self.count()
 
     def update(self, start, stop):
         _update_rows(
             start,
             stop,
+            unseeded(self.corpus),
             *self.corpus[:3],
             self.alpha,
             self.prior.values,
@@ -210,7 +216,7 @@ def test_initial_gamma_is_keyed_by_row_feature_and_topic():
     corpus, n_topics = tiny.random_corpus(4), 7
     gamma = np.full((len(corpus.indices), n_topics), np.nan, np.float32)
     for start, stop in split_range(len(corpus.indptr) - 1, 5):
-        _init_gamma(start, stop, corpus.indptr, corpus.indices, KEY, gamma)
+        _init_gamma(start, stop, corpus.indptr, corpus.indices, unseeded(corpus), KEY, gamma)
     for row, j, word, _ in corpus.pairs():
         expected = np.array([1.0 - uniform(subkey(KEY, row, word), k) for k in range(n_topics)])
         np.testing.assert_allclose(gamma[j], expected / expected.sum(), rtol=1e-6)

@@ -1,0 +1,51 @@
+"""Seed words: columns whose tokens belong to one topic, from the initial topics on and by the prior of the topics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...utils._conditions import Sizes, index
+from ...utils._declared import holds
+
+# Prior of a seed word in the other topics: positive, so that the distribution is proper, and so small that no chain
+# assigns a token of the word to them.
+_ELSEWHERE = 1e-20
+
+
+def _agree(seeds: Seeds, sizes: Sizes) -> str | None:
+    return None if len(np.unique(seeds.columns)) == len(seeds.columns) else "has the same column twice"
+
+
+@holds(_agree, columns=index("n_seeds", below="n_features"), topics=index("n_seeds", below="n_components"))
+class Seeds(NamedTuple):
+    """Columns and their topics; a column occurs once."""
+
+    columns: np.ndarray  # int64
+    topics: np.ndarray  # int64
+
+    def topic_of_column(self, n_features: int) -> np.ndarray:
+        """The topic of each column, -1 for columns that are not seeds; (n_features,) int32.
+
+        Raises
+        ------
+        ValueError
+            If a column is out of range.
+        """
+        if self.columns.max(initial=-1) >= n_features:
+            raise ValueError(f"seed_words has the column index {self.columns.max()}, but X has {n_features} columns.")
+        out = np.full(n_features, -1, np.int32)
+        out[self.columns] = self.topics
+        return out
+
+    def restrict(self, prior: np.ndarray, n_components: int, n_features: int) -> np.ndarray:
+        """Dirichlet parameters, ``(n_components, n_features)``, with nearly zero for seeds in other topics."""
+        out = np.array(np.broadcast_to(prior, (n_components, n_features)))
+        own = out[self.topics, self.columns]
+        out[:, self.columns] = _ELSEWHERE
+        out[self.topics, self.columns] = own
+        return out
+
+
+NO_SEEDS = Seeds(np.empty(0, np.int64), np.empty(0, np.int64))
