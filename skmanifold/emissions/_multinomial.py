@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
-from ..random._keys import fold_in_each, subkey
+from ..random._keys import subkey
 from ..random._variates import fill_log_gamma_variates
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._conditions import Array
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
@@ -30,6 +29,7 @@ from ._linear import (
 )
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
+from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
 
 
 class Multinomial(BaseEmission):
@@ -186,15 +186,11 @@ class Multinomial(BaseEmission):
         return MultinomialFamily(prior, n_components, lengths, row_weights)
 
 
-_LENGTHS = Array("int64 int32", ("n_lengths",), low=0)
-_LEVELS = Array("float64", ("n_lengths",), above=0, high=1)
-
-
 @holds(
     statistics_agree(1),
     **linear_family(prior=PRIOR),
-    lengths=_LENGTHS,
-    _levels=_LEVELS,
+    lengths=LENGTHS,
+    _levels=LEVELS,
 )
 class MultinomialFamily(LinearFamily):
     """Family of multinomial rows and tokens, whose statistics are the counts of a row.
@@ -221,9 +217,7 @@ class MultinomialFamily(LinearFamily):
         self.prior = prior
         self.n_components = n_components
         self.n_features = self.n_statistics = len(prior)
-        self.lengths, of_row = np.unique([1] if lengths is None else lengths, return_inverse=True)
-        levels = np.cumsum(np.bincount(of_row, row_weights))
-        self._levels = levels / levels[-1]
+        self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode in softmax coordinates.
@@ -349,8 +343,7 @@ class MultinomialFamily(LinearFamily):
         X : ndarray of shape (n_rows, n_features)
             New rows.
         """
-        uniforms = fold_in_each(subkey(key, 0), np.arange(len(labels))) * 2.0**-64
-        lengths = self.lengths[np.searchsorted(self._levels[:-1], uniforms, side="right")].astype(np.int64)
+        lengths = draw_lengths(self.lengths, self._levels, len(labels), subkey(key, 0))
         out = np.zeros((len(labels), self.n_features), np.int64)
         probabilities = np.ascontiguousarray(parameters.means.T)
         fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)

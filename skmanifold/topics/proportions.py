@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..sparse.counts import Counts
-from ..utils._njit import njit
+from ..utils._njit import njit, njit_part
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike
 from .topic_word import TopicWord
 
 _BLOCK_ROWS = 128
+_DENSE_CELLS_PER_ENTRY = 8  # adjacent cells that take as long as an entry (measured)
+_MOST_CELLS = 1 << 20  # of the dense weights of a document: four megabytes
 _PROGRESS = 0.98  # an extrapolation must reduce the squared residual to this fraction of the smallest one so far
 
 
@@ -47,7 +51,8 @@ def infer_proportions(
         The prior's parameters :math:`\alpha`; positive.
     max_iter : int, default=1000
         Maximum number of EM steps per document. The cost of a step is the number of entries of the document's
-        words in `topics`, plus K.
+        words in `topics`, plus K. If many topics contain these words, their weights are copied to a dense array, of
+        which a step processes several cells at once.
     tol : float, default=1e-7
         The iteration for a document stops when an EM step changes no proportion by more than this.
     workers : Workers, optional
@@ -101,6 +106,21 @@ def check_doc_topic_prior(doc_topic_prior: ArrayLike, n_components: int) -> np.n
     return prior
 
 
+class _Words(NamedTuple):
+    """The words of a document, the topics, and memory for the weights of these words in all topics."""
+
+    indices: np.ndarray  # of the document, as far as `n_words`
+    counts: np.ndarray  # the same, float64
+    word_indptr: np.ndarray  # of the topics: the arrays of `TopicWord`
+    word_topics: np.ndarray
+    word_weights: np.ndarray
+    base: np.ndarray
+    inverse: np.ndarray
+    by_topic: np.ndarray  # dense weights in both orders, (K, n_words) and (n_words, K), so that loops are over
+    by_word: np.ndarray  # adjacent cells
+    ratios: np.ndarray  # scratch memory
+
+
 @njit(cache=True, nogil=True)
 def _infer_rows(
     first,
@@ -119,20 +139,38 @@ def _infer_rows(
     out,
 ):
     n_components = len(prior)
-    words = (word_indptr, word_topics, word_weights, base, inverse)
     start_point = np.empty(n_components)
     once = np.empty(n_components)
     twice = np.empty(n_components)
     prior_sum = 0.0
     for k in range(n_components):
         prior_sum += prior[k]
+    most_words = 0
     for row in range(first, last):
-        document = (indices[indptr[row] : indptr[row + 1]], counts[indptr[row] : indptr[row + 1]])
-        n_tokens = 0.0
-        for j in range(len(document[0])):
-            v = document[0][j]
+        most_words = max(most_words, indptr[row + 1] - indptr[row])
+    most_dense = min(most_words, _MOST_CELLS // n_components)
+    words = _Words(
+        np.empty(most_words, np.int64),
+        np.empty(most_words),
+        word_indptr,
+        word_topics,
+        word_weights,
+        base,
+        inverse,
+        np.empty((n_components, most_dense), np.float32),
+        np.empty((most_dense, n_components), np.float32),
+        np.empty(most_dense),
+    )
+    for row in range(first, last):
+        n_words, n_entries, n_tokens = 0, 0, 0.0
+        for j in range(indptr[row], indptr[row + 1]):
+            v = indices[j]
             if word_indptr[v + 1] > word_indptr[v] or base[v] > 0.0:
-                n_tokens += document[1][j]
+                words.indices[n_words] = v
+                words.counts[n_words] = counts[j]
+                n_words += 1
+                n_entries += word_indptr[v + 1] - word_indptr[v]
+                n_tokens += counts[j]
         total = n_tokens + prior_sum
         if n_tokens == 0.0:
             for k in range(n_components):
@@ -140,19 +178,39 @@ def _infer_rows(
             continue
         for k in range(n_components):
             start_point[k] = prior[k] + n_tokens / n_components
-        _solve_row(document, words, prior, total, max_iter, tol * total, start_point, once, twice)
+        is_dense = n_words <= most_dense and n_words * n_components <= _DENSE_CELLS_PER_ENTRY * n_entries
+        if is_dense:
+            _gather(words, n_words)
+        _solve_row(words, n_words, is_dense, prior, total, max_iter, tol * total, start_point, once, twice)
         for k in range(n_components):
             out[row, k] = twice[k] / total
 
 
-@njit(cache=True, nogil=True)
-def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice):
+@njit_part
+def _gather(words, n_words):
+    """Fill the dense weights of a document's words."""
+    by_topic, by_word = words.by_topic, words.by_word
+    n_components = by_word.shape[1]
+    for k in range(n_components):
+        for j in range(n_words):
+            by_topic[k, j] = 0.0
+    for j in range(n_words):
+        for k in range(n_components):
+            by_word[j, k] = 0.0
+        v = words.indices[j]
+        for i in range(words.word_indptr[v], words.word_indptr[v + 1]):
+            by_topic[words.word_topics[i], j] = words.word_weights[i]
+            by_word[j, words.word_topics[i]] = words.word_weights[i]
+
+
+@njit_part
+def _solve_row(words, n_words, is_dense, prior, total, max_iter, tol, point, once, twice):
     """Fixed point of the EM step on counts plus prior, from `point`, to absolute accuracy `tol`; left in `twice`."""
     least = np.inf
     extrapolated = False
     n_steps = 0
     while True:
-        _step_em(document, words, prior, point, once)
+        _step_em(words, n_words, is_dense, prior, point, once)
         residual, change = _compare(point, once)
         n_steps += 1
         if extrapolated and not residual < _PROGRESS * least:
@@ -165,7 +223,7 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
         if change < tol or n_steps >= max_iter:
             _copy(once, twice)
             return
-        _step_em(document, words, prior, once, twice)
+        _step_em(words, n_words, is_dense, prior, once, twice)
         n_steps += 1
         _, change = _compare(once, twice)
         if change < tol or n_steps >= max_iter:
@@ -189,39 +247,75 @@ def _solve_row(document, words, prior, total, max_iter, tol, point, once, twice)
             point[k] *= scale
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _copy(old, out):
     """Copy an array; for an assignment to a slice numba would also compile shape errors, which takes two seconds."""
     for k in range(len(old)):
         out[k] = old[k]
 
 
-@njit(cache=True, nogil=True)
-def _step_em(document, words, prior, point, out):
+@njit_part
+def _step_em(words, n_words, is_dense, prior, point, out):
     """One EM step: expected topic counts given `point` (any positive multiple of it), plus the prior."""
-    indices, counts = document
-    word_indptr, word_topics, word_weights, base, inverse = words
+    inverse = words.inverse
     smooth = 0.0
     for k in range(len(point)):
         smooth += point[k] * inverse[k]
         out[k] = 0.0
+    from_base = _add_dense(words, n_words, smooth, point, out) if is_dense else _add(words, n_words, smooth, point, out)
+    for k in range(len(point)):
+        out[k] = prior[k] + point[k] * (out[k] + from_base * inverse[k])
+
+
+@njit_part
+def _add(words, n_words, smooth, point, out):
+    """Add counts over probabilities times the words' weights to `out`; returns their sum with the smoothing part."""
+    word_indptr, word_topics, word_weights, base = words.word_indptr, words.word_topics, words.word_weights, words.base
     from_base = 0.0
-    for j in range(len(indices)):
-        v = indices[j]
+    for j in range(n_words):
+        v = words.indices[j]
         start, stop = word_indptr[v], word_indptr[v + 1]
         probability = base[v] * smooth
         for i in range(start, stop):
             probability += word_weights[i] * point[word_topics[i]]
         if probability > 0.0:
-            ratio = counts[j] / probability
+            ratio = words.counts[j] / probability
             from_base += ratio * base[v]
             for i in range(start, stop):
                 out[word_topics[i]] += ratio * word_weights[i]
-    for k in range(len(point)):
-        out[k] = prior[k] + point[k] * (out[k] + from_base * inverse[k])
+    return from_base
 
 
-@njit(cache=True, nogil=True)
+@njit_part
+def _add_dense(words, n_words, smooth, point, out):
+    """The same as `_add`, with dense weights."""
+    base, ratios = words.base, words.ratios
+    for j in range(n_words):
+        ratios[j] = base[words.indices[j]] * smooth  # first the words' probabilities
+    _add_products(words.by_topic, point, len(point), ratios, n_words)
+    from_base = 0.0
+    for j in range(n_words):
+        ratios[j] = words.counts[j] / ratios[j] if ratios[j] > 0.0 else 0.0
+        from_base += ratios[j] * base[words.indices[j]]
+    _add_products(words.by_word, ratios, n_words, out, len(out))
+    return from_base
+
+
+@njit_part
+def _add_products(table, factors, n_rows, out, n_columns):
+    """Add the rows of a table times `factors` to `out`, in their order; four at once, to read and write `out` less."""
+    in_fours = n_rows - n_rows % 4
+    for i in range(0, in_fours, 4):
+        a, b, c, d = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+        for j in range(n_columns):
+            out[j] = (((out[j] + a * table[i, j]) + b * table[i + 1, j]) + c * table[i + 2, j]) + d * table[i + 3, j]
+    for i in range(in_fours, n_rows):
+        a = factors[i]
+        for j in range(n_columns):
+            out[j] += a * table[i, j]
+
+
+@njit_part
 def _compare(old, new):
     """Squared length and largest entry of the difference."""
     squared = 0.0

@@ -107,6 +107,45 @@ def test_extrapolation_does_not_go_in_circles(phi, row, scale):
     np.testing.assert_allclose(theta, expected, atol=2e-5)
 
 
+def _with_stored_zeros(topics):
+    """The same topics with an entry for each word and topic, which are copied to dense arrays."""
+    n_features, n_components = topics.n_features, topics.n_components
+    weights = np.zeros((n_features, n_components), np.float32)
+    weights[np.repeat(np.arange(n_features), np.diff(topics.indptr)), topics.topics] = topics.weights
+    entries = np.tile(np.arange(n_components, dtype=np.uint16), n_features), weights.ravel()
+    return topics._replace(indptr=np.arange(n_features + 1) * n_components, topics=entries[0], weights=entries[1])
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.3, 3.0])
+def test_dense_copies_of_the_weights_give_the_same_proportions(mean):
+    generator = np.random.default_rng(3)
+    components = generator.dirichlet(np.full(90, 0.1), 40)
+    components[generator.random(components.shape) < 0.95] = 0.0  # two topics for a word
+    topics = topic_word_from_array(components + 1e-9 * (components.sum(axis=1, keepdims=True) == 0))
+    topics = topics._replace(
+        weights=(0.9 * topics.weights).astype(np.float32), base=np.full(90, 0.1 / 90), inverse=np.ones(40)
+    )
+    counts = _make_counts(_make_documents(20, 90, mean=mean))
+    entries = np.diff(topics.indptr)[counts.indices].mean()
+    assert 40 / entries > 16  # far fewer entries than topics
+    for prior in (np.full(40, 0.02), np.linspace(0.1, 2.0, 40)):
+        sparse = infer_proportions(topics, counts, prior)
+        # Sums have the same order, since the entries of a word are sorted by topic
+        np.testing.assert_array_equal(infer_proportions(_with_stored_zeros(topics), counts, prior), sparse)
+
+
+def test_documents_with_very_many_words_and_topics():
+    generator = np.random.default_rng(0)
+    topics = topic_word_from_array(generator.gamma(0.1, size=(1500, 800)) + 1e-6)
+    X, prior = generator.poisson(1.0, (2, 800)) + 1, np.full(1500, 0.1)
+    proportions = infer_proportions(topics, _make_counts(np.vstack([X, X[:, ::-1]])), prior)
+    for row, theta in zip(X, proportions, strict=False):
+        total = row.sum() + prior.sum()
+        np.testing.assert_allclose(
+            _step(topics.toarray(np.float64), row, prior, theta * total) / total, theta, atol=1e-6
+        )
+
+
 def test_topics_without_common_words_have_a_closed_form():
     topics = topic_word_from_array([[0.2, 0.8, 0, 0], [0, 0, 0.5, 0.5]])
     prior = np.array([0.3, 0.7])

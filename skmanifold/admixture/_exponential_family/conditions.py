@@ -10,6 +10,7 @@ from ...emissions._base import BaseEmission
 from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._registry import are_of_family
+from ...emissions._row_lengths import LENGTHS, LEVELS
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...topics.topic_word import TopicWord
@@ -90,5 +91,7 @@ fitted_admixture = holds(
     n_batch_iter_=Whole(),
     _n_counted_rows=Whole(low=1),
     _key=key,
+    _row_lengths=Lacking(LENGTHS),
+    _length_levels=Lacking(LEVELS),
     intensity_rate_=Lacking(Real(above=0)),
 )

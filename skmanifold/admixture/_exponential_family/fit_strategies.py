@@ -14,6 +14,7 @@ from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
+from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
 from .shards import shard_admixture
 
@@ -33,10 +34,12 @@ class ComponentsFit(FitStrategy):
         draw_bytes = self.tokens.draw_bytes() * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(run.schedule.n_draws)
+        self.burn_in_prior = BurnInPrior(admixture, run, starts_at_random=not emission.has_vector_tokens)
+        self.n_unsettled = self.burn_in_prior.n_passes
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows."""
-        return self.tokens.model(self.counts, self.prior, workers)
+        return self.burn_in_prior.model_after(0, self.tokens.model(self.counts, self.prior, workers))
 
     def target(self, model: Any) -> Any:
         """The model; in a distributed session, a model with only those methods that work on shards."""
@@ -46,7 +49,12 @@ class ComponentsFit(FitStrategy):
         """The model; in a distributed session, with its rows sent to their shards."""
         if not active_session():
             return model
-        return shard_admixture(self.tokens, self.counts, self.prior, workers, type(self.admixture).__name__)
+        sharded = shard_admixture(self.tokens, self.counts, self.prior, workers, type(self.admixture).__name__)
+        return self.burn_in_prior.model_after(0, sharded)
+
+    def adapt(self, model: Any, state: Any) -> Any:
+        """The model with the prior of the next pass of burn-in."""
+        return self.burn_in_prior.model_after(state.n_steps, model)
 
     def n_units(self, model: Any) -> int:
         """The number of tokens."""
@@ -72,7 +80,7 @@ class ComponentsFit(FitStrategy):
             **self.settled,
             "best_chain_": best,
             "n_batch_iter_": 0,
-            "doc_topic_prior_": model.doc_topic_prior,
+            "doc_topic_prior_": self.prior,
             "_key": self.key,
             "_n_counted_rows": model.n_rows,
             "_topic_counts": counts,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...emissions._abilities import HasNewRows
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import TokenEmission
 from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
+from ...emissions._row_lengths import draw_lengths
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
@@ -23,6 +27,7 @@ from ...utils._typing import (
     ClassNamePrefixFeaturesOutMixin,
     Ignored,
     MatrixLike,
+    RandomStateLike,
     TransformerMixin,
     available_if,
 )
@@ -32,6 +37,16 @@ from .._posterior.topic_page import TopicPage
 from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
 from .._tokens.topic_counts import TopicCounts
 from .model import FAMILY_NEEDS, ScaledTokens, on_one_scale
+from .new_rows import (
+    components_of_tokens,
+    draw_cells,
+    draw_intensities,
+    draw_proportions,
+    draw_totals,
+    draw_words,
+    share_tokens,
+    word_probabilities,
+)
 from .token_laws import DirichletTokens, FamilyTokens
 
 
@@ -68,6 +83,8 @@ class FamilyAdmixtureInference(
     _estimate: Any  # parameters of the tokens
     _topic_counts: TopicCounts
     _stream: None = None
+    _row_lengths: np.ndarray  # of the first rows, for those of new rows, see `distinct_lengths`
+    _length_levels: np.ndarray
 
     @property
     def components_(self) -> np.ndarray:
@@ -254,7 +271,7 @@ class FamilyAdmixtureInference(
 
         The proportions of a row are inferred from half of its tokens, and the other half is scored: ``n - n // 2`` of n
         tokens, for "gaussian" by the log density of their vectors. `score` is the sum over rows divided by the number
-        of scored tokens.
+        of scored tokens. With "gibbs" the probability of a token is averaged over draws, as in `score`.
 
         Parameters
         ----------
@@ -278,6 +295,70 @@ class FamilyAdmixtureInference(
             return sums
         shape = held_out.n_rows, held_out.n_features
         return sums + sp.csr_array((held_out.counts, held_out.indices, held_out.indptr), shape=shape) @ log_scale
+
+    def sample(
+        self, n_samples: int = 1, random_state: RandomStateLike = None
+    ) -> tuple[np.ndarray | sp.csr_array | list[np.ndarray], np.ndarray]:
+        """Draw rows from the model at the estimate of the components.
+
+        Each row has its own proportions, drawn from their prior ``doc_topic_prior_``, and each of its tokens its own
+        component.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+
+        Returns
+        -------
+        X : csr_array or ndarray of shape (n_samples, n_features), or list of ndarray of shape (n_tokens, n_dims)
+            Rows, as in `fit`: for "multinomial" and "poisson" sparse counts; for "bernoulli" an array of zeros and ones
+            without missing cells. Components of "gaussian" are distributions of vectors and not of words, so there
+            each row is an array with the vectors of its tokens, in the order of their components. The number of tokens
+            of a row is that of a random row of `fit` or of the first minibatch; for "poisson" it is random.
+        proportions : ndarray of shape (n_samples, n_components)
+            Proportions of the components in the rows, or for "poisson" intensities: what `transform` estimates.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is less than 1, or the model was saved by a version without this method.
+        IncompatibleError
+            If the tokens are vectors and a user-defined emission cannot draw them.
+        """
+        check_is_fitted(self)
+        emission, tokens = self.emission_, self._tokens
+        family: Any = getattr(tokens, "family", None)
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        if emission.has_vector_tokens:
+            self._check_family(emission, family, [HasNewRows], f"{type(self).__name__}.sample")
+        key = root_key(random_state)
+        of_rows, of_labels, of_values = (subkey(key, use) for use in (Purpose.SHARES, Purpose.LABELS, Purpose.ROWS))
+        if emission.has_missing_tokens:
+            proportions = draw_proportions(self.doc_topic_prior_, n_samples, of_rows)
+            table = family.token_table(self._estimate)
+            values = table.reshape(-1, emission.tokens_of_column, table.shape[1])
+            return draw_cells(values, proportions, of_values), proportions
+        if emission.has_random_totals:
+            proportions = draw_intensities(self.doc_topic_prior_, self.intensity_rate_, n_samples, of_rows)
+            totals = draw_totals(proportions, of_labels)
+        else:
+            if not hasattr(self, "_row_lengths"):
+                raise ValueError(
+                    "The model was saved by an earlier version, without the numbers of tokens of rows: fit it again."
+                )
+            proportions = draw_proportions(self.doc_topic_prior_, n_samples, of_rows)
+            lengths = draw_lengths(self._row_lengths, self._length_levels, n_samples, subkey(key, Purpose.ROW_SUMS))
+            totals = share_tokens(proportions, lengths, of_labels)
+        if not emission.has_vector_tokens:
+            return draw_words(word_probabilities(tokens, self._estimate), totals, of_values), proportions
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            vectors = family.sample(self._estimate, components_of_tokens(totals), of_values)
+        return np.split(vectors, np.cumsum(totals.sum(axis=1))[:-1]), proportions
 
     def _complete(self, X) -> tuple[PerDocument, Counts, np.ndarray | None]:
         """Log likelihoods of a completion of rows, the held-out tokens and the logarithms of their scales."""

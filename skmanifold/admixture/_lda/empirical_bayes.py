@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -54,9 +53,9 @@ def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAMod
 
 def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
     """A copy of the model with other priors; the corpus and its layout are shared."""
-    other = copy.copy(model)
+    other = model.with_doc_topic_prior(doc_topic_prior)
     other.__dict__.pop("_prior_strides", None)  # depends on the prior
-    other.doc_topic_prior, other.topic_prior = doc_topic_prior, topic_prior
+    other.topic_prior = topic_prior
     return other
 
 

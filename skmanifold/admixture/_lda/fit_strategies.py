@@ -20,11 +20,11 @@ from ...samplers._rise import mean_rise
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
+from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.seeds import Seeds
 from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
 from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
-from .burn_in_prior import BurnInPrior
-from .empirical_bayes import adapter, with_priors
+from .empirical_bayes import adapter
 from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
@@ -101,7 +101,7 @@ class CountsFit(TopicFit):
     def model(self, workers: Workers) -> LDAModel:
         """The model of all documents."""
         priors = priors_of(self.lda, self.counts.n_features, self.seeds)
-        return self._with_prior_after(LDAModel(self.counts, *priors, workers, seeds=self.seeds), 0)
+        return self.burn_in_prior.model_after(0, LDAModel(self.counts, *priors, workers, seeds=self.seeds))
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the counts of two passes."""
@@ -109,7 +109,7 @@ class CountsFit(TopicFit):
 
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
-        return self._with_prior_after(self._adapt(model, state), state.n_steps)
+        return self.burn_in_prior.model_after(state.n_steps, self._adapt(model, state))
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn if the log density still rises after the last pass."""
@@ -117,15 +117,6 @@ class CountsFit(TopicFit):
         if fitted["n_iter_"] == max_iter:
             kept = fitted["log_density_trace_"][fitted["best_chain_"], fitted["_n_burn_in"] :]
             warn_if_rising(self.sampler.log_density_name.replace("_", " "), kept, self.n_tokens, max_iter)
-
-    def _with_prior_after(self, model: Any, n_passes: int) -> Any:
-        """The model with the prior of the proportions after a number of passes of burn-in."""
-        if not self.burn_in_prior.n_passes:
-            return model
-        return self._with_prior(model, self.burn_in_prior.at(n_passes, model))
-
-    def _with_prior(self, model: Any, alpha: np.ndarray) -> Any:
-        return with_priors(model, alpha, model.topic_prior)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean counts, and the mode of the topics given these."""
@@ -183,14 +174,11 @@ class ShardedCountsFit(CountsFit):
         if self.in_memory is None:
             lda.__dict__.pop("feature_names_in_", None)
             lda.n_features_in_ = sharded.shards.n_features
-        return super().prepare(self._with_prior_after(sharded, 0), workers)
+        return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with the prior of the next pass of burn-in."""
-        return self._with_prior_after(model, state.n_steps)
-
-    def _with_prior(self, model: Any, alpha: np.ndarray) -> Any:
-        return model.with_head(super()._with_prior(model.head, alpha))
+        return self.burn_in_prior.model_after(state.n_steps, model)
 
 
 class GradientFit(TopicFit):

@@ -11,7 +11,6 @@ from ...sparse.counts import Counts, index_columns
 from ...topics.topic_word import TopicWord
 from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task, split_range
-from .._tokens.latent_storage import TopicsOfPass
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
 from .._tokens.seeds import Seeds
@@ -81,10 +80,6 @@ class LDAModel(TokenModel):
     def sample_given_others(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
         return self._sample_tokens(position, latents, key, excludes_self=True)
-
-    def for_rows(self, position: TopicWord | LogTopics) -> TopicsOfPass:
-        """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""
-        return TopicsOfPass(position, self.doc_topic_prior)
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless `position` is a possible result of `draw` (if `drawn`) or `mode`."""

@@ -9,7 +9,7 @@ import numpy as np
 from ...topics.topic_word import TopicWord
 from ...utils._njit import njit
 from .compact_counts import PackedCounts, pack, unpack
-from .latent_storage import TopicsOfPass
+from .model import TopicsOfPass
 from .topic_counts import TopicCounts, _weigh
 
 

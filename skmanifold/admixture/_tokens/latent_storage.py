@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.row_hash import hash_counts
 from ...utils._njit import njit
-from .model import TokenLatents, TokenModel
+from .model import TokenLatents, TokenModel, TopicsOfPass
 
 ReadRows = Callable[[int, int], RowLatents]
-
-
-class TopicsOfPass(NamedTuple):
-    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
-
-    topics: Any
-    doc_topic_prior: np.ndarray
 
 
 class StorableTokens(TokenModel):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -48,6 +49,13 @@ class Assignments(NamedTuple):
     topics: np.ndarray  # (n_tokens,) uint16
     word_topic: np.ndarray  # (V, K) int32
     totals: np.ndarray  # (K,) int64
+
+
+class TopicsOfPass(NamedTuple):
+    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
+
+    topics: Any
+    doc_topic_prior: np.ndarray
 
 
 class TokenModel:
@@ -102,6 +110,16 @@ class TokenModel:
     def n_tokens(self) -> int:
         """Sum of all counts."""
         return self.counts.n_tokens
+
+    def with_doc_topic_prior(self, doc_topic_prior: np.ndarray) -> Self:
+        """A copy of the model with another prior of the proportions; the rows and their layout are shared."""
+        other = copy.copy(self)
+        other.doc_topic_prior = doc_topic_prior
+        return other
+
+    def for_rows(self, position: Any) -> TopicsOfPass:
+        """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""
+        return TopicsOfPass(position, self.doc_topic_prior)
 
     def mode(self, statistics: TopicCounts) -> TopicWord:
         """The posterior mode of the distribution of the tokens, given the counts."""

@@ -17,7 +17,8 @@ from ...inference._distributed_fits.stored_latents import RowLatents
 from ...topics.topic_word import TopicWord
 from ...utils._disk import clear_if_unwritable
 from ...utils._threads import Workers
-from .latent_storage import ReadRows, StorableTokens, TopicsOfPass
+from .latent_storage import ReadRows, StorableTokens
+from .model import TopicsOfPass
 from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
 

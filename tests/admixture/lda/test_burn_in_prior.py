@@ -8,9 +8,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import HeldOutMonitor, StochasticLDA, distributed
-from skmanifold.admixture._lda.burn_in_prior import BurnInPrior
 from skmanifold.admixture._lda.fit_strategies import CountsFit
 from skmanifold.admixture._lda.model import LDAModel
+from skmanifold.admixture._tokens.burn_in_prior import BurnInPrior
 from skmanifold.inference._schedule import Schedule
 from skmanifold.samplers import ESCA
 

@@ -1,7 +1,8 @@
 """Larger priors of the proportions during burn-in: chains that begin with them find better topics.
 
 A small prior makes early choices of topics final: a token draws its topic given the topics of the other tokens of its
-document, which are still random. A large prior makes documents similar, so that topics of words form first.
+document, which are still random. A large prior makes documents similar, so that topics of words form first. The same
+holds for other tokens whose initial components are random. If these are clusters, a large prior would mix them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...base import Run, samples_density
+from ...inference._distributed_fits.shards import ShardedModel
 from ...models import CollapsedVariationalModel
+from .model import TokenModel
 
 _MOST = 50.0  # of the first sum of the parameters
 _SHARE_OF_TOKENS = 0.25  # the first sum over the mean length of a document
@@ -24,10 +27,12 @@ class BurnInPrior:
 
     Parameters
     ----------
-    lda : StochasticLDA
+    admixture : StochasticLDA or ExponentialFamilyAdmixture
         The estimator.
     run : Run
         The fit.
+    starts_at_random : bool, default=True
+        Whether the initial components of tokens are random; if not, the prior is the same in all passes.
 
     Attributes
     ----------
@@ -35,12 +40,12 @@ class BurnInPrior:
         Number of passes with a larger prior; 0 if there are none.
     """
 
-    def __init__(self, lda: Any, run: Run) -> None:
+    def __init__(self, admixture: Any, run: Run, starts_at_random: bool = True) -> None:
         draws_topics = not samples_density(run.sampler) and CollapsedVariationalModel not in run.sampler.requires
-        is_default = lda.doc_topic_prior is None and draws_topics
-        self.n_components = lda.n_components
+        is_default = admixture.doc_topic_prior is None and draws_topics and starts_at_random
+        self.n_components = admixture.n_components
         self.n_passes = int(_SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
-        if lda.tol is not None:
+        if getattr(admixture, "tol", None) is not None:
             self.n_passes = min(self.n_passes, _MOST_PASSES)
 
     def at(self, n_passes: int, model: Any) -> np.ndarray:
@@ -48,3 +53,12 @@ class BurnInPrior:
         first = min(max(_SHARE_OF_TOKENS * model.n_tokens / model.n_rows, 1.0), _MOST)
         left = max(0.0, 1.0 - n_passes / self.n_passes)
         return np.full(self.n_components, first**left / self.n_components)
+
+    def model_after(self, n_passes: int, model: TokenModel | ShardedModel) -> Any:
+        """The model, whose rows may be in shards, with the prior of the proportions after this number of passes."""
+        if not self.n_passes:
+            return model
+        prior = self.at(n_passes, model)
+        if isinstance(model, ShardedModel):
+            return model.with_head(model.head.with_doc_topic_prior(prior))
+        return model.with_doc_topic_prior(prior)

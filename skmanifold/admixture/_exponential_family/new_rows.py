@@ -1,0 +1,122 @@
+"""New rows of a fitted admixture: proportions, components of tokens given these, and values of tokens given both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...emissions._linear import fill_multinomial, fill_poisson
+from ...random._keys import fold_in_each
+from ...random._variates import fill_log_gamma_variates
+from ...topics.topic_word import TopicWord, topic_word_from_array
+from ...utils._threads import split_range
+
+_TO_UNIT = 2.0**-64
+_CELLS_AT_ONCE = 1 << 20
+
+
+def draw_proportions(prior: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
+    """Draw proportions of new rows from their Dirichlet prior, (n_samples, K)."""
+    logs = _log_gammas(prior, n_samples, key)
+    out = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def draw_intensities(prior: np.ndarray, rate: float, n_samples: int, key: np.uint64) -> np.ndarray:
+    """Draw intensities of new rows from their gamma prior, (n_samples, K)."""
+    return np.exp(_log_gammas(prior, n_samples, key)) / rate
+
+
+def _log_gammas(shapes: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
+    out = np.empty((n_samples, len(shapes)))
+    fill_log_gamma_variates(key, np.tile(shapes, (n_samples, 1)), out)
+    return out
+
+
+def draw_totals(intensities: np.ndarray, key: np.uint64) -> np.ndarray:
+    """Draw numbers of tokens of each component from Poisson distributions with these means, (n_samples, K)."""
+    out = np.empty(intensities.shape, np.int64)
+    fill_poisson(key, np.arange(len(out), dtype=np.int32), intensities, out)
+    return out
+
+
+def share_tokens(proportions: np.ndarray, lengths: np.ndarray, key: np.uint64) -> np.ndarray:
+    """Draw numbers of tokens of each component, whose sums are `lengths`, (n_samples, K)."""
+    out = np.zeros(proportions.shape, np.int64)
+    levels = np.cumsum(proportions, axis=1)
+    fill_multinomial(key, np.arange(len(out), dtype=np.int32), proportions, levels, lengths, out)
+    return out
+
+
+def components_of_tokens(totals: np.ndarray) -> np.ndarray:
+    """The component of each token, row by row, given the numbers of tokens of each component, (n_tokens,)."""
+    n_samples, n_components = totals.shape
+    return np.repeat(np.tile(np.arange(n_components, dtype=np.int32), n_samples), totals.ravel())
+
+
+def draw_words(topics: TopicWord, totals: np.ndarray, key: np.uint64) -> sp.csr_array:
+    """Draw counts of words, given the numbers of tokens of each component in the rows."""
+    of_token = components_of_tokens(totals)
+    uniforms = fold_in_each(key, np.arange(len(of_token))) * _TO_UNIT
+    by_component = np.argsort(of_token, kind="stable")
+    stops = np.cumsum(totals.sum(axis=0))
+    entries = topics.weights.astype(np.float64), topics.topics.astype(np.int32), topics.indptr
+    columns = sp.csr_array(entries, shape=(topics.n_features, topics.n_components)).tocsc()
+    of_base = np.cumsum(topics.base)
+    words = np.empty(len(of_token), np.int32)
+    for k, (start, stop) in enumerate(zip(np.append(0, stops), stops, strict=False)):
+        tokens = by_component[start:stop]
+        sparse = slice(columns.indptr[k], columns.indptr[k + 1])
+        # The words of the sparse part, then those of the smoothing part
+        levels = np.concatenate([np.cumsum(columns.data[sparse]), topics.inverse[k] * of_base])
+        n_sparse = sparse.stop - sparse.start
+        levels[n_sparse:] += levels[n_sparse - 1] if n_sparse else 0.0
+        found = np.searchsorted(levels, uniforms[tokens] * levels[-1], side="right")
+        found = np.minimum(found, np.searchsorted(levels, levels[-1]))  # a uniform variate may be rounded to 1
+        values = np.concatenate([columns.indices[sparse], np.arange(topics.n_features)])
+        words[tokens] = values[found]
+    rows = np.repeat(np.arange(len(totals)), totals.sum(axis=1))
+    shape = len(totals), topics.n_features
+    counts = sp.coo_array((np.ones(len(words), np.int64), (rows, words)), shape=shape).tocsr()
+    counts.sum_duplicates()
+    return counts
+
+
+def word_probabilities(tokens: Any, position: Any) -> TopicWord:
+    """Probabilities of words given each component; densities of a user-defined family are normalised."""
+    if isinstance(position, TopicWord):
+        return position
+    table = tokens.family.token_table(position)
+    return topic_word_from_array(np.exp(table - table.max(axis=0)).T)
+
+
+def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -> np.ndarray:
+    """Draw one value for each column of the rows, each with its own component.
+
+    Given the proportions, the distribution of a cell is the mixture of those of the components.
+
+    Parameters
+    ----------
+    log_table : ndarray of shape (n_features, n_values, K)
+        Log probabilities of the values of each column.
+    proportions : ndarray of shape (n_samples, K)
+        Proportions of the rows.
+    key : uint64
+        Key of the random numbers.
+
+    Returns
+    -------
+    values : ndarray of shape (n_samples, n_features), int64
+        Numbers from 0 to ``n_values - 1``.
+    """
+    n_features, n_values, _ = log_table.shape
+    probabilities = np.exp(log_table)
+    out = np.empty((len(proportions), n_features), np.int64)
+    for start, stop in split_range(len(out), max(1, _CELLS_AT_ONCE // (n_features * n_values))):
+        levels = np.cumsum(np.einsum("ik,jck->ijc", proportions[start:stop], probabilities), axis=2)
+        uniforms = fold_in_each(key, np.arange(start * n_features, stop * n_features)) * _TO_UNIT
+        places = uniforms.reshape(stop - start, n_features) * levels[..., -1]
+        out[start:stop] = (places[..., np.newaxis] >= levels[..., :-1]).sum(axis=2)
+    return out
