@@ -52,7 +52,7 @@ def test_other_fits_have_one_prior(settings, monkeypatch):
     np.testing.assert_array_equal(seen, np.full((20, 3), 1 / 3))
 
 
-@pytest.mark.parametrize("sampler", [*SAMPLERS, CollapsedGibbs()])
+@pytest.mark.parametrize("sampler", [ESCA(), ESCA(exclude_self=True), "gibbs", CollapsedGibbs()])
 @pytest.mark.parametrize("emission", ["multinomial", Poisson(shape_prior=0.1)])
 def test_default_fits_of_counts_are_those_of_lda(emission, sampler):
     X, settings = small_corpus(), {"max_iter": 12, "random_state": 3, "sampler": sampler}
