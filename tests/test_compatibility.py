@@ -16,6 +16,8 @@ from skmanifold import (
     SubspaceMixture,
 )
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
+from skmanifold.admixture._lda.expectation import ExpectationLDA
+from skmanifold.admixture._lda.mean_field import MeanFieldLDA
 from skmanifold.admixture._lda.minibatch_passes import TopicPasses
 from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
@@ -87,6 +89,14 @@ def corpus():
 
 def make_lda_model():
     return LDAModel(corpus(), np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1))
+
+
+def make_expectation_lda():
+    return ExpectationLDA(corpus(), np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1))
+
+
+def make_mean_field_lda():
+    return MeanFieldLDA(corpus(), np.full(2, 0.5), TopicPrior(0.5, 2, 3), Workers(1), batch_size=1)
 
 
 def make_minibatch_lda():
@@ -186,6 +196,7 @@ Nothing = offer()
 
 RUNS = {
     make_lda_model: {ESCA, Gibbs, CollapsedGibbs, CVB0},
+    make_expectation_lda: {EM},
     make_minibatch_lda: {SCIR, SGRLD, SGRHMC},
     make_mirrored_lda: {SGRLD, SGRHMC, SGLD, SGHMC},
     make_dp_model: {Slice},
@@ -207,6 +218,7 @@ RUNS_ON_SPHERES = {
     make_minibatch_sam: {GSGNHT, SGGMC},
     make_conditional_sam: {GSGNHT, SGGMC, GMC, BlockwiseGMC},
     make_mean_field_sam: {MeanField, StochasticMeanField},
+    make_mean_field_lda: {MeanField, StochasticMeanField},
     make_minibatch_frames: {GSGNHT, SGGMC},
     make_conditional_frames: {GSGNHT, SGGMC, GMC, BlockwiseGMC, ColumnGibbs},
 }
@@ -219,7 +231,7 @@ PAIRS = [
 
 def test_table_has_every_registered_sampler():
     registered = {
-        StochasticLDA: set(SAMPLERS) - {Slice, EM, *OF_SUBSPACES},
+        StochasticLDA: {*SAMPLERS, MeanField, StochasticMeanField} - {Slice, *OF_SUBSPACES},
         ExponentialFamilyMixture: {ESCA, EM, Gibbs},
         ExponentialFamilyAdmixture: {ESCA, Gibbs},
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
@@ -290,7 +302,7 @@ def test_pair_on_spheres_runs_or_is_refused_by_the_names_of_those_that_would(sam
     model, fitting = make_model(), [known for known in OF_TOPICS if known in RUNS_ON_SPHERES[make_model]]
     if sampler in fitting:
         check_compatible(sampler(), model, OF_TOPICS)
-        if make_model is make_mean_field_sam:
+        if make_model in (make_mean_field_sam, make_mean_field_lda):
             state = sampler().init(model, KEY)
         else:
             topics = np.eye(*model.manifold.shape)[None]

@@ -50,7 +50,7 @@ def _target_of(sampler):
 def print_figures():
     """What fits, streams and evaluations give on a small corpus; 20 topics fill more than one vector of sixteen."""
     X = make_lda_corpus(30, 20, 3, mean_length=12, random_state=0).data
-    for sampler in ("esca", "gibbs", "collapsed_gibbs", "cvb0"):
+    for sampler in ("esca", "gibbs", "collapsed_gibbs", "cvb0", "em", "vb", "svb"):
         lda = StochasticLDA(20, sampler=sampler, max_iter=4, random_state=0).fit(X)
         figures = lda.topic_word_counts_.toarray().ravel().round(4), lda.transform(X).ravel().round(6)
         print(sampler, *[number for array in figures for number in array], round(lda.score(X), 9))
@@ -152,7 +152,7 @@ def test_kernels_give_the_same_results_compiled_and_interpreted(capsys):
     other = {**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"}
     done = subprocess.run([sys.executable, __file__], env=other, capture_output=True, text=True, check=True)
     assert done.stdout == here
-    assert here.count("\n") == 48 + len(SAMPLERS)
+    assert here.count("\n") == 57 + len(SAMPLERS)
 
 
 if __name__ == "__main__":

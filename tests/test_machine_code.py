@@ -12,7 +12,7 @@ from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 X = make_lda_corpus(50, 30, 3, random_state=0).data
 with event.install_recorder("numba:compile") as recorder:
-    for sampler in ("esca", "collapsed_gibbs", "cvb0"):
+    for sampler in ("esca", "collapsed_gibbs", "cvb0", "em", "vb", "svb"):
         lda = StochasticLDA(3, sampler=sampler, max_iter=4, n_jobs=2, random_state=0).fit(X)
         lda.transform(X), lda.score(X)
     StochasticLDA(3, random_state=0).partial_fit(X).partial_fit(X)

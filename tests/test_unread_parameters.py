@@ -23,6 +23,8 @@ UNREAD = [
     (StochasticLDA(2, sampler="esca", batch_size=7, **SHORT), "batch_size=7 has no effect with ESCA"),
     (StochasticLDA(2, sampler="gibbs", batch_size=7, **SHORT), "batch_size=7 has no effect with Gibbs"),
     (StochasticLDA(2, sampler="cvb0", n_local_sweeps=7, **SHORT), "n_local_sweeps=7 has no effect with CVB0"),
+    (StochasticLDA(2, sampler="vb", batch_size=7, **SHORT), "batch_size=7 has no effect with MeanField"),
+    (StochasticLDA(2, sampler="svb", n_local_sweeps=7, **SHORT), "n_local_sweeps=7 has no effect with Stochastic"),
     (StochasticLDA(2, n_predictive_draws=7, **SHORT), "n_predictive_draws=7 has no effect with ESCA"),
     (SphericalAdmixture(2, sampler="vb", batch_size=7, **SHORT), "batch_size=7 has no effect with MeanField"),
     (SphericalAdmixture(2, sampler="gmc", batch_size=7, **SHORT), "batch_size=7 has no effect with GMC"),
@@ -33,6 +35,7 @@ UNREAD = [
 ]
 READ = [
     StochasticLDA(2, sampler="scir", batch_size=7, n_local_sweeps=7, n_local_burn_in=3, n_predictive_draws=7, **SHORT),
+    StochasticLDA(2, sampler="svb", batch_size=7, **SHORT),
     StochasticLDA(2, sampler="gibbs", n_predictive_draws=7, **SHORT),
     StochasticLDA(2, batch_size=None, **SHORT),  # which is what they do
     StochasticLDA(2, batch_size=50, **SHORT),

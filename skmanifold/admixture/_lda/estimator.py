@@ -21,6 +21,7 @@ from ...base import (
 from ...inference._corpus_blocks import Stored
 from ...samplers import (
     CVB0,
+    EM,
     ESCA,
     SCIR,
     SGHMC,
@@ -30,12 +31,15 @@ from ...samplers import (
     BaseSampler,
     CollapsedGibbs,
     Gibbs,
+    MeanField,
     PolynomialDecay,
+    StochasticMeanField,
 )
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
+from .._tokens.sampler_types import fits_by_minibatches
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
@@ -68,6 +72,14 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
           posterior; one core per chain, needs fewer passes.
         - ``"cvb0"`` (:class:`~skmanifold.samplers.CVB0`): deterministic variational inference; memory is proportional
           to K times the number of nonzero counts.
+        - ``"em"`` (:class:`~skmanifold.samplers.EM`): the mode of proportions and topics. The fit ends early if it
+          has converged; by name, `tol` is 1e-3.
+        - ``"vb"`` (:class:`~skmanifold.samplers.MeanField`): mean-field variational inference with Dirichlet factors of
+          topics and proportions ([1]_, [8]_), which maximises a lower bound of the evidence.
+
+        Variational inference by minibatches:
+
+        - ``"svb"`` (:class:`~skmanifold.samplers.StochasticMeanField`): the same with natural-gradient steps ([9]_).
 
         Minibatch samplers, which draw the topics from (an approximation of) their posterior:
 
@@ -83,23 +95,25 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
     doc_topic_prior : float, array-like of shape (n_components,) or "auto", default=None
         Dirichlet parameters :math:`\alpha` of the proportions. With an array, topics have different prior proportions.
         "auto" learns one parameter per topic during burn-in, by Minka's fixed point on the counts of each pass ([3]_,
-        [4]_); only for samplers by full passes. None is ``1 / n_components``. With None, "esca", "gibbs" and
-        "collapsed_gibbs" have larger parameters in the first 80% of burn-in, because chains that begin with them find
-        better topics: their sum decreases from a quarter of the mean length of a document, at most 50, to 1, by the
-        same factor in each pass. A number is used in all passes.
+        [4]_); only for "esca", "gibbs", "collapsed_gibbs" and "cvb0". None is ``1 / n_components``. With None, "esca",
+        "gibbs" and "collapsed_gibbs" have larger parameters in the first 80% of burn-in, because chains that begin with
+        them find better topics: their sum decreases from a quarter of the mean length of a document, at most 50, to 1,
+        by the same factor in each pass. A number is used in all passes.
     topic_word_prior : float, array-like or "auto", default=None
         Dirichlet parameters :math:`\beta` of the topics: a number; one number per word, shape (n_features,); one number
         per topic, shape (n_components, 1); or a matrix of shape (n_components, n_features), which can seed topics with
-        chosen words. "auto" learns one number during burn-in; only for samplers by full passes. None is 0.1.
+        chosen words. "auto" learns one number during burn-in; only for the samplers that learn `doc_topic_prior`. None
+        is 0.1.
     seed_words : dict of str to list of words, or list of lists of words, default=None
         Words that belong to chosen topics: entry k has the words of topic k; in a dict, its key is the name of the
         topic in `topics_as_frame`. The other topics have no seed words. A word is the name of a column (of a data
         frame, or of a :class:`~skmanifold.datasets.Corpus` with a vocabulary) or the index of a column. All tokens of a
-        seed word have its topic; see Notes. Not for "sgrld", "sgrhmc", "sgld" and "sghmc". `partial_fit` uses the seed
-        words of the first minibatch, or of the last `fit`.
+        seed word have its topic; see Notes. Only for "esca", "gibbs", "collapsed_gibbs", "cvb0" and "scir".
+        `partial_fit` uses the seed words of the first minibatch, or of the last `fit`.
     batch_size : int, default=50
-        Minibatch samplers only: number of documents in a minibatch of `fit`, drawn without replacement for each step.
-        None uses all documents. With other samplers a value other than the default gives a warning.
+        Minibatch samplers and "svb" only: number of documents in a minibatch of `fit`, drawn without replacement for
+        each step ("svb" divides all documents into minibatches in each pass). None uses all documents. With other
+        samplers a value other than the default gives a warning.
     n_local_sweeps : int, default=20
         Minibatch samplers only: number of Gibbs sweeps within each document of a minibatch.
     n_local_burn_in : int, default=10
@@ -146,8 +160,8 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         AttributeError if it would need more than 4 GiB.
     topic_word_counts_ : csr_array of shape (n_components, n_features), float64
         Expected number of tokens of each word in each topic (for `partial_fit`, in `total_samples` documents). Adding
-        ``topic_word_prior_`` and normalising the rows gives ``components_``. Minibatch samplers do not have it; their
-        ``components_`` is the mean of their draws.
+        ``topic_word_prior_`` and normalising the rows gives ``components_``. Samplers that draw the topics by
+        minibatches do not have it; their ``components_`` is the mean of their draws.
     doc_topic_prior_ : ndarray of shape (n_components,)
         The given or learned prior of the proportions.
     topic_word_prior_ : float or ndarray
@@ -157,17 +171,19 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
 
         - ``"log_likelihood"``, shape (n_chains, n_draws): log p(words | topics, proportions) at the estimate of each
           pass; for other samplers that draw topics, the sum over tokens of the log probability given the other tokens
-          of the document. Collapsed Gibbs has ``"log_joint"`` instead, log p(words, topics of the tokens).
+          of the document. Collapsed Gibbs has ``"log_joint"`` instead, log p(words, topics of the tokens), and "vb" and
+          "svb" have ``"objective"``, the lower bound of the evidence.
         - ``"topic_weights"``, shape (n_chains, n_draws, n_components): the topics' shares of the tokens.
-        - ``"components"``, as many draws as `max_draws_bytes` allows: draws of the topics; for ESCA and CVB0 estimates.
+        - ``"components"``, as many draws as `max_draws_bytes` allows: draws of the topics; for ESCA, CVB0, EM and
+          variational inference estimates.
 
         After `partial_fit`, for samplers that draw the topics, these are the draws in the second half of the stream,
         and log likelihoods are per token.
     best_chain_ : int
         Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        Log likelihood (or log joint density) after each pass, burn-in included; use it to check convergence. Not set by
-        `partial_fit`.
+        Log likelihood (or log joint density, or lower bound of the evidence) after each pass, burn-in included; use it
+        to check convergence. Not set by `partial_fit`.
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
@@ -208,6 +224,16 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
 
     The result is deterministic and does not depend on the other documents.
 
+    EM alternates these equations for all documents with the same for topics ([2]_, appendix B.2). Variational inference
+    replaces probabilities by :math:`\exp(\psi(\cdot))` of Dirichlet parameters, with the digamma function
+    :math:`\psi`:
+
+    .. math:: r_{mvk} \propto e^{\psi(\gamma_{mk}) + \psi(\lambda_{kv}) - \psi(\sum_u \lambda_{ku})}, \qquad
+        \gamma_{mk} = \alpha_k + \sum_v c_{mv} r_{mvk}, \qquad
+        \lambda_{kv} = \beta_{kv} + \sum_m c_{mv} r_{mvk}.
+
+    ``components_`` is the mean of the factors, and ``topic_word_counts_`` is :math:`\lambda - \beta`.
+
     References
     ----------
     .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
@@ -220,6 +246,8 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
     .. [6] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
     .. [7] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
        simplex", NeurIPS 2018.
+    .. [8] M. D. Hoffman, D. M. Blei and F. Bach, "Online learning for latent Dirichlet allocation", NIPS 2010.
+    .. [9] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic variational inference", JMLR 14, 2013.
 
     Examples
     --------
@@ -234,10 +262,18 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
     """
 
     _samplers = {  # noqa: RUF012
-        sampler.short_name: sampler for sampler in (ESCA, Gibbs, CollapsedGibbs, CVB0, SCIR, SGRLD, SGRHMC, SGLD, SGHMC)
+        sampler.short_name: sampler
+        for sampler in (
+            *(ESCA, Gibbs, CollapsedGibbs, CVB0, EM, MeanField, StochasticMeanField),
+            *(SCIR, SGRLD, SGRHMC, SGLD, SGHMC),
+        )
     }
-    _settings = {  # of section F.2 of [6] and table 2 of [7], where SCIR's h falls more slowly  # noqa: RUF012
+    _settings = {  # noqa: RUF012
         "esca": {"n_average": 50, "exclude_self": True},
+        "em": {"tol": 1e-3},  # a document has many tokens
+        "vb": {"n_document_steps": 10},
+        "svb": {"n_document_steps": 10},
+        # Of section F.2 of [6] and table 2 of [7], where SCIR's h falls more slowly
         "scir": {"step_size": PolynomialDecay(0.5, 10.0, 0.6)},
         "sgrld": {"step_size": PolynomialDecay(0.01, 1000.0, 0.6)},
         "sgrhmc": {"step_size": 0.02},
@@ -247,7 +283,8 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
     _unit = "token"
     _runs_in_shards = True
     _read_by: ClassVar[dict] = {
-        **dict.fromkeys(("batch_size", "n_local_sweeps", "n_local_burn_in"), samples_density),
+        "batch_size": fits_by_minibatches,
+        **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
         "n_predictive_draws": draws_parameters,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
@@ -371,6 +408,10 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         ``rate = (learning_offset + t) ** -learning_decay``. The initial statistics are those of the first minibatch
         after `n_first_sweeps` passes that also update the topics. Therefore the first minibatch should be large enough
         to contain every topic. After `fit`, the initial statistics are the fitted ones, scaled to `total_samples`.
+
+        "svb" computes the factors of the documents with fixed topics and makes one natural-gradient step of the topics,
+        of length ``rate``. The documents begin with equal shares of the topics. ESCA and "svb" can continue a fit by
+        any sampler that has ``topic_word_counts_``.
 
         Minibatch samplers make one step, with the counts multiplied by ``total_samples / n``. After `fit`, they
         continue from its last state. The initial state of SCIR, here and in `fit`, is the topics of the first minibatch

@@ -21,15 +21,18 @@ from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import as_topic_word
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
+from .._tokens.sampler_types import expects_counts, is_variational
 from .._tokens.seeds import Seeds
 from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
-from .._tokens.topic_counts import TopicPrior, add_counts, mean_counts, scale_counts
+from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, mean_counts, scale_counts
 from .empirical_bayes import adapter
+from .expectation import ExpectationLDA
+from .mean_field import MeanFieldLDA, TopicFactors
 from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
-from .seed_words import seeds_of
+from .seed_words import check_seeded, seeds_of
 from .settling import check_tol, warn_if_rising
 from .stream import TopicStream
 
@@ -42,6 +45,8 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     seeds = seeds_of(lda, run.sampler, X)
     if counts is None or active_session():
         return ShardedCountsFit(lda, run, seeds, X, counts)
+    if expects_counts(run.sampler):
+        return ExpectedCountsFit(lda, run, seeds, counts)
     return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, seeds, counts)
 
 
@@ -51,6 +56,9 @@ def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
     counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
     seeds = seeds_of(lda, batch.sampler, X) if batch.is_first else lda._seeds
+    check_seeded(seeds, batch.sampler)
+    if is_variational(batch.sampler):
+        return FactorsStream(lda, batch, seeds, counts)
     return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, seeds, counts)
 
 
@@ -121,16 +129,34 @@ class CountsFit(TopicFit):
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean counts, and the mode of the topics given these."""
         best = best_chain(chains)
-        model, counts = chains[best].model, mean_counts(*chains[best].estimate())
+        model, counts = chains[best].model, self._counts(chains[best])
         fitted = {
             **self._common(model, best),
             "_topic_counts": counts,
-            "_estimate": model.mode(counts),
+            "_estimate": model.topic_prior.smooth(counts),
             "_stream": None,
         }
         if self.burn_in_prior.n_passes:  # a callback may see or stop the fit during burn-in
             fitted["doc_topic_prior_"] = doc_topic_prior_of(self.lda)
         return fitted
+
+    def _counts(self, chain: Chain) -> TopicCounts:
+        return mean_counts(*chain.estimate())
+
+
+class ExpectedCountsFit(CountsFit):
+    """The fit with EM or mean-field inference, whose counts are expectations in dense arrays."""
+
+    def model(self, workers: Workers) -> Any:
+        """The model of all documents."""
+        shared = self.counts, *priors_of(self.lda, self.counts.n_features, self.seeds), workers
+        if is_variational(self.sampler):
+            return MeanFieldLDA(*shared, batch_size=self.lda.batch_size)
+        return ExpectationLDA(*shared)
+
+    def _counts(self, chain: Chain) -> TopicCounts:
+        statistics, _ = chain.estimate()
+        return mean_counts(counts_from_dense(statistics.word_topic, statistics.totals), 1)
 
 
 class ShardedCountsFit(CountsFit):
@@ -214,8 +240,8 @@ class GradientFit(TopicFit):
         return {**common, "_topic_counts": None, "_estimate": topics, "_stream": stream}
 
 
-class CountsStream(StatisticsStream):
-    """The update by one minibatch with samplers of topic assignments: a mean of its counts and the previous ones."""
+class _TopicsStream(StatisticsStream):
+    """What the updates by one minibatch have in common if the counts of topics are all that is kept."""
 
     n_chains = 1
 
@@ -227,21 +253,42 @@ class CountsStream(StatisticsStream):
         if not batch.is_first:
             self.before = scale_counts(lda._topic_counts, batch.total_samples / lda._n_counted_rows)
 
+    def _fitted(self, counts: TopicCounts) -> dict[str, Any]:
+        """The counts, and the mode of the topics given these."""
+        counted = {"_topic_counts": counts, "_n_counted_rows": self.batch.total_samples, "_stream": None}
+        counted["_seeds"] = self.seeds
+        return {**counted, "_estimate": self.priors[1].smooth(counts), **prior_attributes(*self.priors)}
+
+
+class CountsStream(_TopicsStream):
+    """The update by one minibatch with samplers of topic assignments: a mean of its counts and the previous ones."""
+
     def model(self, workers: Workers) -> LDAModel:
         """The model of the minibatch."""
         return LDAModel(self.counts, *self.priors, workers, seeds=self.seeds)
 
     def advance(self, model: LDAModel, workers: Workers) -> dict[str, Any]:
         """The counts, and the mode of the topics given these."""
-        state = self.step(model)
-        counted = {"_topic_counts": state.statistics, "_n_counted_rows": self.batch.total_samples}
-        return {
-            **counted,
-            "_seeds": self.seeds,
-            "_estimate": state.position,
-            "_stream": None,
-            **prior_attributes(*self.priors),
-        }
+        return self._fitted(self.step(model).statistics)
+
+
+class FactorsStream(_TopicsStream):
+    """The update by one minibatch with mean-field inference: one step along the natural gradient."""
+
+    def model(self, workers: Workers) -> MeanFieldLDA:
+        """The mean-field model of the minibatch, which represents the whole stream."""
+        return MeanFieldLDA(self.counts, *self.priors, workers, total_samples=self.batch.total_samples)
+
+    def advance(self, model: MeanFieldLDA, workers: Workers) -> dict[str, Any]:
+        """The expected counts, and the topics given these."""
+        batch, before = self.batch, self.before
+        if before is None:
+            state = self.sampler.init(model, subkey(batch.key, Purpose.CHAIN))
+        else:
+            factors = TopicFactors(before.tocsr().toarray(), before.totals, model.topic_prior)
+            state = self.sampler.resume_stream(model, factors, batch.key, batch.n_batches)
+        factors = self.sampler.step_stream(model, state, batch.rate, model.scale).position
+        return self._fitted(counts_from_dense(factors.word_topic, factors.totals))
 
 
 class GradientStream(StreamStrategy):

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base import Run, samples_density
+from ...base import Run
 from ...topics.proportions import check_doc_topic_prior
+from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior
 
@@ -23,8 +24,8 @@ def check_learned(lda: Any, run: Run) -> None:
     """Raise a ValueError if a prior is "auto" and this fit cannot learn it."""
     if not any(is_learned(lda)):
         return
-    if samples_density(run.sampler):
-        raise ValueError(f"'auto' priors need a sampler by full passes that keeps counts, not {lda.sampler!r}.")
+    if not assigns_tokens(run.sampler):
+        raise ValueError(f"'auto' priors need a sampler of the tokens' topics, such as 'esca', not {lda.sampler!r}.")
     if run.schedule.burn_in == 0:
         raise ValueError("'auto' priors are learned during burn-in, but burn_in is 0.")
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...base import samples_density
 from ...inference._distributed_fits.sources import corpora_of, in_dask
 from ...samplers import BaseSampler
+from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 
 
@@ -30,11 +31,6 @@ def seeds_of(lda: Any, sampler: BaseSampler, X: Any) -> Seeds:
         raise ValueError(f"seed_words has {len(lists)} topics, but n_components={lda.n_components}.")
     if lists and isinstance(lda.topic_word_prior, str):
         raise ValueError("topic_word_prior='auto' cannot be combined with seed_words: give a number.")
-    if lists and samples_density(sampler) and sampler.is_biased_near_zero:
-        raise ValueError(
-            f"seed_words need a sampler that is accurate for small priors, such as 'esca', 'gibbs' or 'scir', not "
-            f"{type(sampler).__name__}."
-        )
     column_of = _Columns(lda, X)
     topic_of: dict[int, int] = {}
     for topic, (name, words) in enumerate(lists):
@@ -44,7 +40,19 @@ def seeds_of(lda: Any, sampler: BaseSampler, X: Any) -> Seeds:
                 raise ValueError(f"seed_words has {word!r} in two topics, {lists[topic_of[column]][0]!r} and {name!r}.")
     if not topic_of:
         return NO_SEEDS
-    return Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
+    seeds = Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
+    check_seeded(seeds, sampler)
+    return seeds
+
+
+def check_seeded(seeds: Seeds, sampler: BaseSampler) -> None:
+    """Raise a ValueError if there are seed words and the sampler cannot keep them in their topics."""
+    keeps = assigns_tokens(sampler) or (samples_density(sampler) and not sampler.is_biased_near_zero)
+    if len(seeds.columns) and not keeps:
+        raise ValueError(
+            "seed_words need a sampler that keeps them in their topics: 'esca', 'gibbs', 'collapsed_gibbs', 'cvb0' or "
+            f"'scir', not {type(sampler).__name__}."
+        )
 
 
 def _lists_of(seed_words: Any) -> list[tuple[Any, list[Any]]]:

@@ -20,4 +20,4 @@ DRAW = Keyed(  # one draw of a stream
 def topic_traces(**others: Condition) -> dict[str, Condition]:
     """Conditions of the traces and draws of a fit, for topics of words."""
     draws: dict[str, Any] = {"topic_weights": _WEIGHTS, "components": _COMPONENTS, **others}
-    return traces("log_likelihood", "log_joint", **draws)
+    return traces("log_likelihood", "log_joint", "objective", **draws)

@@ -10,7 +10,8 @@ from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...utils._conditions import Array, Condition, Counted, Either, Lacking, Names, OrNone, Real, Sizes, Whole, key
 from ...utils._declared import Held, Settings, holds
-from .fit_strategies import FactorStream, is_variational
+from .._tokens.sampler_types import is_variational
+from .fit_strategies import FactorStream
 from .model import MOST_CONCENTRATED
 from .setup import PRIOR, Setup
 from .streams import SphericalStream

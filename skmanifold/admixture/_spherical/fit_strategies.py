@@ -11,13 +11,14 @@ from ...distributions import bessel_ratio
 from ...inference._chains import Chain
 from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
-from ...models import HasLogDensity, IncompatibleError, MeanFieldModel
+from ...models import HasLogDensity, IncompatibleError
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
 from ...sparse.dense_directions import read_directions
 from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
+from .._tokens.sampler_types import is_variational
 from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
 from .passes import BlockwisePasses, SphericalMinibatchPasses, SphericalPasses, TopicStatistics, add_topics, record_draw
@@ -263,11 +264,6 @@ class FactorStream(NamedTuple):
         if t >= STREAM_WAIT:
             concentrations = learn_concentrations(model, alignment, learned)
         return FactorStream(state.position, concentrations, alignment, t), state
-
-
-def is_variational(sampler: BaseSampler) -> bool:
-    """Whether a sampler estimates the topics by a mean-field approximation and does not draw them."""
-    return MeanFieldModel in sampler.requires
 
 
 def draw_store(admixture: Any, setup: Setup) -> DrawStore:

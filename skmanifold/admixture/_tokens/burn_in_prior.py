@@ -2,7 +2,8 @@
 
 A small prior makes early choices of topics final: a token draws its topic given the topics of the other tokens of its
 document, which are still random. A large prior makes documents similar, so that topics of words form first. The same
-holds for other tokens whose initial components are random. If these are clusters, a large prior would mix them.
+holds for other tokens whose initial components are random. If these are clusters, a large prior would mix them. EM and
+variational inference have distributions over the topics of tokens, which begin nearly uniform, and do not need it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...base import Run, samples_density
+from ...base import Run
 from ...inference._distributed_fits.shards import ShardedModel
-from ...models import CollapsedVariationalModel
 from .model import TokenModel
+from .sampler_types import draws_assignments
 
 _MOST = 50.0  # of the first sum of the parameters
 _SHARE_OF_TOKENS = 0.25  # the first sum over the mean length of a document
@@ -41,8 +42,7 @@ class BurnInPrior:
     """
 
     def __init__(self, admixture: Any, run: Run, starts_at_random: bool = True) -> None:
-        draws_topics = not samples_density(run.sampler) and CollapsedVariationalModel not in run.sampler.requires
-        is_default = admixture.doc_topic_prior is None and draws_topics and starts_at_random
+        is_default = admixture.doc_topic_prior is None and draws_assignments(run.sampler) and starts_at_random
         self.n_components = admixture.n_components
         self.n_passes = int(_SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
         if getattr(admixture, "tol", None) is not None:

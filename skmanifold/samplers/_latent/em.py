@@ -38,6 +38,10 @@ class EM(BaseSampler):
     increase of the objective in the M step ([1]_). `ESCA` draws the latents instead of averaging over them, and its
     noise helps to leave poor modes.
 
+    For latent Dirichlet allocation the parameters are proportions and topics; the proportions of a document are
+    :math:`\theta_{mk} = (D_{mk} + \alpha_k) / (N_m + \sum_l \alpha_l)`, with the expected counts :math:`D_{mk}` of its
+    tokens ([2]_, appendix B.2, but without the "-1" of the mode of the proportions themselves).
+
     A chain has converged when an M step increases its objective by less than `tol`. The fit ends when all chains have
     converged.
 
@@ -50,6 +54,8 @@ class EM(BaseSampler):
     ----------
     .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm",
        Journal of the Royal Statistical Society B 39, 1977.
+    .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
+       massively parallel inference", AISTATS 2016.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class MeanFieldState(NamedTuple):
     key: np.uint64
     n_steps: int
     log_density: float  # the objective
-    statistics: np.ndarray | None  # (K, V): the topics' mean directions
+    statistics: Any  # the estimate of the topics, which the factors make; None on a stream
     latents: Any  # the rows' factors
     rate: float = 1.0  # length of the step that the next pass tries first
 
@@ -58,7 +58,7 @@ class _Factors(BaseSampler):
         return _state(key, 0, factors, rows, model.objective(factors, rows, model.scale))
 
     def parameters(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
-        """The mean directions of the topics.
+        """The estimate of the topics.
 
         Parameters
         ----------
@@ -78,12 +78,24 @@ class _Factors(BaseSampler):
 class MeanField(_Factors):
     r"""Mean-field variational inference: approximation of the posterior by independent factors, optimised in turn.
 
+    For latent Dirichlet allocation ([2]_), topics and topic proportions of documents have Dirichlet factors. A pass
+    repeats the update :math:`\gamma_{mk} = \alpha_k + \sum_v c_{mv} r_{mvk}` of each document `n_document_steps` times,
+    and sets :math:`\lambda_{kv} = \beta_{kv} + \sum_m c_{mv} r_{mvk}`, with responsibilities
+
+    .. math:: r_{mvk} \propto \exp\Bigl(\psi(\gamma_{mk}) + \psi(\lambda_{kv})
+        - \psi\bigl(\textstyle\sum_u \lambda_{ku}\bigr)\Bigr)
+
+    for the digamma function :math:`\psi`. The objective is a lower bound of the evidence. With ``sampler="vb"``
+    `StochasticLDA` makes ten steps.
+
     For the spherical admixture ([1]_) the topic proportions of each document have a Dirichlet factor; each topic and
     the mean of the topics have a von Mises-Fisher factor. A pass optimises the factors of the documents by Newton's
     method. Then it replaces the natural parameters of the topics by :math:`\eta_k = F_k`, the gradient of the objective
     with respect to the expectation of the topic. If that would decrease the objective, it makes a shorter step along
-    the natural gradient, :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. So the objective never decreases. It
-    is not a bound of the evidence, because the expected cosine of a document is approximated.
+    the natural gradient, :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. This objective is not a bound of the
+    evidence, because the expected cosine of a document is approximated.
+
+    No pass decreases the objective.
 
     The algorithm quickly finds a local optimum. Because the factors are independent, it underestimates posterior
     variances.
@@ -91,13 +103,14 @@ class MeanField(_Factors):
     Parameters
     ----------
     n_document_steps : int, default=2
-        Maximum number of Newton steps for a document in each pass. They continue from the previous pass.
+        Maximum number of steps for a document in each pass. They continue from the previous pass.
     tol : float, default=1e-3
         The steps of a document end when the expected increase of the objective is less than this, in nats.
 
     References
     ----------
     .. [1] J. Reisinger, A. Waters, B. Silverthorn and R. J. Mooney, "Spherical topic models", ICML 2010.
+    .. [2] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
 
     Examples
     --------
@@ -156,14 +169,20 @@ class StochasticMeanField(_Factors):
     .. math:: \eta_k \leftarrow (1 - \rho_t) \eta_k + \rho_t \hat F_k, \qquad
         \rho_t = (\text{offset} + t)^{-\text{decay}} .
 
-    This is a step of length :math:`\rho_t` along a noisy natural gradient. :math:`\hat F_k` is evaluated at the new
-    topics. This implicit step is stable for any length; an explicit step would overshoot for topics that share
-    documents. With all documents in one minibatch and :math:`\rho = 1` it is the step of the topics in `MeanField`.
+    This is a step of length :math:`\rho_t` along a noisy natural gradient. With all documents in one minibatch and
+    :math:`\rho = 1` it is the step of the topics in `MeanField`.
+
+    For latent Dirichlet allocation the step is :math:`\lambda_{kv} \leftarrow (1 - \rho_t) \lambda_{kv}
+    + \rho_t (\beta_{kv} + (D / S) \sum_m c_{mv} r_{mvk})`. With ``sampler="svb"`` `StochasticLDA` makes ten steps for a
+    document.
+
+    For the spherical admixture :math:`\hat F_k` is evaluated at the new topics. This implicit step is stable for any
+    length; an explicit step would overshoot for topics that share documents.
 
     Parameters
     ----------
     n_document_steps : int, default=5
-        Maximum number of Newton steps for a document in each minibatch. In `fit` they continue from the previous pass.
+        Maximum number of steps for a document in each minibatch. In `fit` they continue from the previous pass.
     tol : float, default=1e-3
         The steps of a document end when the expected increase of the objective is less than this, in nats.
     learning_decay : float, default=0.7

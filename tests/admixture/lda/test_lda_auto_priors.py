@@ -184,7 +184,7 @@ class TestRefusals:
     @pytest.mark.parametrize("sampler", BY_MINIBATCHES)
     def test_samplers_by_minibatches_do_not_learn_priors(self, prior, sampler):
         lda = StochasticLDA(2, sampler=sampler, max_iter=4, **{prior: "auto"})
-        refuse(lda, "fit", rf"^'auto' priors need a sampler by full passes that keeps counts, not '{sampler}'\.$")
+        refuse(lda, "fit", rf"^'auto' priors need a sampler of the tokens' topics, such as 'esca', not '{sampler}'\.$")
         refuse(lda, "partial_fit", "^'auto' priors")
 
     @pytest.mark.parametrize("sampler", BY_PASSES)
@@ -201,7 +201,7 @@ class TestRefusals:
         lda = StochasticLDA(3, **{prior: "auto"}, max_iter=24, burn_in=12, random_state=0).fit(small_corpus())
         before = left_by(lda)
         refuse(lda.set_params(burn_in=0), "fit", "burn_in is 0")
-        refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler by full passes")
+        refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler of the tokens' topics")
         assert left_by(lda) == before
 
 

@@ -14,7 +14,7 @@ from skmanifold.samplers import CVB0, ESCA, BaseSampler
 
 from .._corpora import learned, small_corpus, small_fit
 
-SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0")  # by passes
+SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0", "em", "vb")  # by passes
 EACH_SAMPLER = tuple(StochasticLDA._samplers)
 
 X = np.array([[3.0, 1, 0, 2], [0, 2, 2, 0], [1, 0, 0, 4]])

@@ -13,7 +13,7 @@ from skmanifold.samplers import CVB0, ESCA, SCIR, SGLD, CollapsedGibbs, Gibbs
 
 from .._corpora import easy_split, learned, small_corpus, small_fit
 
-SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0")
+SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0", "em", "vb")
 DRAWS_TOPICS = {"gibbs", "collapsed_gibbs", "scir", "sghmc"}
 TEXTS = ["the cat sat on the mat with a cat", "a dog and a cat and a dog", "stocks fell as bonds and stocks rose"] * 8
 
@@ -63,7 +63,7 @@ def test_parameters_of_a_sampler_given_by_name_can_be_set():
         lda.set_params(sampler__n_average=7)
     with pytest.raises(
         ValueError,
-        match=r"Unknown sampler 'gibs' .* known names are 'esca', 'gibbs', 'collapsed_gibbs', 'cvb0', 'scir'",
+        match=r"Unknown sampler 'gibs' .* known names are 'esca', 'gibbs', 'collapsed_gibbs', 'cvb0', 'em', 'vb'",
     ):
         lda.set_params(sampler="gibs", sampler__n_average=7)
 

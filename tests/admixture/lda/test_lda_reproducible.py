@@ -17,7 +17,7 @@ from skmanifold.samplers import ESCA
 
 from .._corpora import easy_split, learned, small_corpus, small_fit
 
-SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0")
+SAMPLERS = ("esca", "gibbs", "collapsed_gibbs", "cvb0", "em", "vb", "svb")
 ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
 
 
@@ -54,12 +54,12 @@ from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 X = make_lda_corpus(80, 50, 4, random_state=2).data * 0.7
 digest = hashlib.sha256()
-for sampler in ("esca", "gibbs", "collapsed_gibbs", "cvb0", "scir", "sgld", "sghmc"):
+for sampler in ("esca", "gibbs", "collapsed_gibbs", "cvb0", "em", "vb", "svb", "scir", "sgld", "sghmc"):
     lda = StochasticLDA(4, sampler=sampler, max_iter=6, thin=1, random_state=3).fit(X)
     digest.update(lda.components_.tobytes())
     digest.update(lda.posterior_["components"].tobytes())
     digest.update(lda.transform(X).tobytes())
-for sampler in ("esca", "scir", "sghmc"):
+for sampler in ("esca", "svb", "scir", "sghmc"):
     lda = StochasticLDA(4, sampler=sampler, random_state=3).partial_fit(X).partial_fit(X)
     digest.update(lda.components_.tobytes())
 print(digest.hexdigest())

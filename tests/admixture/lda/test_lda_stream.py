@@ -106,13 +106,13 @@ def test_a_longer_stream_can_be_announced_on_the_way():
     assert lda.topic_word_counts_.sum() == pytest.approx(10 * before, rel=1e-6)
 
 
-@pytest.mark.parametrize("sampler", ["gibbs", "collapsed_gibbs", "cvb0", CollapsedGibbs(), CVB0(), CVB0])
+@pytest.mark.parametrize("sampler", ["gibbs", "collapsed_gibbs", "cvb0", "em", "vb", CollapsedGibbs(), CVB0(), CVB0])
 def test_a_sampler_of_whole_corpora_has_no_stream_and_says_why(sampler):
     lda = StochasticLDA(3, sampler=sampler)
     assert not hasattr(lda, "partial_fit")
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as refusal:
         lda.partial_fit(small_corpus())
-    able = "'esca', 'scir', 'sgrld', 'sgrhmc', 'sgld', 'sghmc'"
+    able = "'esca', 'svb', 'scir', 'sgrld', 'sgrhmc', 'sgld', 'sghmc'"
     assert f"partial_fit needs a sampler that takes minibatches ({able}), not " in str(refusal.value.__cause__)
 
 
@@ -123,7 +123,7 @@ def test_esca_has_a_stream_before_and_after_fit(sampler):
     assert hasattr(lda.fit(small_corpus()), "partial_fit")
 
 
-@pytest.mark.parametrize("first", ["gibbs", "collapsed_gibbs", "cvb0"])
+@pytest.mark.parametrize("first", ["gibbs", "collapsed_gibbs", "cvb0", "em", "vb", "svb"])
 def test_a_stream_can_take_over_from_another_sampler(first):
     _, test = easy_split()
     lda = make_lda(sampler=first, max_iter=30).fit(easy_split()[0][:500])

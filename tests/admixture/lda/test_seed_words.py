@@ -220,7 +220,11 @@ def test_words_that_are_not_in_the_vocabulary_are_refused(data, tmp_path):
             {"topic_word_prior": "auto"},
             r"^topic_word_prior='auto' cannot be combined with seed_words: give a number\.$",
         ),
-        ({"sampler": "sgrld"}, r"^seed_words need a sampler that is accurate for small priors, .* not SGRLD\.$"),
+        ({"sampler": "sgrld"}, r"^seed_words need a sampler that keeps them in their topics: .* not SGRLD\.$"),
+        (
+            {"sampler": "svb"},
+            r"^seed_words need a sampler that keeps them in their topics: .* not StochasticMeanField\.$",
+        ),
     ],
 )
 def test_settings_without_seed_words(settings, message, data):

@@ -1,0 +1,257 @@
+"""Mean-field variational inference for latent Dirichlet allocation: the factors, the objective and its updates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...random._keys import fold_in_each
+from ...sparse.counts import Counts
+from ...utils._threads import Workers, split_range
+from .._tokens.document_gibbs import take_documents
+from .._tokens.log_topic_word import check_dense
+from .._tokens.topic_counts import TopicPrior
+from .mean_field_kernels import evaluate_rows, fit_rows, log_gamma_of, score_words, weigh_words
+from .mixtures import Mixtures
+
+_TASK_CELLS = 1 << 16  # weights that one task computes, a millisecond or more
+
+
+class TopicFactors:
+    """Dirichlet factors of the topics.
+
+    Parameters
+    ----------
+    word_topic : ndarray of shape (n_features, n_components)
+        Expected counts: the parameters of the factors without those of the prior.
+    totals : ndarray of shape (n_components,)
+        Sums over words.
+    prior : TopicPrior
+        Parameters of the prior.
+
+    Attributes
+    ----------
+    objective : float or None
+        The topics' part of the objective, once computed.
+    """
+
+    def __init__(self, word_topic: np.ndarray, totals: np.ndarray, prior: TopicPrior):
+        self.word_topic = word_topic
+        self.totals = totals
+        self.prior = prior
+        self.objective: float | None = None
+
+    def directions(self) -> TopicFactors:
+        """These factors, from which `toarray` makes the estimate."""
+        return self
+
+    def toarray(self) -> np.ndarray:
+        """Expectations of the topics, (K, V)."""
+        shapes = self.word_topic.T + np.broadcast_to(self.prior.values, self.word_topic.shape[::-1])
+        return np.divide(shapes, (self.totals + self.prior.totals)[:, np.newaxis], dtype=np.float32, casting="unsafe")
+
+
+class DocumentFactors(NamedTuple):
+    """Dirichlet factors of documents; all but the first array also depend on the topics."""
+
+    shapes: np.ndarray  # (M, K): parameters of the factors
+    weights: np.ndarray  # (M, K): exp E log theta, up to a factor for each document
+    ratios: np.ndarray  # (nnz,): see `mixture_kernels`
+    sums: np.ndarray  # (M, K): expected counts D
+    values: np.ndarray  # (M,): terms of the documents in the objective
+    word_weights: np.ndarray  # (n_words, K): exp E log phi, up to a factor for each word
+    shared: float  # terms of all documents together in the objective
+
+    def take(self, chosen: np.ndarray) -> DocumentFactors:
+        """The factors of some documents, to be refreshed."""
+        return self._replace(shapes=self.shapes[chosen])
+
+    def put(self, chosen: np.ndarray, some: DocumentFactors) -> DocumentFactors:
+        """Replace the factors of some documents, in place."""
+        self.shapes[chosen] = some.shapes
+        return self
+
+
+class ExpectedTokens(NamedTuple):
+    """What the documents contribute to an update of the topics."""
+
+    word_topic: np.ndarray  # (n_words, K): expected counts W
+    totals: np.ndarray  # (K,)
+    objective: float  # terms of the documents in the objective, before their last step
+
+
+class MeanFieldLDA:
+    r"""Mean-field approximation of the posterior of latent Dirichlet allocation.
+
+    The factors ([1]_, [2]_) are :math:`q(\theta_m) = \mathrm{Dir}(\gamma_m)`,
+    :math:`q(\phi_k) = \mathrm{Dir}(\lambda_k)` and for each pair of a document and a word
+
+    .. math:: r_{mvk} \propto e^{\mathrm{E} \log \theta_{mk} + \mathrm{E} \log \phi_{kv}}, \qquad
+        \mathrm{E} \log \theta_{mk} = \psi(\gamma_{mk}) - \psi(\textstyle\sum_l \gamma_{ml}), \qquad
+        \mathrm{E} \log \phi_{kv} = \psi(\lambda_{kv}) - \psi(\textstyle\sum_u \lambda_{ku}),
+
+    with the digamma function :math:`\psi`. The updates are
+
+    .. math:: \gamma_{mk} = \alpha_k + \sum_v c_{mv} r_{mvk}, \qquad
+        \lambda_{kv} \leftarrow (1 - \rho) \lambda_{kv} + \rho \Big(\beta_{kv} + s \sum_m c_{mv} r_{mvk}\Big),
+
+    where each document represents :math:`s` documents, and :math:`\rho = 1` maximises over :math:`\lambda` ([3]_). The
+    objective is a lower bound of the evidence :math:`\log p(w)`, at the best :math:`r`:
+
+    .. math:: L = s \sum_m \Big[\sum_v c_{mv} \log \sum_k e^{\mathrm{E} \log \theta_{mk} + \mathrm{E} \log \phi_{kv}}
+        - \mathrm{KL}(\mathrm{Dir}(\gamma_m) | \mathrm{Dir}(\alpha)) \Big]
+        - \sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) | \mathrm{Dir}(\beta_k)).
+
+    The update of the topics and the last step of the documents use the same r.
+
+    Implements `MeanFieldModel`.
+
+    Parameters
+    ----------
+    counts : Counts
+        The corpus.
+    doc_topic_prior : ndarray of shape (n_components,)
+        :math:`\alpha`.
+    topic_prior : TopicPrior
+        :math:`\beta`.
+    workers : Workers
+        Threads for the kernels.
+    batch_size : int or None
+        Number of documents in a minibatch; None uses all.
+    total_samples : int or None
+        Number of documents in the objective; None is the number of these documents.
+    rows : ndarray of int64 or None
+        Indices of the documents in `counts` that the model has; None is all.
+
+    References
+    ----------
+    .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
+    .. [2] M. D. Hoffman, D. M. Blei and F. Bach, "Online learning for latent Dirichlet allocation", NIPS 2010.
+    .. [3] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic variational inference", JMLR 14, 2013.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        doc_topic_prior: np.ndarray,
+        topic_prior: TopicPrior,
+        workers: Workers,
+        *,
+        batch_size: int | None = None,
+        total_samples: int | None = None,
+        rows: np.ndarray | None = None,
+    ):
+        check_dense(len(doc_topic_prior), counts.n_features)
+        self.counts = counts
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_prior = topic_prior
+        self.workers = workers
+        self.batch_size = batch_size
+        self.n_rows = counts.n_rows if rows is None else len(rows)
+        self.total_samples = self.n_rows if total_samples is None else total_samples
+        self._rows = np.arange(counts.n_rows) if rows is None else rows
+        documents = take_documents(counts, self._rows, np.full(counts.n_features, -1, np.int32))
+        self._mixtures = Mixtures(documents, self.n_components, workers)
+        self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics K."""
+        return len(self.doc_topic_prior)
+
+    @property
+    def n_tokens(self) -> int:
+        """Sum of all counts."""
+        return int(self._mixtures.lengths.sum())
+
+    @property
+    def scale(self) -> float:
+        """Number of documents that each of these represents."""
+        return self.total_samples / self.n_rows
+
+    def init_factors(self, key: np.uint64) -> tuple[TopicFactors, DocumentFactors]:
+        """Initial factors: topics that are nearly equal, and documents with the same number of tokens in each topic."""
+        some, doc_topic = self._mixtures.draw_counts(key)
+        word_topic = np.zeros((self.counts.n_features, self.n_components))
+        word_topic[self._mixtures.documents.words] = self.scale * some
+        factors = TopicFactors(word_topic, self._mixtures.sum_words(word_topic), self.topic_prior)
+        return factors, self._evaluate(factors, self.doc_topic_prior + doc_topic)
+
+    def init_rows(self, factors: TopicFactors) -> DocumentFactors:
+        """Initial factors of new documents, with the same number of tokens in each topic."""
+        return self._evaluate(factors, self.doc_topic_prior + self._mixtures.equal_shares())
+
+    def refresh_rows(self, factors: TopicFactors, rows: DocumentFactors) -> DocumentFactors:
+        """The same factors of documents, with the arrays that depend on the topics."""
+        return self._evaluate(factors, rows.shapes)
+
+    def fit_rows(self, rows: DocumentFactors, n_steps: int, tol: float) -> tuple[DocumentFactors, ExpectedTokens]:
+        """Optimise each document's factor by at most `n_steps` steps, and sum the expected counts before the last."""
+        shapes, weights, ratios, sums, values = (array.copy() for array in rows[:5])
+        given = *self._mixtures.pairs, self.doc_topic_prior, rows.word_weights, n_steps, tol
+        outputs = shapes, weights, ratios, sums, values
+        self.workers.run(fit_rows, [(*block, *given, *outputs) for block in self._mixtures.row_blocks])
+        word_topic, totals = self._mixtures.count_words(ratios, weights, rows.word_weights)
+        pull = ExpectedTokens(word_topic, totals, float(values.sum()) + rows.shared)
+        return DocumentFactors(*outputs, rows.word_weights, rows.shared), pull
+
+    def move_topics(self, factors: TopicFactors, pull: ExpectedTokens, rate: float, scale: float) -> TopicFactors:
+        """Natural-gradient step of length `rate`; the documents' counts have weight `scale`."""
+        word_topic = (1.0 - rate) * factors.word_topic
+        word_topic[self._mixtures.documents.words] += (rate * scale) * pull.word_topic
+        totals = (1.0 - rate) * factors.totals + (rate * scale) * pull.totals
+        return TopicFactors(word_topic, totals, factors.prior)
+
+    def objective(self, factors: TopicFactors, rows: DocumentFactors, scale: float) -> float:
+        """The lower bound L; `rows` must be refreshed for these topics, and have weight `scale`."""
+        return scale * (float(rows.values.sum()) + rows.shared) + self.topic_objective(factors)
+
+    def topic_objective(self, factors: TopicFactors) -> float:
+        """Minus the divergences of the topics' factors from the prior."""
+        if factors.objective is None:
+            shared = factors.word_topic, *self._prior_strides
+            words = sum(self.workers.run(score_words, [(*part, *shared) for part in self._parts(len(shared[0]))]))
+            before, _ = log_gamma_of(factors.prior.totals)
+            after, slopes = log_gamma_of(factors.prior.totals + factors.totals)
+            factors.objective = words + float(np.sum(before - after + factors.totals * slopes))
+        return factors.objective
+
+    def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
+        """Split all documents at random into minibatches."""
+        if self.batch_size is None or self.batch_size >= self.n_rows:
+            return [np.arange(self.n_rows)]
+        order = np.argsort(fold_in_each(key, np.arange(self.n_rows)), kind="stable")
+        return [np.sort(order[start:stop]) for start, stop in split_range(self.n_rows, self.batch_size)]
+
+    def batch(self, chosen: np.ndarray) -> MeanFieldLDA:
+        """The model of some of the documents, which represent the same number of documents as all of them."""
+        if len(chosen) == self.n_rows:
+            return self
+        shared = self.counts, self.doc_topic_prior, self.topic_prior, self.workers
+        return MeanFieldLDA(*shared, total_samples=self.total_samples, rows=self._rows[chosen])
+
+    def _parts(self, n_words: int) -> list[tuple[int, int]]:
+        return split_range(n_words, max(1, _TASK_CELLS // self.n_components))
+
+    def _evaluate(self, factors: TopicFactors, shapes: np.ndarray) -> DocumentFactors:
+        """The factors of documents with these parameters, and the arrays that depend on the topics."""
+        words, alpha = self._mixtures.documents.words, self.doc_topic_prior
+        word_weights, offsets = np.empty((len(words), self.n_components)), np.empty(len(words))
+        _, slopes = log_gamma_of(factors.totals + factors.prior.totals)
+        shared = words, factors.word_topic, *self._prior_strides, slopes, word_weights, offsets
+        self.workers.run(weigh_words, [(*part, *shared) for part in self._parts(len(words))])
+        weights, sums, values = np.empty_like(shapes), np.empty_like(shapes), np.empty(self.n_rows)
+        ratios = np.empty(len(self._mixtures.documents.pair_word))
+        given = *self._mixtures.pairs, alpha, word_weights, shapes, weights, ratios, sums, values
+        self.workers.run(evaluate_rows, [(*rows, *given) for rows in self._mixtures.row_blocks])
+        of_words = float(np.sum(self._mixtures.word_totals * offsets))
+        return DocumentFactors(shapes, weights, ratios, sums, values, word_weights, of_words + self._constant)
+
+    @cached_property
+    def _constant(self) -> float:
+        """Terms of the documents in the objective that depend on their lengths only."""
+        alpha = self.doc_topic_prior
+        of_prior = log_gamma_of(np.array([alpha.sum()]))[0][0] - log_gamma_of(alpha)[0].sum()
+        return float(self.n_rows * of_prior - log_gamma_of(self._mixtures.lengths + alpha.sum())[0].sum())
