@@ -24,6 +24,7 @@ from .topic_counts import close_list
 _WORD_BITS = np.uint64(32)
 _JUST_BELOW = np.float32(1 - 2**-23)  # factor that reduces a float32 by at most two units in the last place
 _SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one more factor fits into float64
+_COUNTER_BITS = 32  # of a token's occurrence, above those the number of the draw
 _ROUNDING = 1e-6  # relative, of a count that was stored in float32
 _MOST_REPEATS = 8  # of a draw that is not accepted; then all weights are computed
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
@@ -101,6 +102,7 @@ def _sample_block(
     lanes = np.empty(LANES, np.float32)
     word_sums = np.empty(n_components + 1, np.float64)
     weights_of_all = np.empty(n_components, np.float64)
+    lengths = 1.0 / inverse
     row_inverse = np.empty(n_rows, np.float64)
     products = np.ones(n_rows, np.float64)
     for row in range(n_rows):
@@ -141,12 +143,13 @@ def _sample_block(
                     product = 1.0
                 value = uniform(stream, occurrence) * total
                 previous = np.uint64(out_topics[token])
-                n_draws = 0
+                in_entry, n_draws = np.uint32(0), 0
                 while True:
                     if value < row_total:
                         # The value rounded to 32 bits may equal the last sum: keep it smaller.
                         target = min(np.float32(value), np.float32(row_total) * _JUST_BELOW)
-                        chosen = entry_topic(entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)])
+                        entry = entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)]
+                        chosen, in_entry = entry_topic(entry), entry_count(entry)
                     elif value < upto_word:
                         chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
                     elif value < upto_row_base:
@@ -163,15 +166,20 @@ def _sample_block(
                     if not excludes_self or chosen != previous:
                         break
                     if n_draws == 0:
-                        again = fold_in(stream, occurrence)
-                        in_row = row_count(entries, row_begin, n_vectors, previous) + prior[previous]
-                        in_word = np.float64(scores[previous]) / inverse[previous]
-                        kept = share_without_one(in_row, in_word, word_base, inverse[previous])
-                    if uniform(again, n_draws) < kept:
+                        if not 0 < in_entry < MAX_ENTRY_COUNT:  # of a topic with several entries, or not known
+                            in_entry = row_count(entries, row_begin, n_vectors, previous)
+                        in_row = np.float64(in_entry) + prior[previous]
+                        in_word = np.float64(scores[previous]) * lengths[previous]
+                    n_draws += 1
+                    # Below this number, the ratio of the weights need not be computed: it is larger.
+                    height = uniform(stream, (2 * n_draws << _COUNTER_BITS) + occurrence)
+                    if height * in_row * in_word < in_row * in_word - in_row - in_word:
                         break
-                    value = uniform(again, n_draws + 1) * total
-                    n_draws += 2
-                    if n_draws == 2 * _MOST_REPEATS:
+                    kept = share_without_one(in_row, in_word, word_base, inverse[previous])
+                    if height < kept:
+                        break
+                    value = uniform(stream, (2 * n_draws + 1 << _COUNTER_BITS) + occurrence) * total
+                    if n_draws == _MOST_REPEATS:
                         value /= total
                         for k in range(n_components):
                             weights_of_all[k] = prior[k] * (np.float64(scores[k]) + word_base * inverse[k])
@@ -194,10 +202,10 @@ def _sample_block(
 @njit(cache=True)
 def row_count(entries, start, n_vectors, topic):
     """How many tokens of a row have a topic."""
-    total = np.uint64(0)
+    total = np.uint32(0)
     for j in range(start, start + n_vectors * LANES):
-        total += np.uint64(entry_count(entries[j])) if entry_topic(entries[j]) == topic else np.uint64(0)
-    return np.float64(total)
+        total += entry_count(entries[j]) if entry_topic(entries[j]) == topic else np.uint32(0)
+    return np.uint32(total)
 
 
 @njit(cache=True)
