@@ -7,16 +7,19 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
 import skmanifold
+from skmanifold.datasets import make_lda_corpus
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sys.path += [str(FOLDER), str(FOLDER / "asv")]  # scripts, which import each other by plain names
 
 compare, first_fit, charts = map(import_module, ("compare", "first_fit", "_compare_charts"))
 results, table, turns = map(import_module, ("_results", "_compare_table", "_compare_turns"))
+ablation, variants = map(import_module, ("lda_ablation", "_esca_variants"))
 first_use, passes, quality = (import_module(f"suites.{name}") for name in ("first_use", "passes", "quality"))
 Contest, Contestant, Measure, hold = turns.Contest, turns.Contestant, turns.Measure, turns.hold
 
@@ -207,3 +210,30 @@ def test_suites_can_be_set_up():
     quality.HeldOut().setup()
     for code in (*first_use.Import().timeraw_skmanifold(), *first_use.FirstFit().timeraw_warm("StochasticLDA")):
         compile(code, "suite", "exec")
+
+
+def test_the_variants_of_esca_draw_from_the_same_distribution():
+    X = make_lda_corpus(30, 12, 4, mean_length=25, random_state=0).data
+    model, chains = ablation.make_chains(X, 4, 5)
+    counts, alpha, state = model.counts, model.doc_topic_prior, chains["all weights"].state
+    rows = np.repeat(np.repeat(np.arange(30), np.diff(counts.indptr)), counts.counts)
+    doc_topic = np.zeros((30, 4))
+    np.add.at(doc_topic, (rows, state.topics), 1.0)
+    words = np.repeat(counts.indices, counts.counts)
+    topics = (state.word_topic + ablation.BETA) / (state.totals + 12 * ablation.BETA)
+    probabilities = (doc_topic + alpha)[rows] * topics[words]
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    expected, variance = np.zeros((12, 4)), np.full((12, 4), 1e-9)
+    np.add.at(expected, words, probabilities)
+    np.add.at(variance, words, probabilities * (1.0 - probabilities))
+
+    def draw_counts(name, key):
+        chain = chains[name]
+        if name == "inverse CDF":
+            latents = type(chain.latents)(*(array.copy() for array in chain.latents))
+            return chain.sample(chain.position, latents, key)[1].tocsr().toarray()
+        return variants.step(chain.kernel, model, state._replace(topics=state.topics.copy()), 0.1, key).word_topic
+
+    for name in ("all weights", "alias tables", "inverse CDF"):
+        mean = np.mean([draw_counts(name, np.uint64(key)) for key in range(400)], axis=0)
+        assert np.abs((mean - expected) / np.sqrt(variance / 400)).max() < 4.5, name
