@@ -105,6 +105,7 @@ def test_one_prior_may_be_learned_and_the_other_given(sampler):
     assert neither.topic_word_prior_ == 0.1
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of few passes
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_priors_are_learned_in_burn_in_and_then_stay(sampler, monkeypatch):
     """What each pass learns from, and that the attributes are those of the model of all passes after burn-in."""
