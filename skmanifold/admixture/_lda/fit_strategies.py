@@ -42,7 +42,8 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     check_learned(lda, run)
     check_tol(lda, run)
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
-    seeds = seeds_of(lda, run.sampler, X)
+    seeds = seeds_of(lda, X)
+    check_seeded(seeds, run.sampler)
     if counts is None or active_session():
         return ShardedCountsFit(lda, run, seeds, X, counts)
     if expects_counts(run.sampler):
@@ -55,7 +56,7 @@ def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
     if batch.is_first and any(is_learned(lda)):
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
     counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
-    seeds = seeds_of(lda, batch.sampler, X) if batch.is_first else lda._seeds
+    seeds = seeds_of(lda, X) if batch.is_first else lda._seeds
     check_seeded(seeds, batch.sampler)
     if is_variational(batch.sampler):
         return FactorsStream(lda, batch, seeds, counts)
@@ -255,9 +256,14 @@ class _TopicsStream(StatisticsStream):
 
     def _fitted(self, counts: TopicCounts) -> dict[str, Any]:
         """The counts, and the mode of the topics given these."""
-        counted = {"_topic_counts": counts, "_n_counted_rows": self.batch.total_samples, "_stream": None}
-        counted["_seeds"] = self.seeds
-        return {**counted, "_estimate": self.priors[1].smooth(counts), **prior_attributes(*self.priors)}
+        return {
+            "_topic_counts": counts,
+            "_n_counted_rows": self.batch.total_samples,
+            "_seeds": self.seeds,
+            "_estimate": self.priors[1].smooth(counts),
+            "_stream": None,
+            **prior_attributes(*self.priors),
+        }
 
 
 class CountsStream(_TopicsStream):

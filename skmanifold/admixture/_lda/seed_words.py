@@ -15,7 +15,7 @@ from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 
 
-def seeds_of(lda: Any, sampler: BaseSampler, X: Any) -> Seeds:
+def seeds_of(lda: Any, X: Any) -> Seeds:
     """The columns of the seed words in X, and their topics.
 
     Raises
@@ -24,7 +24,7 @@ def seeds_of(lda: Any, sampler: BaseSampler, X: Any) -> Seeds:
         If `seed_words` has another structure.
     ValueError
         If a word is not in the vocabulary, or in two topics; if a topic has no words; if there are more lists than
-        topics; or if the sampler or the prior does not allow seed words.
+        topics; or if the prior does not allow seed words.
     """
     lists = _lists_of(lda.seed_words)
     if len(lists) > lda.n_components:
@@ -40,9 +40,7 @@ def seeds_of(lda: Any, sampler: BaseSampler, X: Any) -> Seeds:
                 raise ValueError(f"seed_words has {word!r} in two topics, {lists[topic_of[column]][0]!r} and {name!r}.")
     if not topic_of:
         return NO_SEEDS
-    seeds = Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
-    check_seeded(seeds, sampler)
-    return seeds
+    return Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
 
 
 def check_seeded(seeds: Seeds, sampler: BaseSampler) -> None:

@@ -1,11 +1,9 @@
 """Larger priors of the proportions in burn-in, which `doc_topic_prior=None` has."""
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.admixture._lda.fit_strategies import CountsFit
@@ -55,10 +53,9 @@ def test_the_sum_falls_from_a_quarter_of_the_mean_length_to_1_in_the_first_passe
     ],
     ids=["number", "array", "no burn-in", "one pass", "cvb0"],
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of few passes
 def test_other_fits_have_one_prior(settings, monkeypatch):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        seen, _ = priors_of_passes(monkeypatch, **settings)
+    seen, _ = priors_of_passes(monkeypatch, **settings)
     np.testing.assert_array_equal(seen, np.full((20, 4), 0.25))
 
 
