@@ -178,9 +178,9 @@ def _sample_block(
                     kept = share_without_one(in_row, in_word, word_base, inverse[previous])
                     if height < kept:
                         break
-                    value = uniform(stream, (2 * n_draws + 1 << _COUNTER_BITS) + occurrence) * total
+                    again = uniform(stream, (2 * n_draws + 1 << _COUNTER_BITS) + occurrence)
+                    value = again * total
                     if n_draws == _MOST_REPEATS:
-                        value /= total
                         for k in range(n_components):
                             weights_of_all[k] = prior[k] * (np.float64(scores[k]) + word_base * inverse[k])
                         for j in range(row_begin, row_begin + n_vectors * LANES):
@@ -188,7 +188,7 @@ def _sample_block(
                             probability = np.float64(scores[topic]) + word_base * inverse[topic]
                             weights_of_all[topic] += np.float64(entry_count(entries[j])) * probability
                         weights_of_all[previous] *= kept
-                        chosen = _draw_in_proportion(weights_of_all, value, previous)
+                        chosen = _draw_in_proportion(weights_of_all, again, previous)
                         break
                 out_topics[token] = chosen
                 token += 1
