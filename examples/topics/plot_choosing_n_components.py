@@ -143,7 +143,7 @@ for n_components in numbers:
 
 # %%
 # With too few topics, some true topics are missing or combined. With 10 to 20 topics, nearly all
-# true topics are found. With 30 topics, a true topic is split into parts, although the score is only
+# true topics are found. With 30 topics, a true topic is split into parts, and the score is only
 # slightly lower. So if you want to interpret the topics, do not use many more than necessary.
 #
 # Real texts
