@@ -154,6 +154,13 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
 
     # Fitting
 
+    def _n_passes(self, sampler: BaseSampler) -> int:
+        """`max_iter`, or the number that its default stands for."""
+        return self.max_iter
+
+    def _schedule(self, sampler: BaseSampler) -> Schedule:
+        return Schedule.from_params(self._n_passes(sampler), self.burn_in, self.thin)
+
     def _strategy(self, X: Any, run: Run) -> FitStrategy:
         """The strategy of `fit`; it validates X and the parameters that depend on X."""
         raise TypeError(f"{type(self).__name__} must define _strategy(X, run).")
@@ -169,8 +176,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         with torn_down(self), all_or_nothing(self), self._limited_threads():
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             sampler = self._resolve_sampler()
-            schedule = Schedule.from_params(self.max_iter, self.burn_in, self.thin)
-            run = Run(sampler, root_key(self.random_state), schedule, sample_weight)
+            run = Run(sampler, root_key(self.random_state), self._schedule(sampler), sample_weight)
             strategy = self._strategy(X, run)
             with self._open_workers(self.n_chains) as (chain_workers, kernel_workers):
                 model = strategy.model(kernel_workers)

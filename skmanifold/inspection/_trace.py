@@ -182,7 +182,7 @@ class TraceDisplay:
         name = _name_of(sampler)
         n_units = getattr(estimator, "_n_units", 0)  # files of earlier versions do not have it
         shown, shown_name = (trace / n_units, f"{name} per {estimator._unit}") if n_units else (trace, f"total {name}")
-        schedule = Schedule.from_params(estimator.max_iter, estimator.burn_in, estimator.thin)
+        schedule = estimator._schedule(sampler)
         draws = _draws_so_far(estimator, trace, schedule)
         # Without draws and without an average over passes, only the last pass matters.
         matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1

@@ -278,6 +278,16 @@ def test_draws_have_the_promised_shapes(sampler, max_iter, burn_in, thin, n_draw
     np.testing.assert_allclose(lda.posterior_["components"].sum(axis=3), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("sampler", "n_passes"), [("esca", 400), (ESCA(), 400), ("collapsed_gibbs", 200), ("cvb0", 200)]
+)
+def test_default_number_of_passes(sampler, n_passes):
+    lda = StochasticLDA(3, sampler=sampler, random_state=0).fit(small_corpus())
+    same = StochasticLDA(3, sampler=sampler, max_iter=n_passes, random_state=0).fit(small_corpus())
+    assert lda.n_iter_ == n_passes
+    np.testing.assert_array_equal(lda.components_, same.components_)
+
+
 def test_draws_of_whole_topics_are_thinned_to_fit_and_dropped_where_not_one_does():
     def draws(max_draws_bytes):
         lda = StochasticLDA(3, max_iter=20, thin=1, n_chains=2, max_draws_bytes=max_draws_bytes, random_state=0)
