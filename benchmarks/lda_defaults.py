@@ -69,31 +69,31 @@ def fit_ours(X, K, seed, **settings):
     return lda.components_, lda.doc_topic_prior_, time.process_time() - start
 
 
-def fit_tomotopy(X, K, seed):
+def fit_tomotopy(X, K, seed, max_iter=1000):
     peer = Tomotopy(X, K, 0.1, 0.01, seed + 1)  # these and the interval are its defaults
     peer.model.optim_interval = 10
     start = time.process_time()
-    peer.model.train(1000, workers=1)
+    peer.model.train(max_iter, workers=1)
     seconds = time.process_time() - start
     return peer.topic_word(), np.array(peer.model.alpha), seconds
 
 
-def fit_gensim(X, K, seed):
+def fit_gensim(X, K, seed, max_iter=10):
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LdaModel
 
     documents = Sparse2Corpus(X, documents_columns=False)
     names = {word: str(word) for word in range(X.shape[1])}
     start = time.process_time()
-    model = LdaModel(documents, id2word=names, num_topics=K, passes=10, random_state=seed)
+    model = LdaModel(documents, id2word=names, num_topics=K, passes=max_iter, random_state=seed)
     return model.get_topics(), model.alpha, time.process_time() - start
 
 
-def fit_scikit_learn(X, K, seed):
+def fit_scikit_learn(X, K, seed, max_iter=10):
     from sklearn.decomposition import LatentDirichletAllocation
 
     start = time.process_time()
-    model = LatentDirichletAllocation(K, learning_method="online", random_state=seed).fit(X)
+    model = LatentDirichletAllocation(K, learning_method="online", max_iter=max_iter, random_state=seed).fit(X)
     topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
     return topics, np.full(K, model.doc_topic_prior_), time.process_time() - start
 
@@ -106,6 +106,12 @@ OURS = {
     '"cvb0"': partial(fit_ours, sampler="cvb0"),
 }
 PEERS = {"tomotopy": fit_tomotopy, "gensim": fit_gensim, "scikit-learn": fit_scikit_learn}
+
+
+def scores(topics, prior, train, test):
+    """Held-out perplexity and coherence."""
+    perplexity = document_completion(topics, test, np.asarray(prior, float)).perplexity
+    return {"perplexity": perplexity, "coherence": float(np.nanmean(topic_coherence(topics, train)))}
 
 
 def measure(options):
@@ -125,11 +131,7 @@ def measure(options):
                         if of_run in done or (method in PEERS and seed != options.seeds[0]):
                             continue
                         topics, prior, seconds = fit(train, K, seed)
-                        found = {
-                            "perplexity": document_completion(topics, test, np.asarray(prior, float)).perplexity,
-                            "coherence": float(np.nanmean(topic_coherence(topics, train))),
-                            "seconds": seconds,
-                        }
+                        found = scores(topics, prior, train, test) | {"seconds": seconds}
                         _stored.append(STORED, dict(zip(names, of_run, strict=True)) | found, "tomotopy", "gensim")
                         print(*of_run, *(f"{value:.4g}" for value in found.values()), flush=True)
 

@@ -13,6 +13,7 @@ _WORDS = {
     "HasLogDensity": "a log density (log_density)",
     "HasLinearLogDensity": "a log density that is linear in a frame (linear_parameter)",
     "HasCounts": "expected counts (expected_counts)",
+    "LeaveOneOutModel": "draws of tokens without their own counts (exclude_self=True)",
     "HasLogNormalMean": "the mean of log-normal coordinates (expected_log)",
     "Flat": "a flat space without boundary",
     "GeodesicFlow": "geodesics in closed form",
