@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from ...numerics.reductions import sum_lanes
+from ...numerics.reductions import dot, sum_lanes
 from ...random._keys import fold_in, uniform
 from ...utils._njit import njit
 
@@ -72,9 +72,7 @@ def _update_rows(
     n_components = len(alpha)
     doc_topic = np.empty(n_components)
     weights = np.empty(n_components)
-    beta = np.empty(n_components)
-    if topic_stride == 0 and word_stride == 0:
-        beta[:] = prior[0]
+    beta = np.full(n_components, prior[0])
     for row in range(start, stop):
         doc_topic[:] = 0.0
         for j in range(indptr[row], indptr[row + 1]):
@@ -83,15 +81,17 @@ def _update_rows(
             word = np.int64(indices[j])
             if seed_topics[word] >= 0:
                 continue
-            if topic_stride == 1:
-                beta = prior[word * word_stride : word * word_stride + n_components]
-            elif topic_stride != 0:
-                for k in range(n_components):
-                    beta[k] = prior[word * word_stride + k * topic_stride]
-            elif word_stride != 0:
-                beta[:] = prior[word * word_stride]
+            if word_stride != 0 or topic_stride != 0:
+                _read_prior(prior, word * word_stride, topic_stride, beta)
             _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, out_gamma, j, weights)
             _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
+
+
+@njit(cache=True, nogil=True)
+def _read_prior(prior, first, stride, out_beta):
+    """The prior of one word."""
+    for k in range(len(out_beta)):
+        out_beta[k] = prior[first + k * stride]
 
 
 # With numpy's error model a division by zero raises no error, so that the loop can be vectorised.
@@ -100,9 +100,12 @@ def _weigh_topics(word_topic, word, topic_total, prior_total, doc_topic, alpha, 
     """The right-hand side of the update for one pair, not normalised; counts below zero by rounding are set to zero."""
     for k in range(len(out_weights)):
         own = np.float64(gamma[pair, k])
-        in_word = max(word_topic[word, k] - own, 0.0) + beta[k]
-        in_topic = max(topic_total[k] - own, 0.0) + prior_total[k]
-        in_doc = max(doc_topic[k] - own, 0.0) + alpha[k]
+        in_word = word_topic[word, k] - own
+        in_topic = topic_total[k] - own
+        in_doc = doc_topic[k] - own
+        in_word = (in_word if in_word > 0.0 else 0.0) + beta[k]
+        in_topic = (in_topic if in_topic > 0.0 else 0.0) + prior_total[k]
+        in_doc = (in_doc if in_doc > 0.0 else 0.0) + alpha[k]
         out_weights[k] = in_word * in_doc / in_topic
 
 
@@ -170,6 +173,7 @@ def _score_rows(
     n_components = len(alpha)
     alpha_total = alpha.sum()
     doc_topic = np.empty(n_components)
+    beta = np.full(n_components, prior[0])
     for row in range(start, stop):
         doc_topic[:] = 0.0
         n_tokens = 0
@@ -179,10 +183,11 @@ def _score_rows(
         for k in range(n_components):
             doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
         total = -n_tokens * math.log(n_tokens + alpha_total)
+        of_prior = dot(doc_topic, beta)
         for j in range(indptr[row], indptr[row + 1]):
             word = indices[j]
-            mixed = 0.0
-            for k in range(n_components):
-                mixed += doc_topic[k] * (word_topic[word, k] + prior[word * word_stride + k * topic_stride])
-            total += counts[j] * math.log(mixed)
+            if word_stride != 0 or topic_stride != 0:
+                _read_prior(prior, word * word_stride, topic_stride, beta)
+                of_prior = dot(doc_topic, beta)
+            total += counts[j] * math.log(dot(doc_topic, word_topic[word]) + of_prior)
         out_log_likelihood[row] = total
