@@ -9,10 +9,11 @@ import numpy as np
 
 from ...numerics.reductions import exact_sum
 from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
+from ...random._keys import uniform
 from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
-from .document_gibbs_kernels import DocumentPrior, Sweeps, _sample_rows
+from .document_gibbs_kernels import DocumentPrior, Guards, Sweeps, _sample_rows
 from .topic_counts import TopicCounts, add_counts, close_list
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
@@ -207,6 +208,7 @@ def sample_documents(
     n_kept: int,
     workers: Workers,
     token_topics: np.ndarray | None = None,
+    guard_key: np.uint64 | None = None,
 ) -> DocumentSample:
     """Gibbs sweeps over the tokens of each document, its proportions integrated out.
 
@@ -228,6 +230,8 @@ def sample_documents(
         uint16, the initial topics; overwritten. Without them the first sweep draws each token given only the previous
         tokens of its document. This sweep is always discarded: it is one of `n_burn_in`, and an additional one if that
         is 0.
+    guard_key : uint64, optional
+        If given, no topic of `token_topics` loses its last token: a token of each topic stays, see `Guards`.
     """
     fresh = token_topics is None
     n_tokens = int(documents.token_start[-1])
@@ -236,6 +240,9 @@ def sample_documents(
         token_topics = np.zeros(n_tokens, np.uint16)
     padded = _pad(alpha)
     prior = DocumentPrior(padded, float(padded.sum()))
+    guards = Guards(np.zeros(len(padded)), np.uint64(0))
+    if guard_key is not None:
+        guards = Guards(_pad(least_priorities(token_topics, len(alpha), guard_key, workers)), guard_key)
     log_likelihood = np.zeros(len(row_keys))
     counts: TopicCounts | None = None
     n_sweeps = n_burn_in + n_kept
@@ -247,7 +254,7 @@ def sample_documents(
         # With one kept sweep, the current topics are the history.
         history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
         sweeps = Sweeps(first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
-        shared = (documents, table, prior, row_keys, sweeps, token_topics, history, log_likelihood)
+        shared = (documents, table, prior, guards, row_keys, sweeps, token_topics, history, log_likelihood)
         draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
         workers.run(_sample_rows, [(*rows, *shared) for rows in split_by_task(draws // _TASK_DRAWS)])
         part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
@@ -255,6 +262,22 @@ def sample_documents(
         first_sweep = stop_sweep
     assert counts is not None
     return DocumentSample(token_topics, counts, exact_sum(log_likelihood) / n_kept)
+
+
+def least_priorities(token_topics: np.ndarray, n_components: int, key: np.uint64, workers: Workers) -> np.ndarray:
+    """The least priority of the tokens of each topic, (n_components,); 1 for a topic without tokens."""
+    tasks = split_range(len(token_topics), _TASK_DRAWS)
+    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, key) for tokens in tasks])
+    return np.min([np.ones(n_components), *parts], axis=0)
+
+
+@njit(cache=True, nogil=True)
+def _find_least(first, stop, token_topics, n_components, key):
+    least = np.ones(n_components)
+    for token in range(first, stop):
+        topic = np.uint64(token_topics[token])
+        least[topic] = min(least[topic], uniform(key, token))
+    return least
 
 
 def _count(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:

@@ -67,6 +67,18 @@ class DocumentPrior(NamedTuple):
     total: float
 
 
+class Guards(NamedTuple):
+    """A token of each topic that stays where it is, so that no topic loses its last token.
+
+    Tokens have random priorities, and the guard of a topic is its token of least priority. A token moves only to topics
+    whose guard has a smaller priority. Such moves do not change the guards, so that the possible moves are the same
+    before and after a sweep, which is necessary for its balance.
+    """
+
+    least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic, or 0 to allow all moves
+    key: np.uint64  # stream of the priorities, by token
+
+
 class Sweeps(NamedTuple):
     """The sweeps of one call."""
 
@@ -95,11 +107,23 @@ class _Task(NamedTuple):
     prior_sums: np.ndarray  # the same
     alpha: np.ndarray
     n_blocks: int
+    guards: Guards
+    first_token: int
 
 
 @njit(cache=True, nogil=True)
 def _sample_rows(
-    first_row, stop_row, documents, table, prior, row_keys, sweeps, token_topics, out_history, out_log_likelihood
+    first_row,
+    stop_row,
+    documents,
+    table,
+    prior,
+    guards,
+    row_keys,
+    sweeps,
+    token_topics,
+    out_history,
+    out_log_likelihood,
 ):
     """Sweep over each of a range of rows.
 
@@ -113,6 +137,8 @@ def _sample_rows(
         Topics, for the words of `documents`.
     prior : DocumentPrior
         Of the proportions.
+    guards : Guards
+        Which moves are allowed.
     row_keys : ndarray of shape (n_rows,)
         A stream for each row.
     sweeps : Sweeps
@@ -131,7 +157,8 @@ def _sample_rows(
     history = out_history[n_kept * first_token :]
     words, topics = np.empty(stop_token - first_token, np.int32), token_topics[first_token:stop_token]
     n_blocks = len(prior.alpha) // LANES
-    task = _Task(words, topics, table.scores.reshape(-1), table.prior_sums.reshape(-1), prior.alpha, n_blocks)
+    scores, prior_sums = table.scores.reshape(-1), table.prior_sums.reshape(-1)
+    task = _Task(words, topics, scores, prior_sums, prior.alpha, n_blocks, guards, first_token)
     slots, arrays = _make_slots(n_blocks)
     order = np.arange(_N_SLOTS)  # indices of the slots; the first n_filled have a document
     n_filled = 0
@@ -292,6 +319,12 @@ def _draw_topic(slot, arrays, task):
                 topic = np.int64(first_topic + lane)
     if topic < 0:  # because of rounding, the value is after all topics or at one of weight zero
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
+    previous = np.int64(task.topics[_index(cursor)])
+    if topic != previous and task.guards.least[_index(previous)] > 0.0:
+        priority = uniform(task.guards.key, task.first_token + cursor)
+        least = task.guards.least
+        if priority <= least[_index(previous)] or priority < least[_index(topic)]:
+            topic = previous
     task.topics[_index(cursor)] = topic
     arrays.counts[_index(first_cell + topic)] += 1
     block = topic >> _LANE_BITS

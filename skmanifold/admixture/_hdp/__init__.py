@@ -1,0 +1,1 @@
+"""Admixtures whose number of topics is inferred: the hierarchical Dirichlet process."""

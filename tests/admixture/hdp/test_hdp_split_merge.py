@@ -1,0 +1,55 @@
+"""Split-merge moves of topics, against the exact posterior of the tiny corpus."""
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
+
+from skmanifold.admixture._hdp.split_merge import split_and_merge
+from skmanifold.admixture._hdp.weights import TopicWeights, draw_weights
+from skmanifold.admixture._tokens.document_gibbs import all_documents
+from skmanifold.random._keys import root_key, subkey
+
+from ..tokens._documents import make_counts
+from . import _tiny_hdp as tiny
+
+KEY = root_key(12)
+DOCUMENTS = all_documents(make_counts(tiny.TABLE))
+PRIOR = np.array([tiny.BETA]), 3 * tiny.BETA
+
+
+def after_moves(n_runs, n_moves, n_scans, concentrations=(tiny.ALPHA, tiny.GAMMA), change=lambda weights: weights):
+    """Functions of the partition after some moves that begin with exact draws, and how many of each kind there were."""
+    rng = np.random.default_rng(0)
+    found = np.empty((n_runs, tiny.N), np.uint16)
+    n_made = np.zeros(2, int)
+    for run in range(n_runs):
+        found[run], tables = tiny.draw_start(rng)
+        weights = change(draw_weights(tables, tiny.GAMMA, subkey(KEY, run, 0)))
+        moves = split_and_merge(
+            DOCUMENTS, found[run], weights, concentrations, *PRIOR, n_moves, n_scans, subkey(KEY, run, 1)
+        )
+        in_use = np.bincount(found[run], minlength=len(moves.weights)) > 0
+        np.testing.assert_array_equal(moves.weights > 0, in_use)
+        assert moves.weights.sum() == pytest.approx(weights.used.sum())
+        n_made += moves.n_splits, moves.n_merges
+    return summarize(tiny.functions(found)), n_made
+
+
+@pytest.mark.parametrize(("n_moves", "n_scans"), [(1, 0), (3, 2)])
+def test_moves_leave_the_posterior_unchanged(n_moves, n_scans):
+    estimate, n_made = after_moves(6_000, n_moves, n_scans)
+    assert n_made.min() > 300
+    assert_agrees(estimate, tiny.exact_functions())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"concentrations": (tiny.ALPHA, 2 * tiny.GAMMA)},
+        {"concentrations": (2 * tiny.ALPHA, tiny.GAMMA)},
+        {"change": lambda weights: TopicWeights(weights.used / 2, weights.log_unused)},
+    ],
+    ids=["gamma", "alpha", "weights"],
+)
+def test_wrong_moves_are_found(wrong):
+    assert_disagrees(after_moves(6_000, 3, 1, **wrong)[0], tiny.exact_functions())
