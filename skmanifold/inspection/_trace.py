@@ -90,7 +90,7 @@ class TraceDisplay:
     >>> lda = StochasticLDA(n_components=5, n_chains=2, random_state=0).fit(X)
     >>> display = TraceDisplay.from_estimator(lda)
     >>> display.trace.shape
-    (2, 200)
+    (2, 400)
     >>> display.note
     'ESCA estimates and makes no draws: no effective sample size.'
     """
