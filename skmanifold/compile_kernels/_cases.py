@@ -27,6 +27,9 @@ _DATA: dict[str, Callable[[], Any]] = {
     "SubspaceClassifier": _data.points,
     "MixtureImputer": _data.table,
 }
+_OTHER_ROWS: dict[str, tuple[Callable[[], Any], ...]] = {  # types of X that need other kernels with the same settings
+    "VonMisesFisherMixture": (_data.directions_of_32_bits, _data.sparse_directions),
+}
 _OF_ROWS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "project", "co_clustering")
 ESTIMATORS = tuple(_DATA)
 
@@ -56,13 +59,14 @@ class Case(NamedTuple):
         """Fit the estimator and call its methods."""
         from ..models import IncompatibleError
 
-        X = self.data()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings due to the small numbers of rows and passes
-            try:
-                self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator == "SubspaceClassifier" else []))
-            except IncompatibleError:  # an emission that this sampler cannot use
-                return
+            for data in (self.data, *_OTHER_ROWS.get(self.estimator, ())):
+                X = data()
+                try:
+                    self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator == "SubspaceClassifier" else []))
+                except IncompatibleError:  # an emission that this sampler cannot use
+                    return
 
     def _fit_and_infer(self, X: Any, *y: Any) -> None:
         estimator = self._new_estimator().fit(X, *y)

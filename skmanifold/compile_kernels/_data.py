@@ -1,7 +1,8 @@
 """Small data sets of each type.
 
-Estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, and
-read-only X need the same kernels. Missing cells among real numbers need other kernels.
+Most estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, and
+read-only X need the same kernels. Missing cells among real numbers need other kernels, and so do dense and sparse
+directions of both precisions in `VonMisesFisherMixture`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ def directions() -> np.ndarray:
     """Vectors of length 1 in four clusters."""
     rows = np.random.default_rng(0).normal(size=(_N_ROWS, 20)) + 3 * np.eye(20)[np.arange(_N_ROWS) % 4]
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def directions_of_32_bits() -> np.ndarray:
+    """The same as `directions`, in float32."""
+    return directions().astype(np.float32)
+
+
+def sparse_directions() -> Any:
+    """The same as `directions`, sparse."""
+    return scipy.sparse.csr_array(directions())
 
 
 def codes() -> np.ndarray:

@@ -240,7 +240,7 @@ def sample_documents(
         token_topics = np.zeros(n_tokens, np.uint16)
     padded = _pad(alpha)
     prior = DocumentPrior(padded, float(padded.sum()))
-    guards = Guards(np.zeros(len(padded)), np.uint64(0))
+    guards = Guards(np.zeros(0), np.uint64(0))
     if guard_key is not None:
         guards = Guards(_pad(least_priorities(token_topics, len(alpha), guard_key, workers)), guard_key)
     log_likelihood = np.zeros(len(row_keys))

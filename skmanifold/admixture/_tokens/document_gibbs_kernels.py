@@ -75,7 +75,7 @@ class Guards(NamedTuple):
     before and after a sweep, which is necessary for its balance.
     """
 
-    least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic, or 0 to allow all moves
+    least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic; (0,) if all moves are allowed
     key: np.uint64  # stream of the priorities, by token
 
 
@@ -319,10 +319,9 @@ def _draw_topic(slot, arrays, task):
                 topic = np.int64(first_topic + lane)
     if topic < 0:  # because of rounding, the value is after all topics or at one of weight zero
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
-    previous = np.int64(task.topics[_index(cursor)])
-    if topic != previous and task.guards.least[_index(previous)] > 0.0:
+    if len(task.guards.least) > 0:
+        least, previous = task.guards.least, np.int64(task.topics[_index(cursor)])
         priority = uniform(task.guards.key, task.first_token + cursor)
-        least = task.guards.least
         if priority <= least[_index(previous)] or priority < least[_index(topic)]:
             topic = previous
     task.topics[_index(cursor)] = topic
