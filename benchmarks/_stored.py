@@ -12,12 +12,12 @@ from pathlib import Path
 from _results import PACKAGES, machine, versions
 
 
-def read(path):
-    """The sentence about the machine, and the runs as dictionaries; none if there is no file."""
+def read(path, who="Other libraries"):
+    """The sentence about the machine that measured them, and the runs as dictionaries; none if there is no file."""
     if not Path(path).exists():
         return "", []
     first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
-    source = "Other libraries were measured on {machine}; {versions}; {date}.".format(**json.loads(first))
+    source = who + " were measured on {machine}; {versions}; {date}.".format(**json.loads(first))
     return source, [json.loads(line) for line in lines]
 
 

@@ -118,7 +118,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.measure:
         measure(options)
-    source, stored = _stored.read(STORED)
+    source, stored = _stored.read(STORED, "All methods")
     if stored:
         show(stored)
         if options.draw:
@@ -126,6 +126,6 @@ if __name__ == "__main__":
         notes = (
             f"K={K}; each row is a fit of its own. Perplexity by document completion of a random tenth of the "
             "documents; NPMI coherence of the ten most probable words in the training documents; processor time in one "
-            f"thread. {source.replace('Other libraries were', 'All methods were')}"
+            f"thread. {source}"
         )
         finish(options, "tomotopy", "gensim", notes=notes)

@@ -187,10 +187,9 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.measure:
         measure(options)
-    source, runs = _stored.read(STORED)
+    source, runs = _stored.read(STORED, "All methods")
     if runs:
         show(runs)
-        source = source.replace("Other libraries were", "All methods were")
         notes = (
             "Mean ± standard error over seeds, median of seconds. A random tenth of the documents is held out. "
             "Perplexity by document completion, with each method's own prior of the proportions; coherence of the ten "

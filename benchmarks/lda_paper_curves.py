@@ -218,13 +218,12 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.measure:
         measure(options)
-    source, stored = _stored.read(STORED)
+    source, stored = _stored.read(STORED, "All methods")
     if stored:
         show(stored)
         if options.draw:
             draw(stored, STORED.with_suffix(".png"))
         seeds = {corpus: len({run["seed"] for run in stored if run["corpus"] == corpus}) for corpus in CORPORA}
-        source = source.replace("Other libraries were", "All methods were")
         n_train, n_test = WIKI_DOCUMENTS
         of_wiki = f"; of wiki, {n_train:,} random documents are read and {n_test} held out" if seeds["wiki"] else ""
         notes = (

@@ -242,6 +242,27 @@ def log_gamma_variate(key, shape):
 
 
 @njit(cache=True, nogil=True)
+def log_beta_variate(key, a, b):
+    """The logarithms of x and of 1 - x, for x from Beta(a, b): both accurate, also if x rounds to one.
+
+    Parameters
+    ----------
+    key : uint64
+        Key of the random stream, which must not be used for other draws.
+    a, b : float
+        Parameters, from 1e-300 to 1e12.
+
+    Returns
+    -------
+    log_x, log_rest : float
+        The logarithms, finite.
+    """
+    x, rest = log_gamma_variate(fold_in(key, 0), a), log_gamma_variate(fold_in(key, 1), b)
+    total = max(x, rest) + math.log1p(math.exp(-abs(x - rest)))
+    return x - total, rest - total
+
+
+@njit(cache=True, nogil=True)
 def gamma_variate(key, shape):
     """A Ga(shape, 1) variate; it underflows to 0 for small shapes.
 

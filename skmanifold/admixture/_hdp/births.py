@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...random._keys import fold_in, uniform
-from ...random._variates import log_gamma_variate
+from ...random._variates import log_beta_variate
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents, WordTable
 from .weights import TopicWeights
@@ -113,12 +113,11 @@ def _sample_rows(
 ):
     """The step of `sample_with_births`; returns the weights by topic, and the log of the unused weight.
 
-    `local` has the local and the new topics, and for each of them a row of `word_counts`, by `place` of a word.
+    `place` is the column of each word in `word_counts`, of which the rows of local and new topics are used.
     """
     n_old = len(used)
     expected = np.zeros(n_old + _ROOM)  # alpha times the weight
     expected[:n_old] = alpha * used
-    is_shared = ~is_local
     totals = np.zeros(n_old + _ROOM, np.int64)  # tokens of local and new topics
     word_counts = np.zeros((n_old + _ROOM, n_words), np.int32)
     in_use = np.zeros(n_old + _ROOM, np.bool_)
@@ -157,15 +156,10 @@ def _sample_rows(
                         expected[topic] = 0.0
                         in_use[topic] = False
                 total = 0.0
-                for k in range(n_old):
-                    if is_shared[k]:
+                for k in range(n_topics):
+                    if k < n_old and not is_local[k]:
                         total += (in_row[k] + expected[k]) * np.float64(scores[word, k]) * scale
                     elif in_use[k]:
-                        share = (word_counts[k, column] + beta) / (totals[k] + prior_total)
-                        total += (in_row[k] + expected[k]) * share
-                    sums[k] = total
-                for k in range(n_old, n_topics):
-                    if in_use[k]:
                         share = (word_counts[k, column] + beta) / (totals[k] + prior_total)
                         total += (in_row[k] + expected[k]) * share
                     sums[k] = total
@@ -194,12 +188,9 @@ def _sample_rows(
                         word_counts = wider
                     n_topics = max(n_topics, chosen + 1)
                     in_use[chosen] = True
-                    new_key = fold_in(row_key, token - token_start[row])
-                    x = log_gamma_variate(fold_in(new_key, 0), 1.0)
-                    y = log_gamma_variate(fold_in(new_key, 1), gamma)
-                    log_sum = max(x, y) + math.log1p(math.exp(-abs(x - y)))
-                    expected[chosen] = alpha * math.exp(log_unused + x - log_sum)
-                    log_unused += y - log_sum
+                    log_part, log_rest = log_beta_variate(fold_in(row_key, token - token_start[row]), 1.0, gamma)
+                    expected[chosen] = alpha * math.exp(log_unused + log_part)
+                    log_unused += log_rest
                 token_topics[token] = chosen
                 in_row[chosen] += 1
                 if chosen >= n_old or is_local[chosen]:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...random._keys import fold_in, uniform
-from ...random._variates import log_gamma_variate, open_uniform
+from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents
 from .weights import TopicWeights
@@ -118,31 +118,29 @@ def _make_moves(
     for move in range(n_moves):
         move_key = fold_in(key, move)
         choice = fold_in(move_key, _CHOICE)
-        first = min(np.int64(uniform(choice, 0) * n_tokens), n_tokens - 1)
-        second = min(np.int64(uniform(choice, 1) * n_tokens), n_tokens - 1)
+        first = np.int64(min(uniform(choice, 0) * n_tokens, n_tokens - 1))
+        second = np.int64(min(uniform(choice, 1) * n_tokens, n_tokens - 1))
         if first == second:
             continue
         topic, other = np.int64(token_topics[first]), np.int64(token_topics[second])
         is_split = topic == other
-        tokens = _tokens_of(token_topics, topic, other, first, second)
+        tokens = np.flatnonzero((token_topics == topic) | (token_topics == other))
         total = weights[topic] if is_split else weights[topic] + weights[other]
-        sides = np.zeros(len(tokens), np.int8)  # the first two are the chosen tokens
-        sides[1] = 1
+        sides = np.zeros(len(tokens), np.int8)
+        chosen = np.searchsorted(tokens, first), np.searchsorted(tokens, second)
+        sides[chosen[1]] = 1
         target = np.zeros(0 if is_split else len(tokens), np.int8)
         for i in range(len(target)):
             target[i] = token_topics[tokens[i]] == other
         scan_key = fold_in(move_key, _SCANS)
-        given = (tokens, token_row, token_word, sides, alpha * total / 2, prior, prior_total, in_row, in_word)
+        given = (tokens, chosen, token_row, token_word, sides, alpha * total / 2, prior, prior_total, in_row, in_word)
         _begin(*given, fold_in(scan_key, 0))
         for scan in range(n_scans):
             _scan(*given, target[:0], fold_in(scan_key, scan + 1))
         log_q = _scan(*given, target, fold_in(scan_key, n_scans + 1))
         n_first, n_second = _documents_of_sides(tokens, token_row, in_row)
         if is_split:
-            x = log_gamma_variate(fold_in(fold_in(move_key, _PROPORTION), 0), float(n_first))
-            y = log_gamma_variate(fold_in(fold_in(move_key, _PROPORTION), 1), float(n_second))
-            largest = max(x, y)
-            share = math.exp(x - largest) / (math.exp(x - largest) + math.exp(y - largest))
+            share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), float(n_first), float(n_second))[0])
         else:
             share = weights[topic] / total
         log_q += _log_beta_density(share, n_first, n_second)
@@ -168,29 +166,15 @@ def _make_moves(
 
 
 @njit(cache=True, nogil=True)
-def _tokens_of(token_topics, topic, other, first, second):
-    """The tokens of two topics: the chosen ones, and then the others in the order of the corpus."""
-    n = 0
-    for token in range(len(token_topics)):
-        n += (token_topics[token] == topic) | (token_topics[token] == other)
-    tokens = np.empty(n, np.int64)
-    tokens[0], tokens[1] = first, second
-    n = 2
-    for token in range(len(token_topics)):
-        if (token_topics[token] == topic or token_topics[token] == other) and token != first and token != second:
-            tokens[n] = token
-            n += 1
-    return tokens
-
-
-@njit(cache=True, nogil=True)
-def _begin(tokens, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, key):
-    """The first state: each token given those before it."""
-    for i in range(2):
-        in_row[token_row[tokens[i]], i] += 1
-        in_word[token_word[tokens[i]], i] += 1
+def _begin(tokens, chosen, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, key):
+    """The first state: each token given those before it and the chosen ones."""
+    for side in range(2):
+        in_row[token_row[tokens[chosen[side]]], side] += 1
+        in_word[token_word[tokens[chosen[side]]], side] += 1
     totals = np.ones(2, np.int64)
-    for i in range(2, len(tokens)):
+    for i in range(len(tokens)):
+        if i == chosen[0] or i == chosen[1]:
+            continue
         row, word = token_row[tokens[i]], token_word[tokens[i]]
         beta = prior[word % len(prior)]
         share = _share(in_row[row], in_word[word], totals, expected, beta, prior_total)
@@ -202,13 +186,15 @@ def _begin(tokens, token_row, token_word, sides, expected, prior, prior_total, i
 
 
 @njit(cache=True, nogil=True)
-def _scan(tokens, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, target, key):
+def _scan(tokens, chosen, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, target, key):
     """A Gibbs scan, or the one that leads to `target` if it is not empty; returns the log of its probability."""
     totals = np.zeros(2, np.int64)
     for i in range(len(tokens)):
         totals[sides[i]] += 1
     log_q = 0.0
-    for i in range(2, len(tokens)):
+    for i in range(len(tokens)):
+        if i == chosen[0] or i == chosen[1]:
+            continue
         row, word = token_row[tokens[i]], token_word[tokens[i]]
         side = sides[i]
         in_row[row, side] -= 1
@@ -238,22 +224,14 @@ def _share(in_row, in_word, totals, expected, beta, prior_total):
 
 @njit(cache=True, nogil=True)
 def _documents_of_sides(tokens, token_row, in_row):
-    """How many documents have tokens of each side."""
-    n_first, n_second = 0, 0
-    last = -1
-    chosen = token_row[tokens[0]], token_row[tokens[1]]
-    for i in range(len(tokens)):
-        row = token_row[tokens[i]]
-        # The first two tokens are not in the order of the corpus: their documents are counted with them.
-        if i < 2:
-            if i == 1 and row == chosen[0]:
-                continue
-        elif row == last or row == chosen[0] or row == chosen[1]:
-            continue
-        else:
-            last = row
-        n_first += in_row[row, 0] > 0
-        n_second += in_row[row, 1] > 0
+    """How many documents have tokens of each side; tokens are in the order of the corpus."""
+    n_first, n_second, last = 0, 0, -1
+    for token in tokens:
+        row = token_row[token]
+        if row != last:
+            n_first += in_row[row, 0] > 0
+            n_second += in_row[row, 1] > 0
+        last = row
     return n_first, n_second
 
 
@@ -282,10 +260,8 @@ def _log_gain(tokens, token_row, token_word, alpha, total, share, prior, prior_t
         first, second = in_word[word]
         if first + second > 0:
             beta = prior[word % len(prior)]
-            of_word = math.lgamma(beta)
-            gain += (
-                math.lgamma(beta + first) + math.lgamma(beta + second) - math.lgamma(beta + first + second) - of_word
-            )
+            gain += math.lgamma(beta + first) + math.lgamma(beta + second)
+            gain -= math.lgamma(beta + first + second) + math.lgamma(beta)
             sizes[0] += first
             sizes[1] += second
             in_word[word] = 0

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...random._keys import fold_in, subkey, uniform
-from ...random._variates import log_gamma_variate
+from ...random._variates import log_beta_variate, log_gamma_variate
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task
 
@@ -141,9 +141,6 @@ def _sum_auxiliary(concentration, lengths, beta_key, indicator_key):
     """The sums of log w and of s."""
     log_sum, n_ones = 0.0, 0
     for row in range(len(lengths)):
-        child = fold_in(beta_key, row)
-        x = log_gamma_variate(fold_in(child, 0), concentration + 1.0)
-        y = log_gamma_variate(fold_in(child, 1), float(lengths[row]))
-        log_sum += x - max(x, y) - math.log1p(math.exp(-abs(x - y)))
+        log_sum += log_beta_variate(fold_in(beta_key, row), concentration + 1.0, float(lengths[row]))[0]
         n_ones += uniform(indicator_key, row) * (lengths[row] + concentration) < lengths[row]
     return log_sum, n_ones

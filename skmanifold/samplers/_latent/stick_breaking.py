@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...random._keys import Purpose, fold_in, subkey
-from ...random._variates import exponential, log_gamma_variate, open_uniform
+from ...random._variates import exponential, log_beta_variate, log_gamma_variate, open_uniform
 from ...utils._conditions import Array
 from ...utils._declared import holds
 from ...utils._njit import njit
@@ -98,19 +98,10 @@ def redraw_order(sizes: np.ndarray, concentration: float, key: np.uint64) -> np.
 
 
 @njit(cache=True, nogil=True)
-def _log_sum(x, y):
-    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
-
-
-@njit(cache=True, nogil=True)
 def _fill_sticks(key, sizes, concentration, out):
     beyond = 0
     for j in range(len(sizes) - 1, -1, -1):
-        child = fold_in(key, j)
-        share = log_gamma_variate(fold_in(child, 0), 1.0 + sizes[j])
-        rest = log_gamma_variate(fold_in(child, 1), concentration + beyond)
-        total = _log_sum(share, rest)
-        out[0, j], out[1, j] = share - total, rest - total
+        out[0, j], out[1, j] = log_beta_variate(fold_in(key, j), 1.0 + sizes[j], concentration + beyond)
         beyond += sizes[j]
 
 
