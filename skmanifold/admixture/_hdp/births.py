@@ -24,7 +24,7 @@ from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents, WordTable
-from .weights import TopicWeights
+from .weights import Hyperparameters, TopicWeights
 
 _ROOM = 8  # topics that may begin before arrays grow
 
@@ -43,9 +43,8 @@ def sample_with_births(
     n_tokens: np.ndarray,
     table: WordTable,
     weights: TopicWeights,
-    concentrations: tuple[float, float],
-    prior: np.ndarray,
-    prior_total: float,
+    given: Hyperparameters,
+    max_topics: int,
     key: np.uint64,
 ) -> Born:
     """Draw the topics of the tokens of some documents, in place, among the topics in use and new ones.
@@ -64,30 +63,36 @@ def sample_with_births(
         Distributions of the topics over words.
     weights : TopicWeights
         Current weights.
-    concentrations : tuple of float
-        alpha of the documents, and gamma of the topics.
-    prior : ndarray of shape (n_features,) or (1,)
-        Dirichlet parameters beta of the topics, one for each word or for all.
-    prior_total : float
-        Sum of the parameters over words.
+    given : Hyperparameters
+        Concentrations, and the prior of the topics.
+    max_topics : int
+        Largest number of topics; if there are so many, none begins.
     key : uint64
         Key of the draw.
     """
-    words = np.unique(np.concatenate([_words_of(documents, row) for row in rows])) if len(rows) else np.empty(0, int)
     n_within = np.zeros(len(n_tokens), np.int64)
-    for row in rows:
-        start, stop = documents.token_start[row], documents.token_start[row + 1]
-        n_within += np.bincount(token_topics[start:stop], minlength=len(n_tokens))
+    column = np.empty(len(documents.words), np.int32)
+    arrays = rows, documents.indptr, documents.pair_word, documents.token_start, token_topics
+    n_words = _read_rows(*arrays, n_within, column)
     is_local = n_within == n_tokens
-    place = np.zeros(len(documents.words), np.int64)
-    place[words] = np.arange(len(words))
     arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
-    topics = table.scores, table.log_scale, *weights, *concentrations, prior, prior_total
-    return Born(*_sample_rows(rows, *arrays, token_topics, is_local, place, len(words), *topics, key))
+    topics = table.scores, table.log_scale, *weights, given
+    return Born(*_sample_rows(rows, *arrays, token_topics, is_local, column, n_words, *topics, max_topics, key))
 
 
-def _words_of(documents, row):
-    return documents.pair_word[documents.indptr[row] : documents.indptr[row + 1]]
+@njit(cache=True, nogil=True)
+def _read_rows(rows, indptr, pair_word, token_start, token_topics, out_n_tokens, out_column):
+    """Count the tokens of each topic in some rows, and number their words; returns the number of words."""
+    out_column[:] = -1
+    n_words = 0
+    for row in rows:
+        for token in range(token_start[row], token_start[row + 1]):
+            out_n_tokens[np.int64(token_topics[token])] += 1
+        for pair in range(indptr[row], indptr[row + 1]):
+            if out_column[pair_word[pair]] < 0:
+                out_column[pair_word[pair]] = n_words
+                n_words += 1
+    return n_words
 
 
 @njit(cache=True, nogil=True)
@@ -99,104 +104,127 @@ def _sample_rows(
     token_start,
     token_topics,
     is_local,
-    place,
+    column,
     n_words,
     scores,
     log_scale,
     used,
     log_unused,
-    alpha,
-    gamma,
-    prior,
-    prior_total,
+    given,
+    max_topics,
     key,
 ):
     """The step of `sample_with_births`; returns the weights by topic, and the log of the unused weight.
 
-    `place` is the column of each word in `word_counts`, of which the rows of local and new topics are used.
+    The words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word
+    v in its column ``column[v]``. The places of topics that end are used again.
     """
-    n_old = len(used)
-    expected = np.zeros(n_old + _ROOM)  # alpha times the weight
+    alpha, beta, beta_total, n_old = given.alpha, given.beta, given.beta_total, len(used)
+    n_open = np.count_nonzero(is_local)
+    size = n_open + _ROOM
+    topic_at = np.zeros(size, np.int64)  # the topic of each place
+    topic_at[:n_open] = np.flatnonzero(is_local)
+    totals = np.zeros(size, np.int64)  # its tokens; 0 if the place is free
+    word_counts = np.zeros((size, n_words), np.int32)
+    sums = np.empty(size)
+    place = np.full(n_old + size, -1, np.int64)
+    place[topic_at[:n_open]] = np.arange(n_open)
+    expected = np.zeros(n_old + size)  # alpha times the weight
     expected[:n_old] = alpha * used
-    totals = np.zeros(n_old + _ROOM, np.int64)  # tokens of local and new topics
-    word_counts = np.zeros((n_old + _ROOM, n_words), np.int32)
-    in_use = np.zeros(n_old + _ROOM, np.bool_)
-    in_use[:n_old] = True
-    n_topics = n_old
+    of_others = expected[:n_old].copy()  # the same, 0 for open topics
+    of_others[topic_at[:n_open]] = 0.0
+    in_row = np.zeros(n_old + size, np.int64)
+    running = np.empty(n_old)
+    n_topics, n_in_use = n_old, n_old
     for row in rows:
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
             for _ in range(pair_count[pair]):
-                topic = np.int64(token_topics[token])
-                if is_local[topic]:
-                    totals[topic] += 1
-                    word_counts[topic, place[pair_word[pair]]] += 1
+                at = place[np.int64(token_topics[token])]
+                if at >= 0:
+                    totals[at] += 1
+                    word_counts[at, column[pair_word[pair]]] += 1
                 token += 1
-    in_row = np.zeros(n_old + _ROOM, np.int64)
-    sums = np.empty(n_old + _ROOM)
     for row in rows:
         row_key = fold_in(key, row)
-        in_row[:] = 0
         for token in range(token_start[row], token_start[row + 1]):
             in_row[np.int64(token_topics[token])] += 1
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
             word = pair_word[pair]
-            column = place[word]
-            beta = prior[word % len(prior)]
+            beta_of_word = beta[word % len(beta)]
             scale = math.exp(log_scale[word])
             for _ in range(pair_count[pair]):
                 topic = np.int64(token_topics[token])
                 in_row[topic] -= 1
-                if topic >= n_old or is_local[topic]:
-                    word_counts[topic, column] -= 1
-                    totals[topic] -= 1
-                    if totals[topic] == 0:
+                if place[topic] >= 0:
+                    at = place[topic]
+                    word_counts[at, column[word]] -= 1
+                    totals[at] -= 1
+                    if totals[at] == 0:
                         log_unused = math.log(math.exp(log_unused) + expected[topic] / alpha)
                         expected[topic] = 0.0
-                        in_use[topic] = False
+                        place[topic] = -1
+                        n_in_use -= 1
                 total = 0.0
-                for k in range(n_topics):
-                    if k < n_old and not is_local[k]:
-                        total += (in_row[k] + expected[k]) * np.float64(scores[word, k]) * scale
-                    elif in_use[k]:
-                        share = (word_counts[k, column] + beta) / (totals[k] + prior_total)
+                for k in range(n_old):
+                    here = of_others[k] + in_row[k] if of_others[k] > 0 else 0.0
+                    total += here * np.float64(scores[word, k])
+                    running[k] = total
+                of_others_total = total * scale
+                total = of_others_total
+                for at in range(n_open):
+                    if totals[at] > 0:
+                        k = topic_at[at]
+                        share = (word_counts[at, column[word]] + beta_of_word) / (totals[at] + beta_total)
                         total += (in_row[k] + expected[k]) * share
-                    sums[k] = total
-                of_new = alpha * math.exp(log_unused) * beta / prior_total
-                value = uniform(row_key, token - token_start[row]) * (total + of_new)
-                chosen = n_topics
-                for k in range(n_topics):
-                    if value < sums[k]:
-                        chosen = k
-                        break
-                if chosen == n_topics:
-                    # A number that is free, so that arrays stay short.
-                    for k in range(n_topics):
-                        if not in_use[k]:
-                            chosen = k
-                            break
-                    if chosen == len(expected):
-                        size = 2 * len(expected)
-                        expected = _longer(expected, size)
+                    sums[at] = total
+                of_new = alpha * math.exp(log_unused) * beta_of_word / beta_total if n_in_use < max_topics else 0.0
+                number = token - token_start[row]
+                value = uniform(row_key, number) * (total + of_new)
+                if value < of_others_total:
+                    value /= scale
+                    chosen = min(np.searchsorted(running, value, side="right"), n_old - 1)
+                    while of_others[chosen] == 0.0:  # by rounding
+                        chosen -= 1
+                elif value < total:
+                    chosen = topic_at[np.searchsorted(sums[:n_open], value, side="right")]
+                else:
+                    at = 0
+                    while at < n_open and totals[at] > 0:
+                        at += 1
+                    if at == len(totals):
+                        size = 2 * len(totals)
+                        topic_at = _longer(topic_at, size)
                         totals = _longer(totals, size)
-                        in_use = _longer(in_use, size)
-                        in_row = _longer(in_row, size)
                         sums = _longer(sums, size)
                         wider = np.zeros((size, n_words), np.int32)
                         wider[: len(word_counts)] = word_counts
                         word_counts = wider
-                    n_topics = max(n_topics, chosen + 1)
-                    in_use[chosen] = True
-                    log_part, log_rest = log_beta_variate(fold_in(row_key, token - token_start[row]), 1.0, gamma)
+                    chosen = topic_at[at]  # a new topic that has ended, so that numbers stay small
+                    if chosen < n_old:
+                        chosen = n_topics
+                        n_topics += 1
+                    if n_topics > len(expected):
+                        size = 2 * len(expected)
+                        expected = _longer(expected, size)
+                        in_row = _longer(in_row, size)
+                        place = _longer(place, size)
+                        place[chosen:] = -1
+                    n_in_use += 1
+                    n_open = max(n_open, at + 1)
+                    topic_at[at], place[chosen] = chosen, at
+                    log_part, log_rest = log_beta_variate(fold_in(row_key, number), 1.0, given.gamma)
                     expected[chosen] = alpha * math.exp(log_unused + log_part)
                     log_unused += log_rest
                 token_topics[token] = chosen
                 in_row[chosen] += 1
-                if chosen >= n_old or is_local[chosen]:
-                    word_counts[chosen, column] += 1
-                    totals[chosen] += 1
+                if place[chosen] >= 0:
+                    word_counts[place[chosen], column[word]] += 1
+                    totals[place[chosen]] += 1
                 token += 1
+        for token in range(token_start[row], token_start[row + 1]):
+            in_row[np.int64(token_topics[token])] = 0
     return expected[:n_topics] / alpha, log_unused
 
 

@@ -1,8 +1,10 @@
 r"""Split-merge moves of the topics of a hierarchical Dirichlet process, given their weights.
 
-Two random tokens are chosen. If they have the same topic, a move proposes to split it, and otherwise to merge their
-topics. The proposed split is that of a Gibbs scan over the tokens of the two parts, from a state that does not depend
-on the current one (Jain and Neal, 2004); the two chosen tokens stay in different parts.
+Two random tokens of the same word are chosen. If they have the same topic, a move proposes to split it, and otherwise
+to merge their topics. The proposed split is that of a Gibbs scan over the tokens of the two parts, from a state that
+does not depend on the current one (Jain and Neal, 2004): documents are put on the side whose words are like theirs,
+and some scans follow, the first of them with larger :math:`\alpha`. The two chosen tokens stay in different parts. Tokens of
+the same word are chosen because topics without common words are never merged.
 
 With weights b of the topics in use, the joint density of partition and weights is proportional to
 
@@ -15,7 +17,8 @@ accepted with probability
 
 .. math:: \min\left(1, \frac{\gamma \, e^{L(k_1) + L(k_2)} \, b_k}{e^{L(k)} \, q(\text{partition}) \, q(u)}\right),
 
-where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio.
+where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio. Most
+merges are rejected without a scan, because q(partition) is at most 1.
 
 References
 ----------
@@ -34,9 +37,12 @@ from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents
-from .weights import TopicWeights
+from .weights import Hyperparameters, TopicWeights
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
+_SMALLEST = 1e-200  # product of probabilities
+_WIDE = 1.0  # least expected number of tokens of a side in a document, in the first scans
+_SHARE_WIDE = 4 / 3  # number of scans over that of these
 
 
 class Moves(NamedTuple):
@@ -47,13 +53,30 @@ class Moves(NamedTuple):
     n_merges: int
 
 
+class _Index(NamedTuple):
+    """The tokens topic by topic, and those of a topic in the order of the corpus."""
+
+    start: np.ndarray  # (n_topics,) int64
+    stop: np.ndarray  # (n_topics,) int64
+    tokens: np.ndarray  # (n_tokens,) int64
+    rows: np.ndarray  # (n_tokens,) int32
+    words: np.ndarray  # (n_tokens,) int32
+
+
+class _Union(NamedTuple):
+    """The tokens of a topic, or of two topics, in the order of the corpus."""
+
+    tokens: np.ndarray  # (n,) int64
+    rows: np.ndarray  # (n,) int32
+    words: np.ndarray  # (n,) int32
+
+
 def split_and_merge(
     documents: Documents,
     token_topics: np.ndarray,
     weights: TopicWeights,
-    concentrations: tuple[float, float],
-    prior: np.ndarray,
-    prior_total: float,
+    given: Hyperparameters,
+    max_topics: int,
     n_moves: int,
     n_scans: int,
     key: np.uint64,
@@ -65,15 +88,14 @@ def split_and_merge(
     documents : Documents
         The corpus.
     token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of all tokens, changed in place; new topics have the numbers from K on.
+        Topics of all tokens, changed in place; new topics have the numbers from K on. If a topic is split, the larger
+        part keeps its number, and if topics are merged, the larger one.
     weights : TopicWeights
         Current weights.
-    concentrations : tuple of float
-        alpha of the documents, and gamma of the topics.
-    prior : ndarray of shape (n_features,) or (1,)
-        Dirichlet parameters beta of the topics, one for each word or for all.
-    prior_total : float
-        Sum of the parameters over words.
+    given : Hyperparameters
+        Concentrations, and the prior of the topics.
+    max_topics : int
+        Largest number of topics; if there are so many, none is split.
     n_moves : int
         Number of proposals.
     n_scans : int
@@ -81,153 +103,293 @@ def split_and_merge(
     key : uint64
         Key of the moves.
     """
-    n_rows = len(documents.token_start) - 1
-    token_row = np.repeat(np.arange(n_rows), np.diff(documents.token_start))
-    token_word = np.repeat(documents.pair_word, documents.pair_count)
-    of_topics = np.zeros(len(weights.used) + n_moves)
-    of_topics[: len(weights.used)] = weights.used
-    tokens = token_row, token_word, token_topics
-    sizes = n_rows, len(documents.words)
-    n_topics, n_splits, n_merges = _make_moves(
-        *tokens, of_topics, len(weights.used), *concentrations, prior, prior_total, *sizes, n_moves, n_scans, key
+    n_topics = len(weights.used)
+    of_topics = np.zeros(n_topics + n_moves)
+    of_topics[:n_topics] = weights.used
+    arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
+    by_word = documents.word_indptr, documents.word_pairs, documents.pair_start
+    n_numbers, n_splits, n_merges = _make_moves(
+        *arrays, *by_word, token_topics, of_topics, n_topics, given, max_topics, n_moves, n_scans, key
     )
-    return Moves(of_topics[:n_topics], n_splits, n_merges)
+    return Moves(of_topics[:n_numbers], n_splits, n_merges)
 
 
 @njit(cache=True, nogil=True)
 def _make_moves(
-    token_row,
-    token_word,
+    indptr,
+    pair_word,
+    pair_count,
+    token_start,
+    word_indptr,
+    word_pairs,
+    pair_start,
     token_topics,
     weights,
     n_topics,
-    alpha,
-    gamma,
-    prior,
-    prior_total,
-    n_rows,
-    n_words,
+    given,
+    max_topics,
     n_moves,
     n_scans,
     key,
 ):
-    """Propose `n_moves` moves; returns the number of topics, including empty ones, of splits and of merges."""
-    in_row, in_word = np.zeros((n_rows, 2), np.int64), np.zeros((n_words, 2), np.int64)
-    n_tokens = len(token_topics)
-    n_splits, n_merges = 0, 0
+    """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
+    n_tokens, n_words = len(token_topics), len(word_indptr) - 1
+    in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
+    n_in_use, n_splits, n_merges = n_topics, 0, 0
+    index = _sort_tokens(indptr, pair_word, pair_count, token_topics, len(weights))
     for move in range(n_moves):
         move_key = fold_in(key, move)
         choice = fold_in(move_key, _CHOICE)
         first = np.int64(min(uniform(choice, 0) * n_tokens, n_tokens - 1))
-        second = np.int64(min(uniform(choice, 1) * n_tokens, n_tokens - 1))
+        word = pair_word[np.searchsorted(pair_start, first, side="right") - 1]
+        second = _token_of_word(uniform(choice, 1), word_pairs[word_indptr[word] : word_indptr[word + 1]], pair_start)
         if first == second:
             continue
         topic, other = np.int64(token_topics[first]), np.int64(token_topics[second])
         is_split = topic == other
-        tokens = np.flatnonzero((token_topics == topic) | (token_topics == other))
+        if is_split and n_in_use >= max_topics:
+            continue
         total = weights[topic] if is_split else weights[topic] + weights[other]
-        sides = np.zeros(len(tokens), np.int8)
-        chosen = np.searchsorted(tokens, first), np.searchsorted(tokens, second)
-        sides[chosen[1]] = 1
-        target = np.zeros(0 if is_split else len(tokens), np.int8)
-        for i in range(len(target)):
-            target[i] = token_topics[tokens[i]] == other
-        scan_key = fold_in(move_key, _SCANS)
-        given = (tokens, chosen, token_row, token_word, sides, alpha * total / 2, prior, prior_total, in_row, in_word)
-        _begin(*given, fold_in(scan_key, 0))
-        for scan in range(n_scans):
-            _scan(*given, target[:0], fold_in(scan_key, scan + 1))
-        log_q = _scan(*given, target, fold_in(scan_key, n_scans + 1))
-        n_first, n_second = _documents_of_sides(tokens, token_row, in_row)
-        if is_split:
-            share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), float(n_first), float(n_second))[0])
-        else:
-            share = weights[topic] / total
-        log_q += _log_beta_density(share, n_first, n_second)
-        log_ratio = math.log(gamma * total) - log_q
-        log_ratio += _log_gain(tokens, token_row, token_word, alpha, total, share, prior, prior_total, in_row, in_word)
+        union, target = _unite(index, topic, other)
+        chosen = np.searchsorted(union.tokens, first), np.searchsorted(union.tokens, second)
+        alpha, gamma, log_u = given.alpha, given.gamma, math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
+        gain, log_share_density = 0.0, 0.0
         if not is_split:
-            log_ratio = -log_ratio
-        if not math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0)) < log_ratio:
+            share = weights[topic] / total
+            _count(union, target, in_row, in_word)
+            log_share_density = _log_beta_density(share, *_documents_of_sides(union.rows, in_row))
+            gain = _log_gain(union, total, share, given, in_row, in_word)
+            if log_u >= log_share_density - math.log(gamma * total) - gain:  # because log_q is at most 0
+                continue
+        sides = np.empty(len(union.tokens), np.int8)
+        scan_key = fold_in(move_key, _SCANS)
+        arrays = union, chosen, sides, given, in_row, in_word
+        _begin(*arrays)
+        expected = alpha * total / 2
+        for scan in range(n_scans):
+            at_first = expected if _SHARE_WIDE * scan >= n_scans else max(expected, _WIDE)
+            _scan(*arrays, at_first, target[:0], fold_in(scan_key, scan))
+        log_q = _scan(*arrays, expected, target, fold_in(scan_key, n_scans))
+        if is_split:
+            of_sides = _documents_of_sides(union.rows, in_row)
+            a, b = float(of_sides[0]), float(of_sides[1])
+            share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), a, b)[0])
+            log_share_density = _log_beta_density(share, *of_sides)
+            gain = _log_gain(union, total, share, given, in_row, in_word)
+        else:
+            _clear(union, in_row, in_word)
+        log_ratio = math.log(gamma * total) + gain - log_share_density - log_q
+        if not log_u < (log_ratio if is_split else -log_ratio):
             continue
         if is_split:
-            for i in range(len(tokens)):
-                if sides[i] == 1:
-                    token_topics[tokens[i]] = n_topics
-            weights[topic], weights[n_topics] = share * total, (1.0 - share) * total
+            n_second = np.count_nonzero(sides)
+            moved = 1 if 2 * n_second <= len(sides) else 0
+            of_moved = share if moved == 0 else 1.0 - share
+            weights[topic], weights[n_topics] = (1.0 - of_moved) * total, of_moved * total
+            _divide(index, topic, n_topics, union, sides == moved)
+            for i in range(len(sides)):
+                if sides[i] == moved:
+                    token_topics[union.tokens[i]] = n_topics
             n_topics += 1
+            n_in_use += 1
             n_splits += 1
         else:
-            for i in range(len(tokens)):
-                token_topics[tokens[i]] = topic
-            weights[topic], weights[other] = total, 0.0
+            kept, lost = topic, other
+            if index.stop[other] - index.start[other] > index.stop[topic] - index.start[topic]:
+                kept, lost = other, topic
+            weights[kept], weights[lost] = total, 0.0
+            for token in union.tokens:
+                token_topics[token] = kept
+            index = _sort_tokens(indptr, pair_word, pair_count, token_topics, len(weights))
+            n_in_use -= 1
             n_merges += 1
     return n_topics, n_splits, n_merges
 
 
 @njit(cache=True, nogil=True)
-def _begin(tokens, chosen, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, key):
-    """The first state: each token given those before it and the chosen ones."""
-    for side in range(2):
-        in_row[token_row[tokens[chosen[side]]], side] += 1
-        in_word[token_word[tokens[chosen[side]]], side] += 1
-    totals = np.ones(2, np.int64)
-    for i in range(len(tokens)):
-        if i == chosen[0] or i == chosen[1]:
-            continue
-        row, word = token_row[tokens[i]], token_word[tokens[i]]
-        beta = prior[word % len(prior)]
-        share = _share(in_row[row], in_word[word], totals, expected, beta, prior_total)
-        side = 0 if uniform(key, i) < share else 1
-        sides[i] = side
-        in_row[row, side] += 1
-        in_word[word, side] += 1
-        totals[side] += 1
+def _sort_tokens(indptr, pair_word, pair_count, token_topics, n_topics):
+    """Sort the tokens by topic."""
+    stop, n = np.zeros(n_topics, np.int64), len(token_topics)
+    for token in range(n):
+        stop[np.int64(token_topics[token])] += 1
+    start = np.cumsum(stop) - stop
+    stop[:] = start
+    tokens, rows, words = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
+    token = 0
+    for row in range(len(indptr) - 1):
+        for pair in range(indptr[row], indptr[row + 1]):
+            for _ in range(pair_count[pair]):
+                topic = np.int64(token_topics[token])
+                at = stop[topic]
+                stop[topic] += 1
+                tokens[at], rows[at], words[at] = token, row, pair_word[pair]
+                token += 1
+    return _Index(start, stop, tokens, rows, words)
 
 
 @njit(cache=True, nogil=True)
-def _scan(tokens, chosen, token_row, token_word, sides, expected, prior, prior_total, in_row, in_word, target, key):
-    """A Gibbs scan, or the one that leads to `target` if it is not empty; returns the log of its probability."""
+def _token_of_word(share, pairs, pair_start):
+    """The token of a word, whose pairs are given, at this share of its tokens."""
+    n = 0
+    for pair in pairs:
+        n += pair_start[pair + 1] - pair_start[pair]
+    left = np.int64(min(share * n, n - 1))
+    for pair in pairs:
+        count = pair_start[pair + 1] - pair_start[pair]
+        if left < count:
+            return pair_start[pair] + left
+        left -= count
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _unite(index, topic, other):
+    """The tokens of one or two topics, and, for two, whether each token is of the other topic."""
+    i, i_stop = index.start[topic], index.stop[topic]
+    if topic == other:
+        here = slice(i, i_stop)
+        return _Union(index.tokens[here].copy(), index.rows[here].copy(), index.words[here].copy()), np.zeros(
+            0, np.int8
+        )
+    j, j_stop = index.start[other], index.stop[other]
+    n = i_stop - i + j_stop - j
+    tokens, rows, words = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
+    of_other = np.zeros(n, np.int8)
+    for at in range(n):
+        of_other[at] = i == i_stop or (j < j_stop and index.tokens[j] < index.tokens[i])
+        source = j if of_other[at] else i
+        tokens[at], rows[at], words[at] = index.tokens[source], index.rows[source], index.words[source]
+        if of_other[at]:
+            j += 1
+        else:
+            i += 1
+    return _Union(tokens, rows, words), of_other
+
+
+@njit(cache=True, nogil=True)
+def _divide(index, topic, new, union, moves):
+    """Give the tokens of a topic that move to a new one."""
+    begin, n_stay = index.start[topic], len(moves) - np.count_nonzero(moves)
+    i, j = begin, begin + n_stay
+    index.start[new], index.stop[new], index.stop[topic] = j, index.stop[topic], j
+    for k in range(len(moves)):
+        at = j if moves[k] else i
+        index.tokens[at], index.rows[at], index.words[at] = union.tokens[k], union.rows[k], union.words[k]
+        if moves[k]:
+            j += 1
+        else:
+            i += 1
+
+
+@njit(cache=True, nogil=True)
+def _count(union, sides, in_row, in_word):
+    for i in range(len(sides)):
+        in_row[union.rows[i], sides[i]] += 1
+        in_word[union.words[i], sides[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _clear(union, in_row, in_word):
+    for i in range(len(union.rows)):
+        in_row[union.rows[i]] = 0
+        in_word[union.words[i]] = 0
+
+
+@njit(cache=True, nogil=True)
+def _begin(union, chosen, sides, given, in_row, in_word):
+    """The first state: each document as a whole, given those before it and those of the chosen tokens."""
+    _, rows, words = union
+    starts = _starts_of_documents(rows)
     totals = np.zeros(2, np.int64)
-    for i in range(len(tokens)):
-        totals[sides[i]] += 1
-    log_q = 0.0
-    for i in range(len(tokens)):
+    sides[:] = -1
+    _place(union, chosen[0], chosen[0] + 1, 0, sides, totals, in_row, in_word)
+    _place(union, chosen[1], chosen[1] + 1, 1, sides, totals, in_row, in_word)
+    for side in range(2):
+        at = np.searchsorted(starts, chosen[side], side="right") - 1
+        _place(union, starts[at], starts[at + 1], side, sides, totals, in_row, in_word)
+    for at in range(len(starts) - 1):
+        first, stop = starts[at], starts[at + 1]
+        scale = (totals[1] + given.beta_total) / (totals[0] + given.beta_total)
+        log_ratio, product = 0.0, 1.0
+        for i in range(first, stop):
+            in_both, beta = in_word[words[i]], given.beta[words[i] % len(given.beta)]
+            product *= (in_both[0] + beta) / (in_both[1] + beta) * scale
+            if product < _SMALLEST or product > 1 / _SMALLEST:
+                log_ratio += math.log(product)
+                product = 1.0
+        side = 0 if log_ratio + math.log(product) > 0 else 1
+        _place(union, first, stop, side, sides, totals, in_row, in_word)
+
+
+@njit(cache=True, nogil=True)
+def _starts_of_documents(rows):
+    """The first token of each document, and the number of tokens."""
+    starts = np.empty(len(rows) + 1, np.int64)
+    n = 0
+    for i in range(len(rows)):
+        if i == 0 or rows[i] != rows[i - 1]:
+            starts[n] = i
+            n += 1
+    starts[n] = len(rows)
+    return starts[: n + 1]
+
+
+@njit(cache=True, nogil=True)
+def _place(union, first, stop, side, sides, totals, in_row, in_word):
+    """Count the tokens of a range that have no side yet on this side."""
+    for i in range(first, stop):
+        if sides[i] < 0:
+            sides[i] = side
+            totals[side] += 1
+            in_row[union.rows[i], side] += 1
+            in_word[union.words[i], side] += 1
+
+
+@njit(cache=True, nogil=True)
+def _scan(union, chosen, sides, given, in_row, in_word, expected, target, key):
+    """A Gibbs scan, or the one that leads to `target` if it is not empty; returns the log of its probability."""
+    _, rows, words = union
+    n_second = np.int64(np.count_nonzero(sides))
+    totals = np.array([len(sides) - n_second, n_second])
+    log_q, product = 0.0, 1.0
+    for i in range(len(rows)):
         if i == chosen[0] or i == chosen[1]:
             continue
-        row, word = token_row[tokens[i]], token_word[tokens[i]]
-        side = sides[i]
+        row, word, side = rows[i], words[i], sides[i]
         in_row[row, side] -= 1
         in_word[word, side] -= 1
         totals[side] -= 1
-        beta = prior[word % len(prior)]
-        share = _share(in_row[row], in_word[word], totals, expected, beta, prior_total)
+        share = _share(
+            in_row[row], in_word[word], totals, expected, given.beta[word % len(given.beta)], given.beta_total
+        )
         if len(target) > 0:
             side = target[i]
         else:
             side = np.int8(0 if uniform(key, i) < share else 1)
-        log_q += math.log(share if side == 0 else 1.0 - share)
+        product *= share if side == 0 else 1.0 - share
+        if product < _SMALLEST:  # fewer logarithms
+            log_q += math.log(product)
+            product = 1.0
         sides[i] = side
         in_row[row, side] += 1
         in_word[word, side] += 1
         totals[side] += 1
-    return log_q
+    return log_q + math.log(product)
 
 
 @njit(cache=True, nogil=True)
-def _share(in_row, in_word, totals, expected, beta, prior_total):
+def _share(in_row, in_word, totals, expected, beta, beta_total):
     """The probability of the first side."""
-    first = (in_row[0] + expected) * (in_word[0] + beta) * (totals[1] + prior_total)
-    second = (in_row[1] + expected) * (in_word[1] + beta) * (totals[0] + prior_total)
+    first = (in_row[0] + expected) * (in_word[0] + beta) * (totals[1] + beta_total)
+    second = (in_row[1] + expected) * (in_word[1] + beta) * (totals[0] + beta_total)
     return first / (first + second)
 
 
 @njit(cache=True, nogil=True)
-def _documents_of_sides(tokens, token_row, in_row):
-    """How many documents have tokens of each side; tokens are in the order of the corpus."""
+def _documents_of_sides(rows, in_row):
+    """How many documents have tokens of each side; `rows` is sorted."""
     n_first, n_second, last = 0, 0, -1
-    for token in tokens:
-        row = token_row[token]
+    for row in rows:
         if row != last:
             n_first += in_row[row, 0] > 0
             n_second += in_row[row, 1] > 0
@@ -242,15 +404,16 @@ def _log_beta_density(share, a, b):
 
 
 @njit(cache=True, nogil=True)
-def _log_gain(tokens, token_row, token_word, alpha, total, share, prior, prior_total, in_row, in_word):
+def _log_gain(union, total, share, given, in_row, in_word):
     """L of the two sides less L of their union; clears the counts."""
     weights = share * total, (1.0 - share) * total
     gain = math.log(total) - math.log(weights[0]) - math.log(weights[1])
     sizes = np.zeros(2, np.int64)
+    alpha, beta_total = given.alpha, given.beta_total
     both = alpha * total
     of_both, of_first, of_second = math.lgamma(both), math.lgamma(alpha * weights[0]), math.lgamma(alpha * weights[1])
-    for i in range(len(tokens)):
-        row, word = token_row[tokens[i]], token_word[tokens[i]]
+    for i in range(len(union.rows)):
+        row, word = union.rows[i], union.words[i]
         first, second = in_row[row]
         if first + second > 0:
             gain -= math.lgamma(both + first + second) - of_both
@@ -259,11 +422,11 @@ def _log_gain(tokens, token_row, token_word, alpha, total, share, prior, prior_t
             in_row[row] = 0
         first, second = in_word[word]
         if first + second > 0:
-            beta = prior[word % len(prior)]
+            beta = given.beta[word % len(given.beta)]
             gain += math.lgamma(beta + first) + math.lgamma(beta + second)
             gain -= math.lgamma(beta + first + second) + math.lgamma(beta)
             sizes[0] += first
             sizes[1] += second
             in_word[word] = 0
-    gain += math.lgamma(prior_total) + math.lgamma(prior_total + sizes[0] + sizes[1])
-    return gain - math.lgamma(prior_total + sizes[0]) - math.lgamma(prior_total + sizes[1])
+    gain += math.lgamma(beta_total) + math.lgamma(beta_total + sizes[0] + sizes[1])
+    return gain - math.lgamma(beta_total + sizes[0]) - math.lgamma(beta_total + sizes[1])

@@ -29,6 +29,15 @@ _TASK_TOKENS = 1 << 17
 _LENGTHS, _INDICATORS, _GAMMA = range(3)
 
 
+class Hyperparameters(NamedTuple):
+    """Concentrations of the two Dirichlet processes, and the Dirichlet parameters of the topics."""
+
+    alpha: float  # of the documents
+    gamma: float  # of the topics
+    beta: np.ndarray  # (n_features,) or (1,): for each word or for all
+    beta_total: float  # sum over the words
+
+
 class TopicWeights(NamedTuple):
     """Weights of the topics in use, and of all others together; their sum is 1."""
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...numerics.reductions import exact_sum
 from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
-from ...random._keys import uniform
 from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
@@ -132,7 +131,7 @@ def make_word_table(
         np.empty((n_words, n_blocks)),
         np.empty(n_words),
     )
-    padded = _pad(alpha)
+    padded = pad_topics(alpha)
     normalisers = np.ascontiguousarray(log_normalisers, np.float64)
     workers.run(
         _fill_table,
@@ -208,7 +207,6 @@ def sample_documents(
     n_kept: int,
     workers: Workers,
     token_topics: np.ndarray | None = None,
-    guard_key: np.uint64 | None = None,
 ) -> DocumentSample:
     """Gibbs sweeps over the tokens of each document, its proportions integrated out.
 
@@ -230,19 +228,13 @@ def sample_documents(
         uint16, the initial topics; overwritten. Without them the first sweep draws each token given only the previous
         tokens of its document. This sweep is always discarded: it is one of `n_burn_in`, and an additional one if that
         is 0.
-    guard_key : uint64, optional
-        If given, no topic of `token_topics` loses its last token: a token of each topic stays, see `Guards`.
     """
     fresh = token_topics is None
     n_tokens = int(documents.token_start[-1])
     if token_topics is None:
         n_burn_in = max(n_burn_in, 1)
         token_topics = np.zeros(n_tokens, np.uint16)
-    padded = _pad(alpha)
-    prior = DocumentPrior(padded, float(padded.sum()))
-    guards = Guards(np.zeros(0), np.uint64(0))
-    if guard_key is not None:
-        guards = Guards(_pad(least_priorities(token_topics, len(alpha), guard_key, workers)), guard_key)
+    prior, guards = document_prior(alpha), Guards(np.zeros(0), np.uint64(0))
     log_likelihood = np.zeros(len(row_keys))
     counts: TopicCounts | None = None
     n_sweeps = n_burn_in + n_kept
@@ -255,32 +247,20 @@ def sample_documents(
         history = np.empty(n_tokens * n_now if n_now > 1 else 0, np.uint16)
         sweeps = Sweeps(first_sweep, first_kept, stop_sweep, fresh and first_sweep == 0)
         shared = (documents, table, prior, guards, row_keys, sweeps, token_topics, history, log_likelihood)
-        draws = documents.token_start[:-1] * (stop_sweep - first_sweep)
-        workers.run(_sample_rows, [(*rows, *shared) for rows in split_by_task(draws // _TASK_DRAWS)])
-        part = _count(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
+        workers.run(_sample_rows, [(*rows, *shared) for rows in rows_of_tasks(documents, stop_sweep - first_sweep)])
+        part = count_topics(documents, history if n_now > 1 else token_topics, n_now, len(alpha), workers)
         counts = part if counts is None else add_counts(counts, part)
         first_sweep = stop_sweep
     assert counts is not None
     return DocumentSample(token_topics, counts, exact_sum(log_likelihood) / n_kept)
 
 
-def least_priorities(token_topics: np.ndarray, n_components: int, key: np.uint64, workers: Workers) -> np.ndarray:
-    """The least priority of the tokens of each topic, (n_components,); 1 for a topic without tokens."""
-    tasks = split_range(len(token_topics), _TASK_DRAWS)
-    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, key) for tokens in tasks])
-    return np.min([np.ones(n_components), *parts], axis=0)
+def rows_of_tasks(documents: Documents, n_sweeps: int) -> list[tuple[int, int]]:
+    """The first row and the end of the rows of each task."""
+    return split_by_task(documents.token_start[:-1] * n_sweeps // _TASK_DRAWS)
 
 
-@njit(cache=True, nogil=True)
-def _find_least(first, stop, token_topics, n_components, key):
-    least = np.ones(n_components)
-    for token in range(first, stop):
-        topic = np.uint64(token_topics[token])
-        least[topic] = min(least[topic], uniform(key, token))
-    return least
-
-
-def _count(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:
+def count_topics(documents: Documents, history, n_kept: int, n_components: int, workers: Workers) -> TopicCounts:
     """Count the topics of the kept sweeps, word by word."""
     n_draws = int(documents.token_start[-1]) * n_kept
     kind = np.int32 if n_draws <= np.iinfo(np.int32).max else np.int64
@@ -334,8 +314,14 @@ def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, his
     return n_topics, topics[:end].copy(), counts[:end].copy(), totals
 
 
-def _pad(alpha: np.ndarray) -> np.ndarray:
-    """As float64, padded with zeros to a multiple of 16."""
-    padded = np.zeros(-(-len(alpha) // LANES) * LANES)
-    padded[: len(alpha)] = alpha
+def document_prior(alpha: np.ndarray) -> DocumentPrior:
+    """The Dirichlet parameters alpha_k in the format of the kernels."""
+    padded = pad_topics(alpha)
+    return DocumentPrior(padded, float(padded.sum()))
+
+
+def pad_topics(values: np.ndarray) -> np.ndarray:
+    """A number for each topic as float64, padded with zeros to a multiple of 16."""
+    padded = np.zeros(-(-len(values) // LANES) * LANES)
+    padded[: len(values)] = values
     return padded

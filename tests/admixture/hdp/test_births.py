@@ -5,7 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.births import sample_with_births
-from skmanifold.admixture._hdp.weights import TopicWeights, draw_weights
+from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._tokens.document_gibbs import all_documents, make_word_table
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -14,6 +14,7 @@ from ..tokens._documents import make_counts
 from . import _tiny_hdp as tiny
 
 KEY = root_key(11)
+MANY = 1000
 DOCUMENTS = all_documents(make_counts(tiny.TABLE))
 
 
@@ -26,10 +27,8 @@ def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights
     phi = np.array([rng.dirichlet(shape) for shape in counts])
     table = make_word_table(np.log(phi.T), np.zeros(n_topics), tiny.ALPHA * weights.used, Workers(1))
     n_tokens = np.bincount(topics, minlength=n_topics)
-    prior = np.array([tiny.BETA]), 3 * tiny.BETA
-    return sample_with_births(
-        DOCUMENTS, rows, topics, n_tokens, table, weights, (tiny.ALPHA, gamma), *prior, subkey(key, 1)
-    )
+    given = Hyperparameters(tiny.ALPHA, gamma, np.array([tiny.BETA]), 3 * tiny.BETA)
+    return sample_with_births(DOCUMENTS, rows, topics, n_tokens, table, weights, given, MANY, subkey(key, 1))
 
 
 def after_steps(n_runs, choose_rows, **options):
@@ -77,7 +76,7 @@ def test_many_topics_can_begin_in_one_document():
     topics = np.zeros(40, np.uint16)
     table = make_word_table(np.zeros((40, 1)), np.full(1, np.log(40)), np.ones(1), Workers(1))
     weights = TopicWeights(np.array([1e-9]), np.log1p(-1e-9))
-    prior = np.array([1e-3]), 0.04
-    born = sample_with_births(documents, np.array([0]), topics, np.array([40]), table, weights, (1e6, 1e4), *prior, KEY)
+    given = Hyperparameters(1e6, 1e4, np.array([1e-3]), 0.04)
+    born = sample_with_births(documents, np.array([0]), topics, np.array([40]), table, weights, given, MANY, KEY)
     assert len(set(topics)) == np.count_nonzero(born.weights) > 30
     assert born.weights.sum() + np.exp(born.log_unused) == pytest.approx(1)

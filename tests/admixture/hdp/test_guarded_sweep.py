@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._tokens.document_gibbs import all_documents, least_priorities, sample_documents
+from skmanifold.admixture._hdp.guarded_sweep import least_priorities, sweep_with_guards
+from skmanifold.admixture._tokens.document_gibbs import all_documents, sample_documents
 from skmanifold.random._keys import subkey
 from skmanifold.utils._threads import Workers
 
-from ._documents import KEY, make_counts, make_keys, make_table, token_words
+from ..tokens._documents import KEY, make_counts, make_keys, make_table, token_words
 
 K = 3
 ALPHA = np.array([0.4, 0.9, 1.6])
@@ -48,17 +49,7 @@ def after_a_sweep(n_runs, guard):
     table = make_table(PHI, ALPHA)
     begin = STATES[np.random.default_rng(0).choice(len(STATES), n_runs, p=law())].astype(np.uint16)
     for run, state in enumerate(begin):
-        sample_documents(
-            DOCUMENTS,
-            table,
-            ALPHA,
-            make_keys(3, run),
-            n_burn_in=0,
-            n_kept=1,
-            workers=Workers(1),
-            token_topics=state,
-            guard_key=guard(run, state),
-        )
+        sweep_with_guards(DOCUMENTS, table, ALPHA, make_keys(3, run), state, guard(run, state), Workers(1))
     return begin
 
 
@@ -80,7 +71,18 @@ def test_priorities_must_not_depend_on_the_topics():
 
 
 def test_without_guards_topics_lose_their_tokens():
-    states = after_a_sweep(2_000, lambda run, state: None)
+    table, states = make_table(PHI, ALPHA), STATES[ALL_USED].astype(np.uint16)
+    for run, state in enumerate(states):
+        sample_documents(
+            DOCUMENTS,
+            table,
+            ALPHA,
+            make_keys(3, run),
+            n_burn_in=0,
+            n_kept=1,
+            workers=Workers(1),
+            token_topics=state,
+        )
     assert not all(len(set(state)) == K for state in states)
 
 
