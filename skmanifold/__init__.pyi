@@ -1,5 +1,6 @@
 from ._version import __version__ as __version__
 from .admixture import ExponentialFamilyAdmixture as ExponentialFamilyAdmixture
+from .admixture import HDPAdmixture as HDPAdmixture
 from .admixture import OrthogonalSphericalAdmixture as OrthogonalSphericalAdmixture
 from .admixture import SphericalAdmixture as SphericalAdmixture
 from .admixture import StochasticLDA as StochasticLDA

@@ -57,7 +57,8 @@ def stack_draws(draws: list[list[np.ndarray]], example: np.ndarray) -> np.ndarra
         stacked = np.array(draws, dtype=example.dtype)
         return stacked.reshape(len(draws), stacked.shape[1], *shapes.pop())
     largest = tuple(max(lengths) for lengths in zip(*shapes, strict=True))
-    padded = np.full((len(draws), len(draws[0]), *largest), np.nan)
+    kind = example.dtype if example.dtype.kind == "f" else np.float64
+    padded = np.full((len(draws), len(draws[0]), *largest), np.nan, kind)
     for chain, of_chain in enumerate(draws):
         for i, draw in enumerate(of_chain):
             place: Any = (chain, i, *map(slice, draw.shape))

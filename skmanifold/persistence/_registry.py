@@ -16,6 +16,7 @@ _PLACES = {
     "DirichletProcessMixture": "mixture._dirichlet_process.estimator:DPMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
+    "HDPAdmixture": "admixture._hdp.estimator:HDPAdmixture",
     "MixtureImputer": "mixture._imputation.imputer:MixtureImputer",
     "OrthogonalSphericalAdmixture": "admixture._orthogonal.estimator:OrthogonalSphericalAdmixture",
     "SphericalAdmixture": "admixture._spherical.estimator:SphericalAdmixture",

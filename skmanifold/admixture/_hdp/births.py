@@ -72,8 +72,9 @@ def sample_with_births(
     """
     n_within = np.zeros(len(n_tokens), np.int64)
     column = np.empty(len(documents.words), np.int32)
-    arrays = rows, documents.indptr, documents.pair_word, documents.token_start, token_topics
-    n_words = _read_rows(*arrays, n_within, column)
+    n_words = _read_rows(
+        rows, documents.indptr, documents.pair_word, documents.token_start, token_topics, n_within, column
+    )
     is_local = n_within == n_tokens
     arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
     topics = table.scores, table.log_scale, *weights, given
@@ -120,7 +121,7 @@ def _sample_rows(
     v in its column ``column[v]``. The places of topics that end are used again.
     """
     alpha, beta, beta_total, n_old = given.alpha, given.beta, given.beta_total, len(used)
-    n_open = np.count_nonzero(is_local)
+    n_open = int(np.count_nonzero(is_local))
     size = n_open + _ROOM
     topic_at = np.zeros(size, np.int64)  # the topic of each place
     topic_at[:n_open] = np.flatnonzero(is_local)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import Documents, all_documents, count_topics, make_word_table
 from .._tokens.log_topic_word import LogTopics, check_dense, draw_topics
-from .._tokens.topic_counts import TopicCounts, TopicPrior
+from .._tokens.topic_counts import TopicPrior
 from .births import sample_with_births
 from .guarded_sweep import sweep_with_guards
 from .split_merge import split_and_merge
+from .starts import Start
+from .statistics import HDPStatistics
 from .weights import (
     Hyperparameters,
     TopicWeights,
@@ -27,7 +29,7 @@ from .weights import (
     draw_weights,
 )
 
-_TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES = range(6)
+_TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)
 _SHARE_WITH_BIRTHS, _LEAST_WITH_BIRTHS = 0.05, 64  # of the documents: those where topics begin in a pass
 
@@ -47,21 +49,11 @@ class Concentrations(NamedTuple):
 
 
 class HDPLatents(NamedTuple):
-    """Topics of the tokens. Each topic has a name, which stays the same from pass to pass while its number changes."""
+    """Topics of the tokens."""
 
     token_topics: np.ndarray  # (n_tokens,) uint16
-    names: np.ndarray  # (K,) int64, in ascending order
-    n_names: int  # number of names that have been used
-
-
-class HDPStatistics(NamedTuple):
-    """What a pass leaves for the draws of topics, weights and concentrations."""
-
-    counts: TopicCounts
-    n_tables: np.ndarray  # (K,) int64
-    names: np.ndarray  # (K,) int64
-    alpha: float
-    gamma: float
+    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
+    n_ids: int  # number of ids that have been used
 
 
 class HDPPosition(NamedTuple):
@@ -88,8 +80,8 @@ class HDPModel:
         Dirichlet parameters of the topics.
     concentrations : Concentrations
         Values or priors of the concentrations.
-    start : Start
-        Draws the initial topics.
+    start : callable
+        Draws the initial topics of the tokens.
     max_topics : int
         Largest number of topics.
     n_moves, n_scans : int
@@ -103,7 +95,7 @@ class HDPModel:
         counts: Counts,
         topic_word_prior: np.ndarray,
         concentrations: Concentrations,
-        start: Any,
+        start: Start,
         max_topics: int,
         n_moves: int,
         n_scans: int,
@@ -144,10 +136,10 @@ class HDPModel:
 
     def init_rows(self, key: np.uint64) -> tuple[HDPLatents, HDPStatistics]:
         """The topics of the tokens at the start."""
-        topics = self.start(self, key)
+        topics = self.start(self.documents, self.workers, subkey(key, _START))
         topics, used = _renumber(topics, int(topics.max()) + 1)
-        names = np.arange(len(used))
-        return HDPLatents(topics, names, len(names)), self._statistics(topics, names, *self._first_weights(topics), key)
+        ids = np.arange(len(used))
+        return HDPLatents(topics, ids, len(ids)), self._statistics(topics, ids, *self._first_weights(topics), key)
 
     def _first_weights(self, topics: np.ndarray) -> tuple[np.ndarray, float, float]:
         alpha, gamma = self.concentrations.start()
@@ -167,16 +159,16 @@ class HDPModel:
         weights = TopicWeights(*self._with_births(topics, table, weights, given, key))
         topics, used = _renumber(topics, len(weights.used))
         weights = TopicWeights(weights.used[used], weights.log_unused)
-        names, n_names = _names_after(latents.names, n_topics, used, latents.n_names)
+        ids, n_ids = _ids_after(latents.ids, n_topics, used, latents.n_ids)
         n_topics = len(weights.used)
         moves = split_and_merge(
             documents, topics, weights, given, self.max_topics, self.n_moves, self.n_scans, subkey(key, _MOVES)
         )
         topics, used = _renumber(topics, len(moves.weights))
-        names, n_names = _names_after(names, n_topics, used, n_names)
+        ids, n_ids = _ids_after(ids, n_topics, used, n_ids)
         expected = position.alpha * moves.weights[used]
-        statistics = self._statistics(topics, names, expected, position.alpha, position.gamma, key)
-        return HDPLatents(topics, names, n_names), statistics, log_likelihood
+        statistics = self._statistics(topics, ids, expected, position.alpha, position.gamma, key)
+        return HDPLatents(topics, ids, n_ids), statistics, log_likelihood
 
     def _with_births(self, topics, table, weights, given, key):
         part = np.empty((1, min(self.n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * self.n_rows)))), np.int64)
@@ -187,14 +179,14 @@ class HDPModel:
             self.documents, part[0], topics, n_tokens, table, weights, given, self.max_topics, birth_key
         )
 
-    def _statistics(self, topics, names, expected, alpha, gamma, key) -> HDPStatistics:
+    def _statistics(self, topics, ids, expected, alpha, gamma, key) -> HDPStatistics:
         n_tables = draw_tables(self.documents.token_start, topics, expected, 0, subkey(key, _TABLES), self.workers)
         counts = count_topics(self.documents, topics, 1, len(expected), self.workers)
-        return HDPStatistics(counts, n_tables, names, alpha, gamma)
+        return HDPStatistics(counts, n_tables, ids, np.ones(len(ids), np.int64), alpha, gamma)
 
     def draw(self, statistics: HDPStatistics, key: np.uint64) -> HDPPosition:
         """Draw the weights, concentrations and topics given the topics of the tokens and the tables."""
-        counts, n_tables, _, alpha, gamma = statistics
+        counts, n_tables, _, _, alpha, gamma = statistics
         given = self.concentrations
         if given.alpha is None:
             alpha = draw_document_concentration(
@@ -226,7 +218,7 @@ def _replace(number, token_topics):
         token_topics[token] = number[np.uint64(token_topics[token])]
 
 
-def _names_after(names: np.ndarray, n_topics: int, used: np.ndarray, n_names: int) -> tuple[np.ndarray, int]:
-    """The names of the topics in use, of which those from `n_topics` on are new."""
+def _ids_after(ids: np.ndarray, n_topics: int, used: np.ndarray, n_ids: int) -> tuple[np.ndarray, int]:
+    """The ids of the topics in use, of which those from `n_topics` on are new."""
     n_new = int(np.count_nonzero(used >= n_topics))
-    return np.append(names[used[used < n_topics]], n_names + np.arange(n_new)), n_names + n_new
+    return np.append(ids[used[used < n_topics]], n_ids + np.arange(n_new)), n_ids + n_new

@@ -1,10 +1,11 @@
 r"""Split-merge moves of the topics of a hierarchical Dirichlet process, given their weights.
 
-Two random tokens of the same word are chosen. If they have the same topic, a move proposes to split it, and otherwise
-to merge their topics. The proposed split is that of a Gibbs scan over the tokens of the two parts, from a state that
-does not depend on the current one (Jain and Neal, 2004): documents are put on the side whose words are like theirs,
-and some scans follow, the first of them with larger :math:`\alpha`. The two chosen tokens stay in different parts. Tokens of
-the same word are chosen because topics without common words are never merged.
+Two tokens of the same word are chosen: the first is a random one of all tokens, or of a random topic. If they have the
+same topic, a move proposes to split it, and otherwise to merge their topics. The proposed split is that of a Gibbs scan
+over the tokens of the two parts, from a state that does not depend on the current one (Jain and Neal, 2004): documents
+are put on the side whose words are like theirs, and some scans follow, the first of them with larger
+:math:`\alpha`. The two chosen tokens stay in different parts. Tokens of the same word are chosen because topics without
+common words are never merged.
 
 With weights b of the topics in use, the joint density of partition and weights is proportional to
 
@@ -15,10 +16,18 @@ with the Dirichlet-multinomial probability f of the words of a topic. A split of
 drawn from a beta distribution whose parameters are the numbers of documents that have tokens of the two parts, is
 accepted with probability
 
-.. math:: \min\left(1, \frac{\gamma \, e^{L(k_1) + L(k_2)} \, b_k}{e^{L(k)} \, q(\text{partition}) \, q(u)}\right),
+.. math:: \min\left(1, \frac{\gamma \, e^{L(k_1) + L(k_2)} \, b_k \, c}{e^{L(k)} \, q(\text{partition}) \, q(u)}
+    \right),
 
-where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio. Most
-merges are rejected without a scan, because q(partition) is at most 1.
+where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio. The
+factor c is the probability that the reverse move chooses the two tokens and is made, over that of the split. Splits
+take longer and are made with probability s only, merges always, so that c = 1 / s; if the first token is of a random
+topic,
+
+.. math:: c = \frac{1}{s} \, \frac{1}{K + 1} \left(\frac{1}{T_1} + \frac{1}{T_2}\right) \Big/ \frac{2}{K T},
+
+with the numbers of tokens T of the topic and its parts. Most merges are rejected without a scan, because q(partition)
+is at most 1.
 
 References
 ----------
@@ -40,9 +49,12 @@ from .._tokens.document_gibbs import Documents
 from .weights import Hyperparameters, TopicWeights
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
+_KIND, _TOPIC, _FIRST, _SECOND, _IS_MADE = range(5)  # draws of a choice
 _SMALLEST = 1e-200  # product of probabilities
 _WIDE = 1.0  # least expected number of tokens of a side in a document, in the first scans
 _SHARE_WIDE = 4 / 3  # number of scans over that of these
+_SHARE_OF_SPLITS = 0.1  # of the splits that could be proposed
+_LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
 
 class Moves(NamedTuple):
@@ -133,33 +145,38 @@ def _make_moves(
     key,
 ):
     """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
-    n_tokens, n_words = len(token_topics), len(word_indptr) - 1
+    n_words = len(word_indptr) - 1
     in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
     n_in_use, n_splits, n_merges = n_topics, 0, 0
+    of_word = _log_rising(given.beta[0], _LARGEST_OF_WORD if len(given.beta) == 1 else 0)
+    alpha, gamma = given.alpha, given.gamma
     index = _sort_tokens(indptr, pair_word, pair_count, token_topics, len(weights))
     for move in range(n_moves):
         move_key = fold_in(key, move)
         choice = fold_in(move_key, _CHOICE)
-        first = np.int64(min(uniform(choice, 0) * n_tokens, n_tokens - 1))
-        word = pair_word[np.searchsorted(pair_start, first, side="right") - 1]
-        second = _token_of_word(uniform(choice, 1), word_pairs[word_indptr[word] : word_indptr[word + 1]], pair_start)
+        by_topic = uniform(choice, _KIND) < 0.5
+        at = _choose_token(index, n_topics, n_in_use, by_topic, choice)
+        first, word = index.tokens[at], index.words[at]
+        pairs = word_pairs[word_indptr[word] : word_indptr[word + 1]]
+        second = _token_of_word(uniform(choice, _SECOND), pairs, pair_start)
         if first == second:
             continue
         topic, other = np.int64(token_topics[first]), np.int64(token_topics[second])
         is_split = topic == other
-        if is_split and n_in_use >= max_topics:
+        if is_split and (n_in_use >= max_topics or uniform(choice, _IS_MADE) >= _SHARE_OF_SPLITS):
             continue
         total = weights[topic] if is_split else weights[topic] + weights[other]
         union, target = _unite(index, topic, other)
         chosen = np.searchsorted(union.tokens, first), np.searchsorted(union.tokens, second)
-        alpha, gamma, log_u = given.alpha, given.gamma, math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
-        gain, log_share_density = 0.0, 0.0
+        log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
+        log_ratio = 0.0  # of the split, without q(partition)
         if not is_split:
             share = weights[topic] / total
             _count(union, target, in_row, in_word)
-            log_share_density = _log_beta_density(share, *_documents_of_sides(union.rows, in_row))
-            gain = _log_gain(union, total, share, given, in_row, in_word)
-            if log_u >= log_share_density - math.log(gamma * total) - gain:  # because log_q is at most 0
+            log_ratio -= _log_beta_density(share, *_documents_of_sides(union.rows, in_row))
+            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
+            log_ratio += _log_choices(target, n_in_use - 1, by_topic)
+            if log_u >= -log_ratio:  # because q is at most 1
                 continue
         sides = np.empty(len(union.tokens), np.int8)
         scan_key = fold_in(move_key, _SCANS)
@@ -174,11 +191,12 @@ def _make_moves(
             of_sides = _documents_of_sides(union.rows, in_row)
             a, b = float(of_sides[0]), float(of_sides[1])
             share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), a, b)[0])
-            log_share_density = _log_beta_density(share, *of_sides)
-            gain = _log_gain(union, total, share, given, in_row, in_word)
+            log_ratio -= _log_beta_density(share, *of_sides)
+            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
+            log_ratio += _log_choices(sides, n_in_use, by_topic)
         else:
             _clear(union, in_row, in_word)
-        log_ratio = math.log(gamma * total) + gain - log_share_density - log_q
+        log_ratio -= log_q
         if not log_u < (log_ratio if is_split else -log_ratio):
             continue
         if is_split:
@@ -204,6 +222,33 @@ def _make_moves(
             n_in_use -= 1
             n_merges += 1
     return n_topics, n_splits, n_merges
+
+
+@njit(cache=True, nogil=True)
+def _choose_token(index, n_topics, n_in_use, by_topic, choice):
+    """The place in the index of a random token, of all or of a random topic."""
+    if not by_topic:
+        n = len(index.tokens)
+        return np.int64(min(uniform(choice, _FIRST) * n, n - 1))
+    left = np.int64(min(uniform(choice, _TOPIC) * n_in_use, n_in_use - 1))
+    for topic in range(n_topics):
+        n = index.stop[topic] - index.start[topic]
+        if n > 0:
+            if left == 0:
+                return index.start[topic] + np.int64(min(uniform(choice, _FIRST) * n, n - 1))
+            left -= 1
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _log_choices(sides, n_topics, by_topic):
+    """The log of c, for a split with these sides of one of `n_topics` topics."""
+    log_c = -math.log(_SHARE_OF_SPLITS)
+    if by_topic:
+        n = len(sides)
+        n_second = np.count_nonzero(sides)
+        log_c += math.log(1 / (n - n_second) + 1 / n_second) - math.log(n_topics + 1.0) - math.log(2 / (n_topics * n))
+    return log_c
 
 
 @njit(cache=True, nogil=True)
@@ -404,29 +449,45 @@ def _log_beta_density(share, a, b):
 
 
 @njit(cache=True, nogil=True)
-def _log_gain(union, total, share, given, in_row, in_word):
+def _log_gain(union, total, share, given, of_word, in_row, in_word):
     """L of the two sides less L of their union; clears the counts."""
     weights = share * total, (1.0 - share) * total
     gain = math.log(total) - math.log(weights[0]) - math.log(weights[1])
     sizes = np.zeros(2, np.int64)
-    alpha, beta_total = given.alpha, given.beta_total
-    both = alpha * total
-    of_both, of_first, of_second = math.lgamma(both), math.lgamma(alpha * weights[0]), math.lgamma(alpha * weights[1])
+    expected = given.alpha * total, given.alpha * weights[0], given.alpha * weights[1]
+    of_both = _log_rising(expected[0], _LARGEST_OF_ROW)
+    of_first, of_second = _log_rising(expected[1], _LARGEST_OF_ROW), _log_rising(expected[2], _LARGEST_OF_ROW)
     for i in range(len(union.rows)):
         row, word = union.rows[i], union.words[i]
         first, second = in_row[row]
         if first + second > 0:
-            gain -= math.lgamma(both + first + second) - of_both
-            gain += math.lgamma(alpha * weights[0] + first) - of_first
-            gain += math.lgamma(alpha * weights[1] + second) - of_second
+            gain -= _look_up(of_both, expected[0], first + second)
+            gain += _look_up(of_first, expected[1], first) + _look_up(of_second, expected[2], second)
             in_row[row] = 0
         first, second = in_word[word]
         if first + second > 0:
             beta = given.beta[word % len(given.beta)]
-            gain += math.lgamma(beta + first) + math.lgamma(beta + second)
-            gain -= math.lgamma(beta + first + second) + math.lgamma(beta)
+            gain += _look_up(of_word, beta, first) + _look_up(of_word, beta, second)
+            gain -= _look_up(of_word, beta, first + second)
             sizes[0] += first
             sizes[1] += second
             in_word[word] = 0
-    gain += math.lgamma(beta_total) + math.lgamma(beta_total + sizes[0] + sizes[1])
-    return gain - math.lgamma(beta_total + sizes[0]) - math.lgamma(beta_total + sizes[1])
+    gain += _look_up(of_word[:0], given.beta_total, sizes[0] + sizes[1])
+    return gain - _look_up(of_word[:0], given.beta_total, sizes[0]) - _look_up(of_word[:0], given.beta_total, sizes[1])
+
+
+@njit(cache=True, nogil=True)
+def _log_rising(x, n):
+    """The logs of Gamma(x + i) / Gamma(x) for i < n."""
+    table = np.zeros(n)
+    for i in range(1, n):
+        table[i] = table[i - 1] + math.log(x + i - 1)
+    return table
+
+
+@njit(cache=True, nogil=True)
+def _look_up(table, x, n):
+    """The log of Gamma(x + n) / Gamma(x), from a table if it is long enough."""
+    if n == 0:
+        return 0.0
+    return table[n] if n < len(table) else math.lgamma(x + n) - math.lgamma(x)

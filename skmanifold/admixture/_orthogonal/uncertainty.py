@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ...inference._arviz import falling, to_tree
 from ...metrics import match_topics
+from .._posterior.topic_draws import to_unlabelled
 from .._posterior.uncertainty import TopicUncertainty
 
 
@@ -78,9 +78,7 @@ class FrameUncertainty(TopicUncertainty):
         check_is_fitted(self)
         if not self._has_sizes:
             return super().to_arviz()
-        draws = {name: values for name, values in self.posterior_.items() if name != "components"}
-        draws["topic_weights"] = falling(draws["topic_weights"])
-        return to_tree(draws, {"topic_weights": ["rank"]})
+        return to_unlabelled(self.posterior_)
 
     @property
     def _has_sizes(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._install import install_command
-from ...inference._arviz import to_tree
+from ...inference._arviz import falling, to_tree
 from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ...metrics import match_topics
 from ...metrics._held_out import pair_draws
@@ -247,6 +247,23 @@ def to_arviz(
         }
     coords = {} if feature_names is None else {axes["components"][-1]: np.asarray(feature_names)}
     return to_tree(posterior, axes, coords, component_draws=component_draws)
+
+
+def to_unlabelled(posterior: dict) -> Any:
+    """Export draws of topics whose number differs between draws: the weights in decreasing order, without topics.
+
+    Parameters
+    ----------
+    posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
+        Draws; ``topic_weights`` are NaN beyond the topics of a draw.
+
+    Returns
+    -------
+    xarray.DataTree
+    """
+    draws = {name: values for name, values in posterior.items() if name != "components"}
+    draws["topic_weights"] = falling(draws["topic_weights"])
+    return to_tree(draws, {"topic_weights": ["rank"]})
 
 
 def mean_proportions(

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import occupied, with_capacity
 from ...metrics._partitions import compact_labels
-from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
+from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
 from .gibbs_kernels import draw_labels, least_slice, shuffle_rows
@@ -205,17 +205,7 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
 
 def check_settings(mixture: Any, clusters: Clusters) -> None:
     """Raise a ValueError if the prior of the concentration, or the concentration given the rows, is out of range."""
-    prior = np.asarray(mixture.concentration_prior)
-    if prior.shape != (2,) or prior.dtype.kind not in "fiu" or not (np.isfinite(prior).all() and prior.min() > 0):
-        raise ValueError(
-            "concentration_prior must be two positive numbers, the shape and the rate of a gamma distribution; got "
-            f"{mixture.concentration_prior!r}."
-        )
-    if not LEAST_CONCENTRATED <= float(prior[0]) / float(prior[1]) <= MOST_CONCENTRATED:
-        raise ValueError(
-            f"The mean of concentration_prior, shape / rate, must be from {LEAST_CONCENTRATED:g} to "
-            f"{MOST_CONCENTRATED:g}; got {mixture.concentration_prior!r}."
-        )
+    check_concentration_prior(mixture.concentration_prior, "concentration_prior")
     n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
     if clusters.draw_bytes(n_components) > 3 * _MAX_TABLE_BYTES:
         raise ValueError(
@@ -229,14 +219,13 @@ def build_model(
 ) -> DPModel:
     """Check the settings of the estimator and return the model of some rows."""
     check_settings(mixture, clusters)
-    prior = np.asarray(mixture.concentration_prior)
     batch_size = mixture.batch_size
     if batch_size == "auto":
         batch_size = max(clusters.rows_of_batch(), clusters.n_rows // most_batches, 1)
     return DPModel(
         clusters,
         mixture.concentration,
-        (float(prior[0]), float(prior[1])),
+        check_concentration_prior(mixture.concentration_prior, "concentration_prior"),
         init=init,
         batch_size=batch_size,
         workers=workers,

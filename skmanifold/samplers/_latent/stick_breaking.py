@@ -17,6 +17,7 @@ from ...random._variates import exponential, log_beta_variate, log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._declared import holds
 from ...utils._njit import njit
+from ...utils._typing import ArrayLike
 
 _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
@@ -24,6 +25,40 @@ _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 LEAST_CONCENTRATED = 1e-300  # minimum concentration: logarithms of it and quotients by it are finite
 MOST_CONCENTRATED = 1e6  # maximum concentration; about as many sticks have a noticeable weight
 _STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # smaller logarithms would need millions of sticks
+
+
+def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float]:
+    """Shape and rate of the gamma prior of a concentration, from a parameter of an estimator.
+
+    Parameters
+    ----------
+    prior : array-like of shape (2,)
+        Shape and rate.
+    name : str
+        Name of the parameter.
+
+    Returns
+    -------
+    shape, rate : float
+        Both positive.
+
+    Raises
+    ------
+    ValueError
+        If there are not two positive, finite numbers, or if the mean of the prior is too small or too large.
+    """
+    values = np.asarray(prior)
+    if values.shape != (2,) or values.dtype.kind not in "fiu" or not (np.isfinite(values).all() and values.min() > 0):
+        raise ValueError(
+            f"{name} must be two positive numbers, the shape and the rate of a gamma distribution; got {prior!r}."
+        )
+    shape, rate = float(values[0]), float(values[1])
+    if not LEAST_CONCENTRATED <= shape / rate <= MOST_CONCENTRATED:
+        raise ValueError(
+            f"The mean of {name}, shape / rate, must be from {LEAST_CONCENTRATED:g} to {MOST_CONCENTRATED:g}; got "
+            f"{prior!r}."
+        )
+    return shape, rate
 
 
 @holds(log_shares=_STICK, log_rests=_STICK)

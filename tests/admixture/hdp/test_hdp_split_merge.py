@@ -34,7 +34,7 @@ def after_moves(n_runs, n_moves, n_scans, concentrations=(tiny.ALPHA, tiny.GAMMA
     return summarize(tiny.functions(found)), n_made
 
 
-@pytest.mark.parametrize(("n_moves", "n_scans"), [(1, 0), (3, 2)])
+@pytest.mark.parametrize(("n_moves", "n_scans"), [(10, 0), (40, 2)])
 def test_moves_leave_the_posterior_unchanged(n_moves, n_scans):
     estimate, n_made = after_moves(6_000, n_moves, n_scans)
     assert n_made.min() > 300
@@ -51,4 +51,4 @@ def test_moves_leave_the_posterior_unchanged(n_moves, n_scans):
     ids=["gamma", "alpha", "weights"],
 )
 def test_wrong_moves_are_found(wrong):
-    assert_disagrees(after_moves(6_000, 10, 1, **wrong)[0], tiny.exact_functions())
+    assert_disagrees(after_moves(6_000, 40, 1, **wrong)[0], tiny.exact_functions())

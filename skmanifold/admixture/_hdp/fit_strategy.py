@@ -1,0 +1,142 @@
+"""How the topic model with an inferred number of topics is fitted to all documents."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...base import FitStrategy, Run, best_chain
+from ...inference._chains import Chain
+from ...inference._draw_store import DrawStore
+from ...random._keys import Purpose, subkey
+from ...samplers._latent.stick_breaking import check_concentration_prior
+from ...utils._threads import Workers
+from .._tokens.topic_counts import TopicCounts, TopicPrior, mean_counts
+from .model import Concentrations, HDPModel
+from .starts import start_of
+from .statistics import HDPStatistics, add_statistics, take_topics
+
+_N_SCANS = 40  # before the one that a split proposes: fewer rarely find a good split, more are slower
+_ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
+
+
+class HDPFit(FitStrategy):
+    """The fit with samplers of topics of tokens given the topics and their weights, such as `Gibbs`."""
+
+    def __init__(self, admixture: Any, X: Any, run: Run):
+        super().__init__(run.sampler)
+        self.admixture = admixture
+        self.run = run
+        self.concentrations = Concentrations(
+            admixture.concentration,
+            admixture.topic_concentration,
+            check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
+            check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
+        )
+        self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
+        self.n_rows = self.counts.n_rows
+        self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, self.counts.n_features)
+        self.start, n_topics = start_of(admixture.init, self.counts, admixture.max_components)
+        draw_bytes = int(4 * _ROOM * n_topics) * self.counts.n_features * admixture.n_chains
+        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
+        self.stride = store.stride(run.schedule.n_draws)
+
+    def model(self, workers: Workers) -> HDPModel:
+        """The model of all documents."""
+        admixture = self.admixture
+        return HDPModel(
+            self.counts,
+            self.topic_word_prior,
+            self.concentrations,
+            self.start,
+            admixture.max_components,
+            admixture.n_split_merge,
+            _N_SCANS,
+            workers,
+        )
+
+    def n_units(self, model: HDPModel) -> int:
+        """The number of tokens."""
+        return model.n_tokens
+
+    def add(self, left: HDPStatistics, right: HDPStatistics) -> HDPStatistics:
+        """Sum of the statistics of two passes."""
+        return add_statistics(left, right)
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """The concentrations, the weights of the topics and, in some draws, the topics."""
+        position, ids = chain.state.position, chain.state.statistics.ids
+        draw = {
+            "n_components": np.array(len(ids)),
+            "concentration": np.array(position.alpha),
+            "topic_concentration": np.array(position.gamma),
+            "topic_weights": position.weights.used,
+            "topic_ids": ids.astype(np.float64),
+        }
+        if chain.is_whole_draw(self.stride):
+            draw["components"] = position.topics.toarray()
+        return draw
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """Means over passes of the best chain, for the topics that are in use at its end and in half of the passes."""
+        best = best_chain(chains)
+        total, n_passes = chains[best].estimate()
+        model = chains[best].model
+        chosen = np.flatnonzero(2 * total.n_passes >= n_passes)
+        if not len(chosen):  # no topic has been in use for so long
+            chosen = np.arange(len(total.ids))
+        passes = total.n_passes[chosen]
+        counts = _mean_of_each(take_topics(total.counts, chosen), passes)
+        alpha, gamma = total.alpha / n_passes, total.gamma / n_passes
+        n_tables = total.n_tables[chosen] / passes
+        weights = n_tables / (total.n_tables.sum() / n_passes + gamma)
+        weights /= max(1.0, weights.sum())
+        prior: TopicPrior = model.topic_prior(len(chosen))
+        values = prior.values
+        return {
+            "best_chain_": best,
+            "n_components_": len(chosen),
+            "topic_ids_": total.ids[chosen],
+            "topic_weights_": weights,
+            "concentration_": alpha,
+            "topic_concentration_": gamma,
+            "doc_topic_prior_": alpha * weights,
+            "topic_word_prior_": float(values) if values.ndim == 0 else values,
+            "_topic_counts": counts,
+            "_estimate": prior.smooth(counts),
+            "_n_counted_rows": self.n_rows,
+            "_key": self.run.key,
+        }
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn if the largest number of topics was reached."""
+        most = self.admixture.max_components
+        drawn = fitted["_posterior"]["n_components"]
+        if max(fitted["n_components_"], drawn.max(initial=0)) >= most:
+            warnings.warn(
+                f"The number of topics reached max_components={most}, so that no further topics could begin: "
+                "increase it, or begin with fewer topics.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
+
+
+def _topic_word_prior(prior: Any, n_features: int) -> np.ndarray:
+    """The Dirichlet parameters of a topic, of shape () or (n_features,)."""
+    values = np.asarray(prior)
+    if values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"topic_word_prior must be a number or have shape ({n_features},), the same for all topics; got "
+            f"{values.shape}."
+        )
+    return TopicPrior(values, 1, n_features).values
+
+
+def _mean_of_each(total: TopicCounts, n_passes: np.ndarray) -> TopicCounts:
+    """Mean counts, where each topic has its own number of passes."""
+    shares = 1.0 / n_passes
+    means = mean_counts(total, 1)
+    return means._replace(counts=(means.counts * shares[total.topics]).astype(np.float32), totals=means.totals * shares)
