@@ -62,9 +62,8 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         root of the number of tokens, at least 10. Or the topics of a fitted :class:`StochasticLDA` or
         :class:`HDPAdmixture` of the same words. If the estimator is cloned, for example by a grid search, wrap this in
         :class:`sklearn.frozen.FrozenEstimator`, so that its topics are kept.
-    n_split_merge : int, default=40
-        Number of pairs of tokens in each pass whose two topics may be merged, or whose topic may be split. Splits take
-        longer, and only a tenth of them are proposed.
+    n_split_merge : int, default=2
+        Number of proposals in each pass, half of them to split a topic and half to merge two.
     max_components : int, default=1000
         Largest number of topics, at most 30,000. It limits the memory. The fit warns if it is reached.
     max_iter : int, default=200
@@ -140,9 +139,8 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
     -----
     A pass draws the topics of the tokens in all documents in parallel. Then topics begin and end in a random part of
     the documents, with distributions over words integrated out, because topics that are drawn from the prior over all
-    words would never be used. Random pairs of tokens of the same word propose to split their topic or to merge their
-    two topics. Weights are drawn given numbers of tables [1]_, and topics given the words of their tokens. Each of
-    these steps leaves the posterior unchanged.
+    words would never be used. Splits and merges of topics are proposed ([2]_). Weights are drawn given numbers of
+    tables ([1]_), and topics given the words of their tokens. Each of these steps leaves the posterior unchanged.
 
     The posterior of the number of topics depends on the model: on `topic_word_prior`, on the priors of the
     concentrations, and on the assumption that a topic has the same words in all documents. It is not an estimate of how
@@ -201,7 +199,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         topic_concentration_prior: ArrayLike = (1.0, 0.1),
         sampler: str | BaseSampler = "gibbs",
         init: Literal["auto"] | int | Any = "auto",
-        n_split_merge: int = 40,
+        n_split_merge: int = 2,
         max_components: int = 1000,
         max_iter: int = 200,
         burn_in: int | None = None,

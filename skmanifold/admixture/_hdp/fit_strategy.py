@@ -19,7 +19,6 @@ from .model import Concentrations, HDPModel
 from .starts import start_of
 from .statistics import HDPStatistics, add_statistics, take_topics
 
-_N_SCANS = 40  # before the one that a split proposes: fewer rarely find a good split, more are slower
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 
 
@@ -54,7 +53,6 @@ class HDPFit(FitStrategy):
             self.start,
             admixture.max_components,
             admixture.n_split_merge,
-            _N_SCANS,
             workers,
         )
 

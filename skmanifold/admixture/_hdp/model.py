@@ -84,8 +84,8 @@ class HDPModel:
         Draws the initial topics of the tokens.
     max_topics : int
         Largest number of topics.
-    n_moves, n_scans : int
-        Number of split-merge proposals of a pass, and of scans before the one that is proposed.
+    n_moves : int
+        Number of split-merge proposals of a pass.
     workers : Workers
         Who runs the kernels.
     """
@@ -98,7 +98,6 @@ class HDPModel:
         start: Start,
         max_topics: int,
         n_moves: int,
-        n_scans: int,
         workers: Workers,
     ):
         self.counts = counts
@@ -107,7 +106,6 @@ class HDPModel:
         self.start = start
         self.max_topics = max_topics
         self.n_moves = n_moves
-        self.n_scans = n_scans
         self.workers = workers
 
     @property
@@ -161,9 +159,7 @@ class HDPModel:
         weights = TopicWeights(weights.used[used], weights.log_unused)
         ids, n_ids = _ids_after(latents.ids, n_topics, used, latents.n_ids)
         n_topics = len(weights.used)
-        moves = split_and_merge(
-            documents, topics, weights, given, self.max_topics, self.n_moves, self.n_scans, subkey(key, _MOVES)
-        )
+        moves = split_and_merge(documents, topics, weights, given, self.max_topics, self.n_moves, subkey(key, _MOVES))
         topics, used = _renumber(topics, len(moves.weights))
         ids, n_ids = _ids_after(ids, n_topics, used, n_ids)
         expected = position.alpha * moves.weights[used]
@@ -173,7 +169,7 @@ class HDPModel:
     def _with_births(self, topics, table, weights, given, key):
         part = np.empty((1, min(self.n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * self.n_rows)))), np.int64)
         choose_rows(np.array([subkey(key, _PART)]), 0, self.n_rows, part)
-        n_tokens = np.bincount(topics, minlength=len(weights.used))
+        n_tokens = _count_tokens(topics, len(weights.used))
         birth_key = subkey(key, _BIRTHS)
         return sample_with_births(
             self.documents, part[0], topics, n_tokens, table, weights, given, self.max_topics, birth_key
@@ -204,12 +200,21 @@ class HDPModel:
 
 def _renumber(token_topics: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
     """Number the topics that have tokens without gaps; also returns their old numbers, ascending."""
-    used = np.flatnonzero(np.bincount(token_topics, minlength=n_topics))
+    used = np.flatnonzero(_count_tokens(token_topics, n_topics))
     if len(used) < n_topics:
         number = np.zeros(n_topics, np.uint16)
         number[used] = np.arange(len(used))
         _replace(number, token_topics)
     return token_topics, used
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(token_topics, n_topics):
+    """The number of tokens of each topic."""
+    n_tokens = np.zeros(n_topics, np.int64)
+    for topic in token_topics:
+        n_tokens[np.uint64(topic)] += 1
+    return n_tokens
 
 
 @njit(cache=True, nogil=True)

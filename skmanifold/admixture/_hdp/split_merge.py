@@ -1,11 +1,9 @@
 r"""Split-merge moves of the topics of a hierarchical Dirichlet process, given their weights.
 
-Two tokens of the same word are chosen: the first is a random one of all tokens, or of a random topic. If they have the
-same topic, a move proposes to split it, and otherwise to merge their topics. The proposed split is that of a Gibbs scan
-over the tokens of the two parts, from a state that does not depend on the current one (Jain and Neal, 2004): documents
-are put on the side whose words are like theirs, and some scans follow, the first of them with larger
-:math:`\alpha`. The two chosen tokens stay in different parts. Tokens of the same word are chosen because topics without
-common words are never merged.
+With equal probabilities a move proposes to split a random topic, of which two tokens are chosen, or to merge two random
+topics, with one token chosen of each. The proposed split is that of a Gibbs scan over the tokens, from a state that
+does not depend on the current one (Jain and Neal, 2004): documents are put on the side whose words are like theirs, and
+some scans follow, the first of them with larger :math:`\alpha`. The two chosen tokens stay in different parts.
 
 With weights b of the topics in use, the joint density of partition and weights is proportional to
 
@@ -20,14 +18,12 @@ accepted with probability
     \right),
 
 where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio. The
-factor c is the probability that the reverse move chooses the two tokens and is made, over that of the split. Splits
-take longer and are made with probability s only, merges always, so that c = 1 / s; if the first token is of a random
-topic,
+factor c is the probability that the reverse move chooses the two tokens, over that of the split, for K topics before
+the split and T tokens of the topic:
 
-.. math:: c = \frac{1}{s} \, \frac{1}{K + 1} \left(\frac{1}{T_1} + \frac{1}{T_2}\right) \Big/ \frac{2}{K T},
+.. math:: c = \frac{1}{(K + 1) K T_1 T_2} \Big/ \frac{1}{K T (T - 1)}.
 
-with the numbers of tokens T of the topic and its parts. Most merges are rejected without a scan, because q(partition)
-is at most 1.
+Most merges are rejected without a scan, because q(partition) is at most 1.
 
 References
 ----------
@@ -49,11 +45,11 @@ from .._tokens.document_gibbs import Documents
 from .weights import Hyperparameters, TopicWeights
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
-_KIND, _TOPIC, _FIRST, _SECOND, _IS_MADE = range(5)  # draws of a choice
+_KIND, _TOPIC, _OTHER, _FIRST, _SECOND, _N_SCANS = range(6)  # draws of a choice
 _SMALLEST = 1e-200  # product of probabilities
 _WIDE = 1.0  # least expected number of tokens of a side in a document, in the first scans
 _SHARE_WIDE = 4 / 3  # number of scans over that of these
-_SHARE_OF_SPLITS = 0.1  # of the splits that could be proposed
+_SCANS_BEFORE = (5, 20, 80)  # possible numbers of scans before the one that is proposed
 _LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
 
@@ -63,16 +59,6 @@ class Moves(NamedTuple):
     weights: np.ndarray  # of the old topics, 0 for those that were merged, and of the new ones behind them
     n_splits: int
     n_merges: int
-
-
-class _Index(NamedTuple):
-    """The tokens topic by topic, and those of a topic in the order of the corpus."""
-
-    start: np.ndarray  # (n_topics,) int64
-    stop: np.ndarray  # (n_topics,) int64
-    tokens: np.ndarray  # (n_tokens,) int64
-    rows: np.ndarray  # (n_tokens,) int32
-    words: np.ndarray  # (n_tokens,) int32
 
 
 class _Union(NamedTuple):
@@ -90,7 +76,6 @@ def split_and_merge(
     given: Hyperparameters,
     max_topics: int,
     n_moves: int,
-    n_scans: int,
     key: np.uint64,
 ) -> Moves:
     """Make some moves, one after the other.
@@ -110,8 +95,6 @@ def split_and_merge(
         Largest number of topics; if there are so many, none is split.
     n_moves : int
         Number of proposals.
-    n_scans : int
-        Number of scans before the one that is proposed.
     key : uint64
         Key of the moves.
     """
@@ -119,9 +102,8 @@ def split_and_merge(
     of_topics = np.zeros(n_topics + n_moves)
     of_topics[:n_topics] = weights.used
     arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
-    by_word = documents.word_indptr, documents.word_pairs, documents.pair_start
     n_numbers, n_splits, n_merges = _make_moves(
-        *arrays, *by_word, token_topics, of_topics, n_topics, given, max_topics, n_moves, n_scans, key
+        *arrays, len(documents.words), token_topics, of_topics, n_topics, given, max_topics, n_moves, key
     )
     return Moves(of_topics[:n_numbers], n_splits, n_merges)
 
@@ -132,42 +114,47 @@ def _make_moves(
     pair_word,
     pair_count,
     token_start,
-    word_indptr,
-    word_pairs,
-    pair_start,
+    n_words,
     token_topics,
     weights,
     n_topics,
     given,
     max_topics,
     n_moves,
-    n_scans,
     key,
 ):
     """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
-    n_words = len(word_indptr) - 1
     in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
+    n_tokens = np.zeros(len(weights), np.int64)
+    for topic in token_topics:
+        n_tokens[np.int64(topic)] += 1
     n_in_use, n_splits, n_merges = n_topics, 0, 0
     of_word = _log_rising(given.beta[0], _LARGEST_OF_WORD if len(given.beta) == 1 else 0)
     alpha, gamma = given.alpha, given.gamma
-    index = _sort_tokens(indptr, pair_word, pair_count, token_topics, len(weights))
     for move in range(n_moves):
         move_key = fold_in(key, move)
         choice = fold_in(move_key, _CHOICE)
-        by_topic = uniform(choice, _KIND) < 0.5
-        at = _choose_token(index, n_topics, n_in_use, by_topic, choice)
-        first, word = index.tokens[at], index.words[at]
-        pairs = word_pairs[word_indptr[word] : word_indptr[word + 1]]
-        second = _token_of_word(uniform(choice, _SECOND), pairs, pair_start)
-        if first == second:
-            continue
-        topic, other = np.int64(token_topics[first]), np.int64(token_topics[second])
-        is_split = topic == other
-        if is_split and (n_in_use >= max_topics or uniform(choice, _IS_MADE) >= _SHARE_OF_SPLITS):
-            continue
+        is_split = uniform(choice, _KIND) < 0.5
+        topic = _choose_topic(n_tokens, -1, n_in_use, uniform(choice, _TOPIC))
+        n_first = n_tokens[topic]
+        first = np.int64(min(uniform(choice, _FIRST) * n_first, n_first - 1))
+        if is_split:
+            if n_in_use >= max_topics or n_first < 2:
+                continue
+            other, n_second = topic, n_first - 1
+        else:
+            if n_in_use < 2:
+                continue
+            other = _choose_topic(n_tokens, topic, n_in_use - 1, uniform(choice, _OTHER))
+            n_second = n_tokens[other]
+        second = np.int64(min(uniform(choice, _SECOND) * n_second, n_second - 1))
+        if is_split and second >= first:
+            second += 1
+        size = n_first if is_split else n_first + n_second
+        union, target, chosen = _gather(
+            indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second
+        )
         total = weights[topic] if is_split else weights[topic] + weights[other]
-        union, target = _unite(index, topic, other)
-        chosen = np.searchsorted(union.tokens, first), np.searchsorted(union.tokens, second)
         log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
         log_ratio = 0.0  # of the split, without q(partition)
         if not is_split:
@@ -175,7 +162,7 @@ def _make_moves(
             _count(union, target, in_row, in_word)
             log_ratio -= _log_beta_density(share, *_documents_of_sides(union.rows, in_row))
             log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
-            log_ratio += _log_choices(target, n_in_use - 1, by_topic)
+            log_ratio += _log_choices(n_first, n_second, n_in_use - 1)
             if log_u >= -log_ratio:  # because q is at most 1
                 continue
         sides = np.empty(len(union.tokens), np.int8)
@@ -183,6 +170,7 @@ def _make_moves(
         arrays = union, chosen, sides, given, in_row, in_word
         _begin(*arrays)
         expected = alpha * total / 2
+        n_scans = _SCANS_BEFORE[np.int64(uniform(choice, _N_SCANS) * len(_SCANS_BEFORE))]
         for scan in range(n_scans):
             at_first = expected if _SHARE_WIDE * scan >= n_scans else max(expected, _WIDE)
             _scan(*arrays, at_first, target[:0], fold_in(scan_key, scan))
@@ -193,137 +181,85 @@ def _make_moves(
             share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), a, b)[0])
             log_ratio -= _log_beta_density(share, *of_sides)
             log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
-            log_ratio += _log_choices(sides, n_in_use, by_topic)
+            n_second = np.count_nonzero(sides)
+            log_ratio += _log_choices(size - n_second, n_second, n_in_use)
         else:
             _clear(union, in_row, in_word)
         log_ratio -= log_q
         if not log_u < (log_ratio if is_split else -log_ratio):
             continue
         if is_split:
-            n_second = np.count_nonzero(sides)
-            moved = 1 if 2 * n_second <= len(sides) else 0
+            moved = 1 if 2 * n_second <= size else 0
             of_moved = share if moved == 0 else 1.0 - share
             weights[topic], weights[n_topics] = (1.0 - of_moved) * total, of_moved * total
-            _divide(index, topic, n_topics, union, sides == moved)
-            for i in range(len(sides)):
+            n_tokens[n_topics] = n_second if moved == 1 else size - n_second
+            n_tokens[topic] -= n_tokens[n_topics]
+            for i in range(size):
                 if sides[i] == moved:
                     token_topics[union.tokens[i]] = n_topics
             n_topics += 1
             n_in_use += 1
             n_splits += 1
         else:
-            kept, lost = topic, other
-            if index.stop[other] - index.start[other] > index.stop[topic] - index.start[topic]:
-                kept, lost = other, topic
+            kept, lost = (topic, other) if n_first >= n_second else (other, topic)
             weights[kept], weights[lost] = total, 0.0
             for token in union.tokens:
                 token_topics[token] = kept
-            index = _sort_tokens(indptr, pair_word, pair_count, token_topics, len(weights))
+            n_tokens[kept], n_tokens[lost] = size, 0
             n_in_use -= 1
             n_merges += 1
     return n_topics, n_splits, n_merges
 
 
 @njit(cache=True, nogil=True)
-def _choose_token(index, n_topics, n_in_use, by_topic, choice):
-    """The place in the index of a random token, of all or of a random topic."""
-    if not by_topic:
-        n = len(index.tokens)
-        return np.int64(min(uniform(choice, _FIRST) * n, n - 1))
-    left = np.int64(min(uniform(choice, _TOPIC) * n_in_use, n_in_use - 1))
-    for topic in range(n_topics):
-        n = index.stop[topic] - index.start[topic]
-        if n > 0:
+def _choose_topic(n_tokens, excluded, n_topics, share):
+    """The topic in use, except for one, at this share of their number."""
+    left = np.int64(min(share * n_topics, n_topics - 1))
+    for topic in range(len(n_tokens)):
+        if n_tokens[topic] > 0 and topic != excluded:
             if left == 0:
-                return index.start[topic] + np.int64(min(uniform(choice, _FIRST) * n, n - 1))
+                return topic
             left -= 1
-    return np.int64(-1)
+    return -1
 
 
 @njit(cache=True, nogil=True)
-def _log_choices(sides, n_topics, by_topic):
-    """The log of c, for a split with these sides of one of `n_topics` topics."""
-    log_c = -math.log(_SHARE_OF_SPLITS)
-    if by_topic:
-        n = len(sides)
-        n_second = np.count_nonzero(sides)
-        log_c += math.log(1 / (n - n_second) + 1 / n_second) - math.log(n_topics + 1.0) - math.log(2 / (n_topics * n))
-    return log_c
+def _gather(indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second):
+    """The tokens of one or two topics; for two, whether each is of the other topic; places of the chosen tokens.
 
-
-@njit(cache=True, nogil=True)
-def _sort_tokens(indptr, pair_word, pair_count, token_topics, n_topics):
-    """Sort the tokens by topic."""
-    stop, n = np.zeros(n_topics, np.int64), len(token_topics)
-    for token in range(n):
-        stop[np.int64(token_topics[token])] += 1
-    start = np.cumsum(stop) - stop
-    stop[:] = start
-    tokens, rows, words = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
-    token = 0
+    The chosen tokens are the `first`-th of the one topic and the `second`-th of the other.
+    """
+    tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    of_other = np.zeros(size if topic != other else 0, np.int8)
+    chosen_first, chosen_second = first, second
+    n, n_other = 0, 0
     for row in range(len(indptr) - 1):
+        token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
             for _ in range(pair_count[pair]):
-                topic = np.int64(token_topics[token])
-                at = stop[topic]
-                stop[topic] += 1
-                tokens[at], rows[at], words[at] = token, row, pair_word[pair]
+                here = token_topics[token]
+                if here in (topic, other):
+                    tokens[n], rows[n], words[n] = token, row, pair_word[pair]
+                    if topic != other:
+                        if here == other:
+                            of_other[n] = 1
+                            if n_other == second:
+                                chosen_second = n
+                            n_other += 1
+                        elif n - n_other == first:
+                            chosen_first = n
+                    n += 1
                 token += 1
-    return _Index(start, stop, tokens, rows, words)
+    return _Union(tokens, rows, words), of_other, (chosen_first, chosen_second)
 
 
 @njit(cache=True, nogil=True)
-def _token_of_word(share, pairs, pair_start):
-    """The token of a word, whose pairs are given, at this share of its tokens."""
-    n = 0
-    for pair in pairs:
-        n += pair_start[pair + 1] - pair_start[pair]
-    left = np.int64(min(share * n, n - 1))
-    for pair in pairs:
-        count = pair_start[pair + 1] - pair_start[pair]
-        if left < count:
-            return pair_start[pair] + left
-        left -= count
-    return np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def _unite(index, topic, other):
-    """The tokens of one or two topics, and, for two, whether each token is of the other topic."""
-    i, i_stop = index.start[topic], index.stop[topic]
-    if topic == other:
-        here = slice(i, i_stop)
-        return _Union(index.tokens[here].copy(), index.rows[here].copy(), index.words[here].copy()), np.zeros(
-            0, np.int8
-        )
-    j, j_stop = index.start[other], index.stop[other]
-    n = i_stop - i + j_stop - j
-    tokens, rows, words = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
-    of_other = np.zeros(n, np.int8)
-    for at in range(n):
-        of_other[at] = i == i_stop or (j < j_stop and index.tokens[j] < index.tokens[i])
-        source = j if of_other[at] else i
-        tokens[at], rows[at], words[at] = index.tokens[source], index.rows[source], index.words[source]
-        if of_other[at]:
-            j += 1
-        else:
-            i += 1
-    return _Union(tokens, rows, words), of_other
-
-
-@njit(cache=True, nogil=True)
-def _divide(index, topic, new, union, moves):
-    """Give the tokens of a topic that move to a new one."""
-    begin, n_stay = index.start[topic], len(moves) - np.count_nonzero(moves)
-    i, j = begin, begin + n_stay
-    index.start[new], index.stop[new], index.stop[topic] = j, index.stop[topic], j
-    for k in range(len(moves)):
-        at = j if moves[k] else i
-        index.tokens[at], index.rows[at], index.words[at] = union.tokens[k], union.rows[k], union.words[k]
-        if moves[k]:
-            j += 1
-        else:
-            i += 1
+def _log_choices(n_first, n_second, n_topics):
+    """The log of c, for a split into parts of these sizes of one of `n_topics` topics."""
+    size = n_first + n_second
+    return (
+        math.log(size * (size - 1.0)) - math.log(n_topics + 1.0) - math.log(float(n_first)) - math.log(float(n_second))
+    )
 
 
 @njit(cache=True, nogil=True)

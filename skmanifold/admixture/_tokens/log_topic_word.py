@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in
+from ...random._log_gamma_table import draw_log_gammas, log_gamma_table
 from ...random._variates import log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._declared import holds
@@ -57,7 +59,11 @@ def draw_topics(prior: tuple[np.ndarray, int, int], counts: TopicCounts, key: np
     check_dense(shape[1], shape[0])
     log_weights = np.empty(shape, np.float32)
     blocks = split_range(shape[0], _BLOCK_ROWS)
-    workers.run(_draw_rows, [(*block, *prior, *counts[:3], key, log_weights) for block in blocks])
+    if len(prior[0]) == 1:
+        arrays = prior[0][0], log_gamma_table(float(prior[0][0])), *counts[:3], key, log_weights
+        workers.run(_draw_rows_of_one_prior, [(*block, *arrays) for block in blocks])
+    else:
+        workers.run(_draw_rows, [(*block, *prior, *counts[:3], key, log_weights) for block in blocks])
     return normalize_topics(log_weights, workers)
 
 
@@ -69,6 +75,19 @@ def check_dense(n_components: int, n_features: int) -> None:
             f"A draw of {n_components} topics over {n_features} words would take {n_bytes / 2**30:.1f} GiB, more than "
             f"{_MAX_BYTES / 2**30:.0f}: use fewer topics or words, or the sampler 'esca', whose counts are sparse."
         )
+
+
+@njit(cache=True, nogil=True)
+def _draw_rows_of_one_prior(first, last, prior, table, indptr, topics, counts, key, out):
+    """As `_draw_rows`, for the same prior in all cells; most cells have no counts, so that their shapes are equal."""
+    number = np.empty(out.shape[1])
+    bits = number.view(np.int64)
+    for word in range(first, last):
+        word_key = fold_in(key, word)
+        draw_log_gammas(table, word_key, number, bits, out[word])
+        for j in range(indptr[word], indptr[word + 1]):
+            k = np.uint64(topics[j])
+            out[word, k] = log_gamma_variate(fold_in(word_key, k), prior + counts[j])
 
 
 @njit(cache=True, nogil=True)
@@ -92,9 +111,14 @@ def _sum_block(first, last, log_weights, out_largest, out_sums):
     for word in range(first, last):
         for k in range(log_weights.shape[1]):
             out_largest[k] = max(out_largest[k], np.float64(log_weights[word, k]))
+    n_topics = log_weights.shape[1]
+    below, powers, weights = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
     for word in range(first, last):
-        for k in range(log_weights.shape[1]):
-            out_sums[k] += np.exp(np.float64(log_weights[word, k]) - out_largest[k])
+        for k in range(n_topics):
+            below[k] = np.float64(log_weights[word, k]) - out_largest[k]
+        fill_exp(n_topics, below, powers, weights)
+        for k in range(n_topics):
+            out_sums[k] += weights[k]
 
 
 @njit(cache=True, nogil=True)
