@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
+from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
 from .._tokens.topic_counts import TopicCounts, TopicPrior, mean_counts
 from .model import Concentrations, HDPModel
 from .starts import start_of
@@ -38,6 +40,8 @@ class HDPFit(FitStrategy):
         self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
         self.n_rows = self.counts.n_rows
         self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, self.counts.n_features)
+        is_default = admixture.concentration is None and isinstance(admixture.init, str | Integral)
+        self.n_larger = int(SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
         self.start, n_topics = start_of(admixture.init, self.counts, admixture.max_components)
         draw_bytes = int(4 * _ROOM * n_topics) * self.counts.n_features * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
@@ -46,7 +50,7 @@ class HDPFit(FitStrategy):
     def model(self, workers: Workers) -> HDPModel:
         """The model of all documents."""
         admixture = self.admixture
-        return HDPModel(
+        model = HDPModel(
             self.counts,
             self.topic_word_prior,
             self.concentrations,
@@ -55,6 +59,16 @@ class HDPFit(FitStrategy):
             admixture.n_split_merge,
             workers,
         )
+        return self._model_after(0, model)
+
+    def adapt(self, model: HDPModel, state: Any) -> HDPModel:
+        """The model with the concentration of the documents in the next pass of burn-in."""
+        return self._model_after(state.n_steps, model)
+
+    def _model_after(self, n_passes: int, model: HDPModel) -> HDPModel:
+        if not self.n_larger:
+            return model
+        return model.with_alpha(sum_after(n_passes, self.n_larger, model) if n_passes < self.n_larger else None)
 
     def n_units(self, model: HDPModel) -> int:
         """The number of tokens."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -108,6 +109,12 @@ class HDPModel:
         self.n_moves = n_moves
         self.workers = workers
 
+    def with_alpha(self, alpha: float | None) -> Self:
+        """A copy of the model with a given concentration of the documents, or with a learned one."""
+        other = copy.copy(self)
+        other.concentrations = self.concentrations._replace(alpha=alpha)
+        return other
+
     @property
     def n_rows(self) -> int:
         """Number of documents."""
@@ -184,7 +191,9 @@ class HDPModel:
         """Draw the weights, concentrations and topics given the topics of the tokens and the tables."""
         counts, n_tables, _, _, alpha, gamma = statistics
         given = self.concentrations
-        if given.alpha is None:
+        if given.alpha is not None:
+            alpha = given.alpha
+        else:
             alpha = draw_document_concentration(
                 alpha, np.diff(self.documents.token_start), n_tables.sum(), given.alpha_prior, subkey(key, _ALPHA)
             )
