@@ -18,6 +18,7 @@ from skmanifold.models import IncompatibleError
 PAGE = ROOT / "doc/user_guide/choosing_an_estimator.md"
 NAMES = (
     "StochasticLDA",
+    "HDPAdmixture",
     "SphericalAdmixture",
     "OrthogonalSphericalAdmixture",
     "VonMisesFisherMixture",

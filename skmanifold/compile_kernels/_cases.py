@@ -16,6 +16,7 @@ _FEW = {"n_components": 3, "n_init": 2, "random_state": 0}  # called if the esti
 _SHORT = {"max_iter": 12, "burn_in": 6}  # for other settings than the defaults; priors are learned from pass 10 on
 _DATA: dict[str, Callable[[], Any]] = {
     "StochasticLDA": _data.counts,
+    "HDPAdmixture": _data.counts,
     "SphericalAdmixture": _data.directions,
     "OrthogonalSphericalAdmixture": _data.directions,
     "ExponentialFamilyAdmixture": _data.counts,

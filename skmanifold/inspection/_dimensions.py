@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..admixture import OrthogonalSphericalAdmixture
+from ..admixture import HDPAdmixture, OrthogonalSphericalAdmixture
 from ..mixture import DPCategoricalMixture, DPMixture, SubspaceClassifier, SubspaceMixture
 from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
 
@@ -62,6 +62,7 @@ class DimensionPosteriorDisplay:
     def from_estimator(
         cls,
         estimator: OrthogonalSphericalAdmixture
+        | HDPAdmixture
         | DPCategoricalMixture
         | DPMixture
         | SubspaceMixture
@@ -75,7 +76,7 @@ class DimensionPosteriorDisplay:
         ----------
         estimator : estimator instance
             Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (dimensions of each class),
-            OrthogonalSphericalAdmixture, DPMixture or DPCategoricalMixture (number of components).
+            OrthogonalSphericalAdmixture, HDPAdmixture, DPMixture or DPCategoricalMixture (number of components).
         ax : matplotlib axes, default=None
             Axes to draw on. None creates a new figure.
 
@@ -92,7 +93,7 @@ class DimensionPosteriorDisplay:
             If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
-        counted = OrthogonalSphericalAdmixture, DPCategoricalMixture, DPMixture
+        counted = OrthogonalSphericalAdmixture, HDPAdmixture, DPCategoricalMixture, DPMixture
         if not isinstance(estimator, (*counted, SubspaceMixture, SubspaceClassifier)):
             raise ValueError(
                 "DimensionPosteriorDisplay shows posteriors of dimensions or of numbers of components, which "
@@ -100,7 +101,8 @@ class DimensionPosteriorDisplay:
             )
         check_is_fitted(estimator)
         if isinstance(estimator, counted):
-            noun = "topics" if isinstance(estimator, OrthogonalSphericalAdmixture) else "components"
+            has_topics = isinstance(estimator, (OrthogonalSphericalAdmixture, HDPAdmixture))
+            noun = "topics" if has_topics else "components"
             rows = np.asarray(estimator.n_components_posterior_)[np.newaxis]
             return cls(probabilities=rows, names=[noun], value_name=f"number of {noun}").plot(ax=ax)
         if isinstance(estimator, SubspaceMixture):

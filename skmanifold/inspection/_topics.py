@@ -9,7 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..admixture import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from ..admixture import (
+    ExponentialFamilyAdmixture,
+    HDPAdmixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+)
 from ..admixture._posterior.topic_draws import STABLE_SIMILARITY
 from ..admixture._posterior.topic_frame import largest_first, topic_shares, topic_stability
 from ..inference._intervals import check_level
@@ -126,9 +132,10 @@ class TopicDisplay:
         Parameters
         ----------
         estimator : estimator instance
-            Fitted StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, ExponentialFamilyAdmixture,
-            VonMisesFisherMixture, DPCategoricalMixture of counts, DPMixture or ExponentialFamilyMixture. Estimators
-            with a choice of emissions may have any except "categorical" and "gaussian".
+            Fitted StochasticLDA, HDPAdmixture, SphericalAdmixture, OrthogonalSphericalAdmixture,
+            ExponentialFamilyAdmixture, VonMisesFisherMixture, DPCategoricalMixture of counts, DPMixture or
+            ExponentialFamilyMixture. Estimators with a choice of emissions may have any except "categorical" and
+            "gaussian".
         feature_names : array-like of shape (n_features,), default=None
             Names of the columns, such as ``vectorizer.get_feature_names_out()``; None uses ``feature_names_in_``, or
             the column indices.
@@ -333,7 +340,7 @@ def _topics_of(estimator: Any) -> _Topics:
     """The topics to show; a ValueError if the estimator has none."""
     kind = type(estimator).__name__
     of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture, DPMixture
-    known = StochasticLDA, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
+    known = StochasticLDA, HDPAdmixture, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
     if not isinstance(estimator, (*known, DPCategoricalMixture, VonMisesFisherMixture)):
         raise ValueError(f"TopicDisplay shows topics of words, which {kind} does not have.")
     check_is_fitted(estimator)
@@ -343,7 +350,7 @@ def _topics_of(estimator: Any) -> _Topics:
     if isinstance(estimator, (SphericalAdmixture, OrthogonalSphericalAdmixture)):
         means = estimator.components_ * estimator.resultant_lengths_[:, np.newaxis]
         return _Topics(means, True, "mean entry", "topic")
-    if isinstance(estimator, StochasticLDA):
+    if isinstance(estimator, (StochasticLDA, HDPAdmixture)):
         return _Topics(estimator.components_, False, "probability", "topic")
     if isinstance(estimator, DPCategoricalMixture):
         if not isinstance(estimator.components_, np.ndarray):

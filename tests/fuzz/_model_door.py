@@ -33,6 +33,7 @@ QUICK = (
     "SphericalAdmixture-gmc",
     "SphericalAdmixture-gsgnht-stream",
     "SphericalAdmixture-svb-stream",
+    "HDPAdmixture-gibbs",
     "OrthogonalSphericalAdmixture-gibbs",
     "unknown-size",
     "SubspaceMixture-gibbs",

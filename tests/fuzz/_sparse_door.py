@@ -20,6 +20,7 @@ from skmanifold import (
     DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
+    HDPAdmixture,
     HeldOutMonitor,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
@@ -45,6 +46,7 @@ ESTIMATORS = [
     *(DPCategoricalMixture(emission, init=2, **_SHORT) for emission in ("multinomial", "categorical")),
     # EMISSIONS OF DPMixture: all of EMISSIONS, once they have clusters
     DPMixture("categorical", init=2, **_SHORT),
+    HDPAdmixture(init=2, **_SHORT),
     SphericalAdmixture(2, **_SHORT),
     OrthogonalSphericalAdmixture(2, **_SHORT),
     VonMisesFisherMixture(2, max_iter=5, tol=0, n_init=1, random_state=0),

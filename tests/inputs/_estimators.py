@@ -8,6 +8,7 @@ from skmanifold import (
     DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
+    HDPAdmixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -20,6 +21,7 @@ LABELS = np.arange(12) % 2
 SHORT = {"max_iter": 2, "burn_in": 1, "random_state": 0}
 ESTIMATORS = {
     "lda": StochasticLDA(2, **SHORT),
+    "hdp": HDPAdmixture(init=2, **SHORT),
     "spherical": SphericalAdmixture(2, **SHORT),
     "orthogonal": OrthogonalSphericalAdmixture(2, **SHORT),
     "admixture": ExponentialFamilyAdmixture(2, **SHORT),

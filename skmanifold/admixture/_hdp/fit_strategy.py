@@ -40,9 +40,10 @@ class HDPFit(FitStrategy):
         self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
         self.n_rows = self.counts.n_rows
         self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, self.counts.n_features)
-        is_default = admixture.concentration is None and isinstance(admixture.init, str | Integral)
-        self.n_larger = int(SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
         self.start, n_topics = start_of(admixture.init, self.counts, admixture.max_components)
+        starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
+        is_default = admixture.concentration is None and starts_at_random
+        self.n_larger = int(SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
         draw_bytes = int(4 * _ROOM * n_topics) * self.counts.n_features * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(run.schedule.n_draws)
@@ -66,9 +67,11 @@ class HDPFit(FitStrategy):
         return self._model_after(state.n_steps, model)
 
     def _model_after(self, n_passes: int, model: HDPModel) -> HDPModel:
+        """The model with a larger concentration; no topics are merged as long as their words are random."""
         if not self.n_larger:
             return model
-        return model.with_alpha(sum_after(n_passes, self.n_larger, model) if n_passes < self.n_larger else None)
+        alpha = sum_after(n_passes, self.n_larger, model) if n_passes < self.n_larger else None
+        return model.in_burn_in(alpha, self.admixture.n_split_merge if 2 * n_passes >= self.n_larger else 0)
 
     def n_units(self, model: HDPModel) -> int:
         """The number of tokens."""

@@ -109,10 +109,10 @@ class HDPModel:
         self.n_moves = n_moves
         self.workers = workers
 
-    def with_alpha(self, alpha: float | None) -> Self:
-        """A copy of the model with a given concentration of the documents, or with a learned one."""
+    def in_burn_in(self, alpha: float | None, n_moves: int) -> Self:
+        """A copy with another given concentration of the documents, or a learned one, and number of proposals."""
         other = copy.copy(self)
-        other.concentrations = self.concentrations._replace(alpha=alpha)
+        other.concentrations, other.n_moves = self.concentrations._replace(alpha=alpha), n_moves
         return other
 
     @property

@@ -1,18 +1,21 @@
 r"""Split-merge moves of the topics of a hierarchical Dirichlet process, given their weights.
 
 With equal probabilities a move proposes to split a random topic, of which two tokens are chosen, or to merge two random
-topics, with one token chosen of each. The proposed split is that of a Gibbs scan over the tokens, from a state that
-does not depend on the current one (Jain and Neal, 2004): documents are put on the side whose words are like theirs, and
-some scans follow, the first of them with larger :math:`\alpha`. The two chosen tokens stay in different parts.
+topics, with one token chosen of each; the chosen tokens stay in different parts. The weight of the topic is split in
+proportion u, which is uniform. The other tokens are proposed one after the other, each given u and the tokens before it
+([2]_). This merges topics with the same words, between which documents choose at random.
+
+Or the proposal begins from a state that does not depend on the current one ([1]_), to split topics that occur in the
+same documents: documents are put on the side whose words are like theirs, and some Gibbs scans over all tokens follow,
+the first of them with larger :math:`\alpha`. Then u is beta distributed, with the numbers of documents that have tokens
+of the two parts as parameters, and the proposal is the result of one more scan.
 
 With weights b of the topics in use, the joint density of partition and weights is proportional to
 
 .. math:: \gamma^K b_u^{\gamma - 1} \prod_k \frac{1}{b_k} \, f(W_k) \prod_m \frac{\Gamma(\alpha b_k + D_{mk})}
     {\Gamma(\alpha b_k)} = \gamma^K b_u^{\gamma - 1} \prod_k e^{L(k)},
 
-with the Dirichlet-multinomial probability f of the words of a topic. A split of topic k with the proportion u, which is
-drawn from a beta distribution whose parameters are the numbers of documents that have tokens of the two parts, is
-accepted with probability
+with the Dirichlet-multinomial probability f of the words of a topic. A split of topic k is accepted with probability
 
 .. math:: \min\left(1, \frac{\gamma \, e^{L(k_1) + L(k_2)} \, b_k \, c}{e^{L(k)} \, q(\text{partition}) \, q(u)}
     \right),
@@ -27,8 +30,10 @@ Most merges are rejected without a scan, because q(partition) is at most 1.
 
 References
 ----------
-S. Jain and R. M. Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model",
-JCGS 13, 2004.
+.. [1] S. Jain and R. M. Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture
+   model", JCGS 13, 2004.
+.. [2] D. B. Dahl, "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
+   models", technical report, 2005.
 """
 
 from __future__ import annotations
@@ -47,9 +52,10 @@ from .weights import Hyperparameters, TopicWeights
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
 _KIND, _TOPIC, _OTHER, _FIRST, _SECOND, _N_SCANS = range(6)  # draws of a choice
 _SMALLEST = 1e-200  # product of probabilities
+_LEAST_SHARE = 1e-15  # of a weight that is split
 _WIDE = 1.0  # least expected number of tokens of a side in a document, in the first scans
 _SHARE_WIDE = 4 / 3  # number of scans over that of these
-_SCANS_BEFORE = (5, 20, 80)  # possible numbers of scans before the one that is proposed
+_SCANS_BEFORE = (0, 0, 0, 0, 0, 5, 20, 80)  # possible numbers of scans before the proposal
 _LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
 
@@ -156,32 +162,41 @@ def _make_moves(
         )
         total = weights[topic] if is_split else weights[topic] + weights[other]
         log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
-        log_ratio = 0.0  # of the split, without q(partition)
+        starts = _starts_of_documents(union.rows)
+        log_ratio = math.log(gamma * total)  # of the split, without q
+        share = weights[topic] / total  # of the first part in the weight of both; 1 before a split
         if not is_split:
-            share = weights[topic] / total
             _count(union, target, in_row, in_word)
-            log_ratio -= _log_beta_density(share, *_documents_of_sides(union.rows, in_row))
-            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
+            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word)
             log_ratio += _log_choices(n_first, n_second, n_in_use - 1)
-            if log_u >= -log_ratio:  # because q is at most 1
+            if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
                 continue
-        sides = np.empty(len(union.tokens), np.int8)
-        scan_key = fold_in(move_key, _SCANS)
-        arrays = union, chosen, sides, given, in_row, in_word
-        _begin(*arrays)
-        expected = alpha * total / 2
+        sides, totals = np.empty(size, np.int8), np.zeros(2, np.int64)
+        scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
+        arrays = given, in_row, in_word, totals
+        sides[:] = -1
+        for side in range(2):
+            _place(union, chosen[side], chosen[side] + 1, side, sides, in_row, in_word, totals)
+        half = alpha * total / 2
         n_scans = _SCANS_BEFORE[np.int64(uniform(choice, _N_SCANS) * len(_SCANS_BEFORE))]
+        if n_scans > 0:
+            _begin(union, starts, chosen, sides, *arrays)
         for scan in range(n_scans):
-            at_first = expected if _SHARE_WIDE * scan >= n_scans else max(expected, _WIDE)
-            _scan(*arrays, at_first, target[:0], fold_in(scan_key, scan))
-        log_q = _scan(*arrays, expected, target, fold_in(scan_key, n_scans))
-        if is_split:
+            at_first = half if _SHARE_WIDE * scan >= n_scans else max(half, _WIDE)
+            _scan(union, chosen, sides, *arrays, (at_first, at_first), 1, target[:0], fold_in(scan_key, scan))
+        a, b, n_before = 1.0, 1.0, 0
+        if n_scans > 0:
             of_sides = _documents_of_sides(union.rows, in_row)
-            a, b = float(of_sides[0]), float(of_sides[1])
-            share = math.exp(log_beta_variate(fold_in(move_key, _PROPORTION), a, b)[0])
-            log_ratio -= _log_beta_density(share, *of_sides)
-            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word) + math.log(gamma * total)
+            a, b, n_before = float(of_sides[0]), float(of_sides[1]), 1
+        if is_split:
+            share = math.exp(log_beta_variate(share_key, a, b)[0])
+            share = min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+        expected = alpha * total * share, alpha * total * (1.0 - share)
+        log_q = _log_beta_density(share, a, b)
+        log_q += _scan(union, chosen, sides, *arrays, expected, n_before, target, fold_in(scan_key, n_scans))
+        if is_split:
             n_second = np.count_nonzero(sides)
+            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word)
             log_ratio += _log_choices(size - n_second, n_second, n_in_use)
         else:
             _clear(union, in_row, in_word)
@@ -234,6 +249,11 @@ def _gather(indptr, pair_word, pair_count, token_start, token_topics, topic, oth
     chosen_first, chosen_second = first, second
     n, n_other = 0, 0
     for row in range(len(indptr) - 1):
+        n_here = 0
+        for token in range(token_start[row], token_start[row + 1]):
+            n_here += (token_topics[token] == topic) | (token_topics[token] == other)
+        if n_here == 0:
+            continue
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
             for _ in range(pair_count[pair]):
@@ -277,17 +297,12 @@ def _clear(union, in_row, in_word):
 
 
 @njit(cache=True, nogil=True)
-def _begin(union, chosen, sides, given, in_row, in_word):
+def _begin(union, starts, chosen, sides, given, in_row, in_word, totals):
     """The first state: each document as a whole, given those before it and those of the chosen tokens."""
-    _, rows, words = union
-    starts = _starts_of_documents(rows)
-    totals = np.zeros(2, np.int64)
-    sides[:] = -1
-    _place(union, chosen[0], chosen[0] + 1, 0, sides, totals, in_row, in_word)
-    _place(union, chosen[1], chosen[1] + 1, 1, sides, totals, in_row, in_word)
+    words = union.words
     for side in range(2):
         at = np.searchsorted(starts, chosen[side], side="right") - 1
-        _place(union, starts[at], starts[at + 1], side, sides, totals, in_row, in_word)
+        _place(union, starts[at], starts[at + 1], side, sides, in_row, in_word, totals)
     for at in range(len(starts) - 1):
         first, stop = starts[at], starts[at + 1]
         scale = (totals[1] + given.beta_total) / (totals[0] + given.beta_total)
@@ -299,7 +314,7 @@ def _begin(union, chosen, sides, given, in_row, in_word):
                 log_ratio += math.log(product)
                 product = 1.0
         side = 0 if log_ratio + math.log(product) > 0 else 1
-        _place(union, first, stop, side, sides, totals, in_row, in_word)
+        _place(union, first, stop, side, sides, in_row, in_word, totals)
 
 
 @njit(cache=True, nogil=True)
@@ -316,53 +331,53 @@ def _starts_of_documents(rows):
 
 
 @njit(cache=True, nogil=True)
-def _place(union, first, stop, side, sides, totals, in_row, in_word):
+def _place(union, first, stop, side, sides, in_row, in_word, totals):
     """Count the tokens of a range that have no side yet on this side."""
     for i in range(first, stop):
         if sides[i] < 0:
             sides[i] = side
-            totals[side] += 1
-            in_row[union.rows[i], side] += 1
-            in_word[union.words[i], side] += 1
+            _add(1, union.rows[i], union.words[i], side, in_row, in_word, totals)
 
 
 @njit(cache=True, nogil=True)
-def _scan(union, chosen, sides, given, in_row, in_word, expected, target, key):
-    """A Gibbs scan, or the one that leads to `target` if it is not empty; returns the log of its probability."""
+def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_before, target, key):
+    """Draw the sides of the tokens in turn, or take those in `target`; returns the log of their probability.
+
+    `n_before` is how often each token is counted before: 1 in a Gibbs scan, and 0 if tokens are added one after the
+    other. The chosen tokens stay.
+    """
     _, rows, words = union
-    n_second = np.int64(np.count_nonzero(sides))
-    totals = np.array([len(sides) - n_second, n_second])
     log_q, product = 0.0, 1.0
     for i in range(len(rows)):
         if i == chosen[0] or i == chosen[1]:
             continue
-        row, word, side = rows[i], words[i], sides[i]
-        in_row[row, side] -= 1
-        in_word[word, side] -= 1
-        totals[side] -= 1
-        share = _share(
-            in_row[row], in_word[word], totals, expected, given.beta[word % len(given.beta)], given.beta_total
-        )
+        _add(-n_before, rows[i], words[i], sides[i], in_row, in_word, totals)
+        share = _share(rows[i], words[i], given, in_row, in_word, totals, expected)
         if len(target) > 0:
-            side = target[i]
+            sides[i] = target[i]
         else:
-            side = np.int8(0 if uniform(key, i) < share else 1)
-        product *= share if side == 0 else 1.0 - share
+            sides[i] = 0 if uniform(key, i) < share else 1
+        product *= share if sides[i] == 0 else 1.0 - share
         if product < _SMALLEST:  # fewer logarithms
             log_q += math.log(product)
             product = 1.0
-        sides[i] = side
-        in_row[row, side] += 1
-        in_word[word, side] += 1
-        totals[side] += 1
+        _add(1, rows[i], words[i], sides[i], in_row, in_word, totals)
     return log_q + math.log(product)
 
 
 @njit(cache=True, nogil=True)
-def _share(in_row, in_word, totals, expected, beta, beta_total):
-    """The probability of the first side."""
-    first = (in_row[0] + expected) * (in_word[0] + beta) * (totals[1] + beta_total)
-    second = (in_row[1] + expected) * (in_word[1] + beta) * (totals[0] + beta_total)
+def _add(change, row, word, side, in_row, in_word, totals):
+    in_row[row, side] += change
+    in_word[word, side] += change
+    totals[side] += change
+
+
+@njit(cache=True, nogil=True)
+def _share(row, word, given, in_row, in_word, totals, expected):
+    """The probability of the first side for a token that is not counted."""
+    beta, beta_total = given.beta[word % len(given.beta)], given.beta_total
+    first = (in_row[row, 0] + expected[0]) * (in_word[word, 0] + beta) * (totals[1] + beta_total)
+    second = (in_row[row, 1] + expected[1]) * (in_word[word, 1] + beta) * (totals[0] + beta_total)
     return first / (first + second)
 
 
