@@ -11,6 +11,7 @@ CHART = [
         ["Word counts"],
         [
             (["several topics per document"], "StochasticLDA", "topics and their proportions"),
+            (["the same, number unknown"], "HDPAdmixture", "topics and their number"),
             (["one cluster per document"], "ExponentialFamilyMixture", 'emission="multinomial"'),
         ],
     ),

@@ -62,8 +62,8 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         root of the number of tokens, at least 10. Or the topics of a fitted :class:`StochasticLDA` or
         :class:`HDPAdmixture` of the same words. If the estimator is cloned, for example by a grid search, wrap this in
         :class:`sklearn.frozen.FrozenEstimator`, so that its topics are kept.
-    n_split_merge : int, default=6
-        Number of proposals in each pass, half of them to split a topic and half to merge two.
+    n_split_merge : int, default=12
+        Number of proposals in each pass, one in five to split a topic and the others to merge two.
     max_components : int, default=1000
         Largest number of topics, at most 30,000. It limits the memory. The fit warns if it is reached.
     max_iter : int, default=400
@@ -201,7 +201,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         topic_concentration_prior: ArrayLike = (1.0, 0.1),
         sampler: str | BaseSampler = "gibbs",
         init: Literal["auto"] | int | Any = "auto",
-        n_split_merge: int = 6,
+        n_split_merge: int = 12,
         max_components: int = 1000,
         max_iter: int = 400,
         burn_in: int | None = None,

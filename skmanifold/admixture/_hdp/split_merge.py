@@ -1,9 +1,9 @@
 r"""Split-merge moves of the topics of a hierarchical Dirichlet process, given their weights.
 
-With equal probabilities a move proposes to split a random topic, of which two tokens are chosen, or to merge two random
-topics, with one token chosen of each; the chosen tokens stay in different parts. The weight of the topic is split in
-proportion u, which is uniform. The other tokens are proposed one after the other, each given u and the tokens before it
-([2]_). This merges topics with the same words, between which documents choose at random.
+With probability s a move proposes to split a random topic, of which two tokens are chosen, and otherwise to merge two
+random topics, with one token chosen of each; the chosen tokens stay in different parts. The weight of the topic is
+split in proportion u, which is uniform. The other tokens are proposed one after the other, each given u and the tokens
+before it ([2]_). This merges topics with the same words, between which documents choose at random.
 
 Or the proposal begins from a state that does not depend on the current one ([1]_), to split topics that occur in the
 same documents: documents are put on the side whose words are like theirs, and some Gibbs scans over all tokens follow,
@@ -21,10 +21,10 @@ with the Dirichlet-multinomial probability f of the words of a topic. A split of
     \right),
 
 where b_k is the Jacobian of :math:`(b_k, u) \mapsto (u b_k, (1 - u) b_k)`, and a merge with the inverse ratio. The
-factor c is the probability that the reverse move chooses the two tokens, over that of the split, for K topics before
-the split and T tokens of the topic:
+factor c is the probability that the reverse move is made with the two tokens, over that of the split, for K topics
+before the split and T tokens of the topic:
 
-.. math:: c = \frac{1}{(K + 1) K T_1 T_2} \Big/ \frac{1}{K T (T - 1)}.
+.. math:: c = \frac{1 - s}{(K + 1) K T_1 T_2} \Big/ \frac{s}{K T (T - 1)}.
 
 Most merges are rejected without a scan, because q(partition) is at most 1.
 
@@ -55,6 +55,7 @@ _SMALLEST = 1e-200  # product of probabilities
 _LEAST_SHARE = 1e-15  # of a weight that is split
 _WIDE = 1.0  # least expected number of tokens of a side in a document, in the first scans
 _SHARE_WIDE = 4 / 3  # number of scans over that of these
+_SHARE_OF_SPLITS = 0.2  # of the proposals; merges take less time
 _SCANS_BEFORE = (0, 0, 0, 0, 0, 5, 20, 80)  # possible numbers of scans before the proposal
 _LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
@@ -140,7 +141,7 @@ def _make_moves(
     for move in range(n_moves):
         move_key = fold_in(key, move)
         choice = fold_in(move_key, _CHOICE)
-        is_split = uniform(choice, _KIND) < 0.5
+        is_split = uniform(choice, _KIND) < _SHARE_OF_SPLITS
         topic = _choose_topic(n_tokens, -1, n_in_use, uniform(choice, _TOPIC))
         n_first = n_tokens[topic]
         first = np.int64(min(uniform(choice, _FIRST) * n_first, n_first - 1))
@@ -277,9 +278,8 @@ def _gather(indptr, pair_word, pair_count, token_start, token_topics, topic, oth
 def _log_choices(n_first, n_second, n_topics):
     """The log of c, for a split into parts of these sizes of one of `n_topics` topics."""
     size = n_first + n_second
-    return (
-        math.log(size * (size - 1.0)) - math.log(n_topics + 1.0) - math.log(float(n_first)) - math.log(float(n_second))
-    )
+    log_tokens = math.log(size * (size - 1.0)) - math.log(float(n_first)) - math.log(float(n_second))
+    return log_tokens - math.log(n_topics + 1.0) + math.log(1 / _SHARE_OF_SPLITS - 1)
 
 
 @njit(cache=True, nogil=True)

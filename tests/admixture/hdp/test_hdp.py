@@ -180,8 +180,10 @@ def test_the_largest_number_of_topics_is_kept_with_one_warning():
 def test_callbacks_see_the_fit():
     train, test = easy_split()[0][:200], easy_split()[1][:100]
     monitor = HeldOutMonitor(test, every=2)
-    HDPAdmixture(init=6, **SHORT).set_callbacks(monitor).fit(train)
-    assert len(monitor.scores_) >= 3
+    hdp = HDPAdmixture(init=6, **SHORT).set_callbacks(monitor).fit(train)
+    rows = monitor.get_logs().data
+    assert len(rows) == 1
+    assert hdp.score(test) == HDPAdmixture(init=6, **SHORT).fit(train).score(test)
 
 
 def test_sums_follow_ids():

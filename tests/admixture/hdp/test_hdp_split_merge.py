@@ -34,7 +34,7 @@ def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change
     return summarize(tiny.functions(found)), n_made
 
 
-@pytest.mark.parametrize("n_moves", [1, 6])
+@pytest.mark.parametrize("n_moves", [3, 15])
 def test_moves_leave_the_posterior_unchanged(n_moves):
     estimate, n_made = after_moves(6_000, n_moves)
     assert n_made.min() > 300
@@ -51,4 +51,4 @@ def test_moves_leave_the_posterior_unchanged(n_moves):
     ids=["gamma", "alpha", "weights"],
 )
 def test_wrong_moves_are_found(wrong):
-    assert_disagrees(after_moves(6_000, 6, **wrong)[0], tiny.exact_functions())
+    assert_disagrees(after_moves(6_000, 15, **wrong)[0], tiny.exact_functions())
