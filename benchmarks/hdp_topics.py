@@ -1,4 +1,4 @@
-"""`HDPAdmixture` on real text: perplexity and coherence without a number of topics, beside LDA over a grid of numbers.
+"""`HDPAdmixture` on real text: perplexity and coherence without a number of topics, and LDA over a grid of numbers.
 
 `StochasticLDA` has learned priors of the proportions. tomotopy's `HDPModel` and gensim's `HdpModel` are read after 30
 and 120 seconds of processor time in one thread; `HDPAdmixture` makes as many passes as take this time, by a trial of 20

@@ -20,9 +20,11 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from skmanifold import HDPAdmixture, StochasticLDA
 from skmanifold.datasets import load_docstrings
 
+# sphinx_gallery_thumbnail_number = 2
 plt.style.use("skmanifold.inspection.skmanifold")
 
-vectorizer = CountVectorizer(min_df=5, stop_words=list(ENGLISH_STOP_WORDS), token_pattern=r"\b[a-z]{3,}\b")
+stop_words = list(ENGLISH_STOP_WORDS)
+vectorizer = CountVectorizer(min_df=5, stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b")
 X = vectorizer.fit_transform(load_docstrings(max_documents=2000).data)
 train, test = X[:1600], X[1600:]
 print(f"{train.shape[0]} texts, {train.shape[1]} words, {train.sum()} tokens")
@@ -53,8 +55,8 @@ _ = ax.set(xlabel="rank of the topic", ylabel="weight")
 # The start
 # ---------
 # Chains that begin with five, the default number, or 200 topics end with different numbers. Each of
-# them moves slowly, so that ``n_components_posterior_`` of a single chain is too narrow. The numbers
-# of large topics differ less.
+# them moves slowly, so that ``n_components_posterior_`` of a single chain is too narrow. The
+# numbers of large topics differ less.
 
 rows, draws = {}, {}
 for init in (5, "auto", 200):
@@ -69,7 +71,7 @@ for init in (5, "auto", 200):
 pd.DataFrame(rows).T.rename_axis("init").round(1)
 
 # %%
-# The left panel shows the numbers of topics in the draws, the right one the numbers of large topics.
+# The left panel shows the numbers of topics in the draws, the right one those of large topics.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4))
 for init, (n_topics, n_large) in draws.items():
@@ -101,7 +103,10 @@ pd.DataFrame(rows).T.rename_axis("topic_word_prior").round(1)
 # For comparison, ``StochasticLDA`` with given numbers of topics and learned priors. The perplexity
 # of ``HDPAdmixture`` is close to the best of the grid, or lower, after a single fit.
 
-grid = {K: StochasticLDA(K, doc_topic_prior="auto", random_state=0).fit(train).perplexity(test) for K in (10, 30, 100)}
+grid = {}
+for K in (10, 30, 100):
+    lda = StochasticLDA(K, doc_topic_prior="auto", random_state=0).fit(train)
+    grid[K] = lda.perplexity(test)
 fig, ax = plt.subplots(figsize=(5.6, 3.6))
 ax.semilogx(list(grid), list(grid.values()), "o-", label="StochasticLDA")
 ax.axhline(hdp.perplexity(test), color="C1", label="HDPAdmixture")

@@ -8,7 +8,6 @@ from skmanifold import (
     DPCategoricalMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
-    HDPAdmixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -29,11 +28,6 @@ def counts():
 def lda(sampler="gibbs", n_chains=2, max_iter=40):
     model = StochasticLDA(3, sampler=sampler, n_chains=n_chains, max_iter=max_iter, thin=1, random_state=0)
     return model.fit(counts())
-
-
-@cache
-def hdp():
-    return HDPAdmixture(init=5, max_iter=40, thin=1, random_state=0).fit(counts())
 
 
 @cache

@@ -294,7 +294,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         lda : StochasticLDA
             Its `doc_topic_prior` is ``doc_topic_prior_`` and its `topic_word_prior` is ``topic_word_prior_``. It has
             the same `transform` and `score`, and `partial_fit` continues from ``topic_word_counts_``. `fit` would begin
-            anew, with the same priors. It counts as fitted by one minibatch and has no ``posterior_``.
+            again, with the same priors. It counts as fitted by one minibatch and has no ``posterior_``.
 
         Raises
         ------

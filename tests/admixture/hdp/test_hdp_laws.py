@@ -36,11 +36,11 @@ def after_passes(n_runs, n_passes=2, **options):
 
 
 def test_passes_leave_the_posterior_unchanged():
-    assert_agrees(after_passes(5_000), tiny.exact_functions())
+    assert_agrees(after_passes(4_000), tiny.exact_functions())
 
 
 def test_truncated_variant_is_found():
-    assert_disagrees(after_passes(5_000, max_topics=3), tiny.exact_functions())
+    assert_disagrees(after_passes(1_500, max_topics=3), tiny.exact_functions())
 
 
 def statistics_of(topics, n_tables, phi, weights, alpha, gamma):
@@ -104,12 +104,12 @@ def births_with_other_ratio(factor):
 
 def test_births_without_their_ratio_are_found(monkeypatch):
     monkeypatch.setattr(hdp_model, "sample_with_births", births_with_other_ratio(0.5))
-    estimate = joint_draws(3_000)
+    estimate = joint_draws(1_500)
     assert_disagrees(estimate, np.zeros_like(estimate.mean))
 
 
 def test_truncation_is_found_in_the_joint_distribution():
-    estimate = joint_draws(2_000, max_topics=3)
+    estimate = joint_draws(800, max_topics=3)
     assert_disagrees(estimate, np.zeros_like(estimate.mean))
 
 
