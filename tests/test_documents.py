@@ -39,6 +39,7 @@ LONG = {
     "doc/user_guide/held_out.md",
     "doc/user_guide/inputs.md",
     "doc/user_guide/mixtures.md",
+    "doc/user_guide/number_of_topics.md",
     "doc/user_guide/orthogonal_topics.md",
     "doc/user_guide/pictures_and_exports.md",
     "doc/user_guide/pitfalls.md",
