@@ -65,6 +65,7 @@ def points(n_rows=100):
 
 CASES = {  # settings, data, and whether there are classes
     "StochasticLDA": ({"n_components": 5}, counts, False),
+    "HDPAdmixture": ({"init": 5}, counts, False),
     "SphericalAdmixture": ({"n_components": 4}, directions, False),
     "OrthogonalSphericalAdmixture": ({"n_components": 4}, directions, False),
     "ExponentialFamilyAdmixture": ({"n_components": 5}, counts, False),

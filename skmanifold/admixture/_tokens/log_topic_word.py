@@ -59,7 +59,7 @@ def draw_topics(prior: tuple[np.ndarray, int, int], counts: TopicCounts, key: np
     check_dense(shape[1], shape[0])
     log_weights = np.empty(shape, np.float32)
     blocks = split_range(shape[0], _BLOCK_ROWS)
-    if len(prior[0]) == 1:
+    if (prior[0] == prior[0][0]).all():
         arrays = prior[0][0], log_gamma_table(float(prior[0][0])), *counts[:3], key, log_weights
         workers.run(_draw_rows_of_one_prior, [(*block, *arrays) for block in blocks])
     else:
