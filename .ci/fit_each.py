@@ -28,6 +28,7 @@ POINTS = RNG.normal(size=(60, 4)) * [5, 5, 1, 1]
 DIRECTIONS /= np.linalg.norm(DIRECTIONS, axis=1, keepdims=True)
 CASES = {
     "StochasticLDA": ({"n_components": 3}, COUNTS),
+    "HDPAdmixture": ({"init": 5}, COUNTS),
     "SphericalAdmixture": ({"n_components": 3}, DIRECTIONS),
     "OrthogonalSphericalAdmixture": ({"n_components": 3}, DIRECTIONS),
     "ExponentialFamilyAdmixture": ({"n_components": 3}, COUNTS),

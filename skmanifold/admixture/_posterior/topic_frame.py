@@ -121,7 +121,7 @@ class TopicFrame:
         >>> frame.columns.tolist()
         ['topic', 'share', 'words', 'coherence', 'stability']
         >>> frame["words"].tolist()
-        ['ball, bat, run', 'orbit, launch, fuel']
+        ['ball, bat, run', 'launch, orbit, fuel']
         """
         try:
             import pandas as pd
