@@ -248,12 +248,14 @@ def _gather(indptr, pair_word, pair_count, token_start, token_topics, topic, oth
     tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     of_other = np.zeros(size if topic != other else 0, np.int8)
     chosen_first, chosen_second = first, second
+    first_topic, second_topic = np.uint16(topic), np.uint16(other)
     n, n_other = 0, 0
     for row in range(len(indptr) - 1):
-        n_here = 0
-        for token in range(token_start[row], token_start[row + 1]):
-            n_here += (token_topics[token] == topic) | (token_topics[token] == other)
-        if n_here == 0:
+        is_here = np.uint16(0)
+        of_row = token_topics[token_start[row] : token_start[row + 1]]
+        for i in range(len(of_row)):  # in 16 bits, so that the loop is vectorised
+            is_here |= np.uint16((of_row[i] == first_topic) | (of_row[i] == second_topic))
+        if is_here == 0:
             continue
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
