@@ -15,8 +15,9 @@ from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
+from .._lda.priors import prior_attributes
 from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
-from .._tokens.topic_counts import TopicCounts, TopicPrior, mean_counts
+from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import Concentrations, HDPModel
 from .starts import start_of
 from .statistics import HDPStatistics, add_statistics, take_topics
@@ -110,7 +111,6 @@ class HDPFit(FitStrategy):
         weights = n_tables / (total.n_tables.sum() / n_passes + gamma)
         weights /= max(1.0, weights.sum())
         prior: TopicPrior = model.topic_prior(len(chosen))
-        values = prior.values
         return {
             "best_chain_": best,
             "n_components_": len(chosen),
@@ -118,8 +118,7 @@ class HDPFit(FitStrategy):
             "topic_weights_": weights,
             "concentration_": alpha,
             "topic_concentration_": gamma,
-            "doc_topic_prior_": alpha * weights,
-            "topic_word_prior_": float(values) if values.ndim == 0 else values,
+            **prior_attributes(alpha * weights, prior),
             "_topic_counts": counts,
             "_estimate": prior.smooth(counts),
             "_n_counted_rows": self.n_rows,
@@ -153,5 +152,4 @@ def _topic_word_prior(prior: Any, n_features: int) -> np.ndarray:
 def _mean_of_each(total: TopicCounts, n_passes: np.ndarray) -> TopicCounts:
     """Mean counts, where each topic has its own number of passes."""
     shares = 1.0 / n_passes
-    means = mean_counts(total, 1)
-    return means._replace(counts=(means.counts * shares[total.topics]).astype(np.float32), totals=means.totals * shares)
+    return total._replace(counts=(total.counts * shares[total.topics]).astype(np.float32), totals=total.totals * shares)

@@ -14,7 +14,7 @@ from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import Documents, all_documents, count_topics, make_word_table
-from .._tokens.log_topic_word import LogTopics, check_dense, draw_topics
+from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.topic_counts import TopicPrior
 from .births import sample_with_births
 from .guarded_sweep import sweep_with_guards
@@ -24,6 +24,7 @@ from .statistics import HDPStatistics
 from .weights import (
     Hyperparameters,
     TopicWeights,
+    count_tokens,
     draw_document_concentration,
     draw_tables,
     draw_topic_concentration,
@@ -148,7 +149,7 @@ class HDPModel:
 
     def _first_weights(self, topics: np.ndarray) -> tuple[np.ndarray, float, float]:
         alpha, gamma = self.concentrations.start()
-        shares = np.bincount(topics) / len(topics)
+        shares = count_tokens(topics, int(topics.max()) + 1) / len(topics)
         return alpha * shares, alpha, gamma
 
     def sample_rows(self, position: HDPPosition, latents: HDPLatents, key: np.uint64):
@@ -176,7 +177,7 @@ class HDPModel:
     def _with_births(self, topics, table, weights, given, key):
         part = np.empty((1, min(self.n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * self.n_rows)))), np.int64)
         choose_rows(np.array([subkey(key, _PART)]), 0, self.n_rows, part)
-        n_tokens = _count_tokens(topics, len(weights.used))
+        n_tokens = count_tokens(topics, len(weights.used))
         birth_key = subkey(key, _BIRTHS)
         return sample_with_births(
             self.documents, part[0], topics, n_tokens, table, weights, given, self.max_topics, birth_key
@@ -201,7 +202,6 @@ class HDPModel:
         if given.gamma is None:
             gamma = draw_topic_concentration(weights, given.gamma_prior, subkey(key, _GAMMA))
         n_topics, n_features = len(n_tables), self.counts.n_features
-        check_dense(n_topics, n_features)
         prior = self.topic_prior(n_topics).strides(n_topics, n_features)
         topics = draw_topics(prior, counts, subkey(key, _TOPICS), self.workers)
         return HDPPosition(topics, weights, alpha, gamma)
@@ -209,21 +209,12 @@ class HDPModel:
 
 def _renumber(token_topics: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
     """Number the topics that have tokens without gaps; also returns their old numbers, ascending."""
-    used = np.flatnonzero(_count_tokens(token_topics, n_topics))
+    used = np.flatnonzero(count_tokens(token_topics, n_topics))
     if len(used) < n_topics:
         number = np.zeros(n_topics, np.uint16)
         number[used] = np.arange(len(used))
         _replace(number, token_topics)
     return token_topics, used
-
-
-@njit(cache=True, nogil=True)
-def _count_tokens(token_topics, n_topics):
-    """The number of tokens of each topic."""
-    n_tokens = np.zeros(n_topics, np.int64)
-    for topic in token_topics:
-        n_tokens[np.uint64(topic)] += 1
-    return n_tokens
 
 
 @njit(cache=True, nogil=True)

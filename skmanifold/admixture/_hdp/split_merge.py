@@ -47,7 +47,7 @@ from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents
-from .weights import Hyperparameters, TopicWeights
+from .weights import Hyperparameters, TopicWeights, count_tokens
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
 _KIND, _TOPIC, _OTHER, _FIRST, _SECOND, _N_SCANS = range(6)  # draws of a choice
@@ -132,9 +132,7 @@ def _make_moves(
 ):
     """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
     in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
-    n_tokens = np.zeros(len(weights), np.int64)
-    for topic in token_topics:
-        n_tokens[np.int64(topic)] += 1
+    n_tokens = count_tokens(token_topics, len(weights))
     n_in_use, n_splits, n_merges = n_topics, 0, 0
     of_word = _log_rising(given.beta[0], _LARGEST_OF_WORD if len(given.beta) == 1 else 0)
     alpha, gamma = given.alpha, given.gamma

@@ -45,6 +45,15 @@ class TopicWeights(NamedTuple):
     log_unused: float
 
 
+@njit(cache=True, nogil=True)
+def count_tokens(token_topics, n_topics):
+    """The number of tokens of each topic, (n_topics,) int64."""
+    n_tokens = np.zeros(n_topics, np.int64)
+    for topic in token_topics:
+        n_tokens[np.uint64(topic)] += 1
+    return n_tokens
+
+
 def draw_tables(
     token_start: np.ndarray,
     topics: np.ndarray,
