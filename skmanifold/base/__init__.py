@@ -8,7 +8,7 @@ from ..inference._schedule import Schedule
 from ..utils._typing import fit_context
 from ._abilities import draws_parameters, samples_density, takes_minibatches
 from ._estimator import BaseSampledEstimator
-from ._posterior_arrays import stack_draws
+from ._posterior_arrays import posterior_of_number, stack_draws
 from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy
 
@@ -24,6 +24,7 @@ __all__ = [
     "best_chain",
     "draws_parameters",
     "fit_context",
+    "posterior_of_number",
     "rows_to_fit",
     "samples_density",
     "stack_draws",

@@ -64,3 +64,22 @@ def stack_draws(draws: list[list[np.ndarray]], example: np.ndarray) -> np.ndarra
             place: Any = (chain, i, *map(slice, draw.shape))
             padded[place] = draw
     return padded
+
+
+def posterior_of_number(draws: np.ndarray, estimate: int) -> np.ndarray:
+    """Posterior probabilities of 0, 1, 2, ... components.
+
+    Parameters
+    ----------
+    draws : ndarray of int
+        Numbers of components in the draws of all chains.
+    estimate : int
+        The number to use if there are no draws so far.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (largest number + 1,)
+        Relative frequencies.
+    """
+    numbers = draws.ravel() if draws.size else np.array([estimate])
+    return np.bincount(numbers) / len(numbers)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...base import BaseSampledEstimator, FitStrategy, Run, posterior_of_number
 from ...inference._corpus_blocks import Stored
 from ...samplers import BaseSampler, Gibbs
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
@@ -317,9 +317,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
     def n_components_posterior_(self) -> np.ndarray:
         """Posterior probabilities of 0, 1, 2, ... topics with tokens."""
         check_is_fitted(self)
-        draws = self._posterior["n_components"].ravel()
-        draws = draws if len(draws) else np.array([self.n_components_])  # without draws so far
-        return np.bincount(draws) / len(draws)
+        return posterior_of_number(self._posterior["n_components"], self.n_components_)
 
     def _strategy(self, X: Any, run: Run) -> FitStrategy:
         return HDPFit(self, X, run)

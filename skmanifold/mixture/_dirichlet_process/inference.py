@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...base import posterior_of_number
 from ...emissions._clusters.base import Clusters
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
@@ -74,9 +75,7 @@ class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScore
     def n_components_posterior_(self) -> np.ndarray:
         """Posterior probabilities of 0, 1, ... components with rows, of shape (largest drawn number + 1,)."""
         check_is_fitted(self)
-        draws = self.posterior_["n_components"].ravel()
-        draws = draws if len(draws) else np.array([self.n_components_])  # without draws so far
-        return np.bincount(draws) / len(draws)
+        return posterior_of_number(self.posterior_["n_components"], self.n_components_)
 
     @property
     def weights_(self) -> np.ndarray:
