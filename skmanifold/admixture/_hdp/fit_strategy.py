@@ -22,6 +22,7 @@ from .model import Concentrations, HDPModel
 from .starts import start_of
 from .statistics import HDPStatistics, add_statistics, take_topics
 
+_GREEDY_EVERY = 5  # passes
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 
 
@@ -68,11 +69,13 @@ class HDPFit(FitStrategy):
         return self._model_after(state.n_steps, model)
 
     def _model_after(self, n_passes: int, model: HDPModel) -> HDPModel:
-        """The model with a larger concentration; no topics are merged as long as their words are random."""
+        """The model of a pass of burn-in; no topics are merged as long as their words are random."""
         if not self.n_larger:
             return model
         alpha = sum_after(n_passes, self.n_larger, model) if n_passes < self.n_larger else None
-        return model.in_burn_in(alpha, self.admixture.n_split_merge if 2 * n_passes >= self.n_larger else 0)
+        has_topics = 2 * n_passes >= self.n_larger
+        merges_greedily = has_topics and n_passes < self.n_larger and n_passes % _GREEDY_EVERY == 0
+        return model.in_burn_in(alpha, self.admixture.n_split_merge if has_topics else 0, merges_greedily)
 
     def n_units(self, model: HDPModel) -> int:
         """The number of tokens."""

@@ -17,6 +17,7 @@ from .._tokens.document_gibbs import Documents, all_documents, count_topics, mak
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.topic_counts import TopicPrior
 from .births import sample_with_births
+from .greedy_merging import merge_greedily
 from .guarded_sweep import sweep_with_guards
 from .split_merge import split_and_merge
 from .starts import Start
@@ -108,12 +109,14 @@ class HDPModel:
         self.start = start
         self.max_topics = max_topics
         self.n_moves = n_moves
+        self.merges_greedily = False
         self.workers = workers
 
-    def in_burn_in(self, alpha: float | None, n_moves: int) -> Self:
-        """A copy with another given concentration of the documents, or a learned one, and number of proposals."""
+    def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
+        """A copy for a pass of burn-in, which may have another `alpha` and change the posterior by greedy merges."""
         other = copy.copy(self)
         other.concentrations, other.n_moves = self.concentrations._replace(alpha=alpha), n_moves
+        other.merges_greedily = merges_greedily
         return other
 
     @property
@@ -168,9 +171,12 @@ class HDPModel:
         ids, n_ids = _ids_after(latents.ids, n_topics, used, latents.n_ids)
         n_topics = len(weights.used)
         moves = split_and_merge(documents, topics, weights, given, self.max_topics, self.n_moves, subkey(key, _MOVES))
-        topics, used = _renumber(topics, len(moves.weights))
+        of_topics = moves.weights
+        if self.merges_greedily:
+            of_topics = merge_greedily(documents, topics, of_topics, given, self.workers)
+        topics, used = _renumber(topics, len(of_topics))
         ids, n_ids = _ids_after(ids, n_topics, used, n_ids)
-        expected = position.alpha * moves.weights[used]
+        expected = position.alpha * of_topics[used]
         statistics = self._statistics(topics, ids, expected, position.alpha, position.gamma, key)
         return HDPLatents(topics, ids, n_ids), statistics, log_likelihood
 

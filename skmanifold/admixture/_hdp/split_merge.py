@@ -47,6 +47,15 @@ from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.document_gibbs import Documents
+from .two_sides import (
+    add_token,
+    clear_sides,
+    count_sides,
+    gather_tokens,
+    log_gain_of_split,
+    share_of_first,
+    table_of_words,
+)
 from .weights import Hyperparameters, TopicWeights, count_tokens
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
@@ -57,7 +66,6 @@ _WIDE = 1.0  # least expected number of tokens of a side in a document, in the f
 _SHARE_WIDE = 4 / 3  # number of scans over that of these
 _SHARE_OF_SPLITS = 0.2  # of the proposals; merges take less time
 _SCANS_BEFORE = (0, 0, 0, 0, 0, 5, 20, 80)  # possible numbers of scans before the proposal
-_LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
 
 class Moves(NamedTuple):
@@ -66,14 +74,6 @@ class Moves(NamedTuple):
     weights: np.ndarray  # of the old topics, 0 for those that were merged, and of the new ones behind them
     n_splits: int
     n_merges: int
-
-
-class _Union(NamedTuple):
-    """The tokens of a topic, or of two topics, in the order of the corpus."""
-
-    tokens: np.ndarray  # (n,) int64
-    rows: np.ndarray  # (n,) int32
-    words: np.ndarray  # (n,) int32
 
 
 def split_and_merge(
@@ -134,7 +134,7 @@ def _make_moves(
     in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
     n_tokens = count_tokens(token_topics, len(weights))
     n_in_use, n_splits, n_merges = n_topics, 0, 0
-    of_word = _log_rising(given.beta[0], _LARGEST_OF_WORD if len(given.beta) == 1 else 0)
+    of_word = table_of_words(given)
     alpha, gamma = given.alpha, given.gamma
     for move in range(n_moves):
         move_key = fold_in(key, move)
@@ -156,7 +156,7 @@ def _make_moves(
         if is_split and second >= first:
             second += 1
         size = n_first if is_split else n_first + n_second
-        union, target, chosen = _gather(
+        union, target, chosen = gather_tokens(
             indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second
         )
         total = weights[topic] if is_split else weights[topic] + weights[other]
@@ -165,8 +165,8 @@ def _make_moves(
         log_ratio = math.log(gamma * total)  # of the split, without q
         share = weights[topic] / total  # of the first part in the weight of both; 1 before a split
         if not is_split:
-            _count(union, target, in_row, in_word)
-            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word)
+            count_sides(union, target, in_row, in_word)
+            log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
             log_ratio += _log_choices(n_first, n_second, n_in_use - 1)
             if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
                 continue
@@ -195,10 +195,10 @@ def _make_moves(
         log_q += _scan(union, chosen, sides, *arrays, expected, n_before, target, fold_in(scan_key, n_scans))
         if is_split:
             n_second = np.count_nonzero(sides)
-            log_ratio += _log_gain(union, total, share, given, of_word, in_row, in_word)
+            log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
             log_ratio += _log_choices(size - n_second, n_second, n_in_use)
         else:
-            _clear(union, in_row, in_word)
+            clear_sides(union, in_row, in_word)
         log_ratio -= log_q
         if not log_u < (log_ratio if is_split else -log_ratio):
             continue
@@ -238,62 +238,11 @@ def _choose_topic(n_tokens, excluded, n_topics, share):
 
 
 @njit(cache=True, nogil=True)
-def _gather(indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second):
-    """The tokens of one or two topics; for two, whether each is of the other topic; places of the chosen tokens.
-
-    The chosen tokens are the `first`-th of the one topic and the `second`-th of the other.
-    """
-    tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
-    of_other = np.zeros(size if topic != other else 0, np.int8)
-    chosen_first, chosen_second = first, second
-    first_topic, second_topic = np.uint16(topic), np.uint16(other)
-    n, n_other = 0, 0
-    for row in range(len(indptr) - 1):
-        is_here = np.uint16(0)
-        of_row = token_topics[token_start[row] : token_start[row + 1]]
-        for i in range(len(of_row)):  # in 16 bits, so that the loop is vectorised
-            is_here |= np.uint16((of_row[i] == first_topic) | (of_row[i] == second_topic))
-        if is_here == 0:
-            continue
-        token = token_start[row]
-        for pair in range(indptr[row], indptr[row + 1]):
-            for _ in range(pair_count[pair]):
-                here = token_topics[token]
-                if here in (topic, other):
-                    tokens[n], rows[n], words[n] = token, row, pair_word[pair]
-                    if topic != other:
-                        if here == other:
-                            of_other[n] = 1
-                            if n_other == second:
-                                chosen_second = n
-                            n_other += 1
-                        elif n - n_other == first:
-                            chosen_first = n
-                    n += 1
-                token += 1
-    return _Union(tokens, rows, words), of_other, (chosen_first, chosen_second)
-
-
-@njit(cache=True, nogil=True)
 def _log_choices(n_first, n_second, n_topics):
     """The log of c, for a split into parts of these sizes of one of `n_topics` topics."""
     size = n_first + n_second
     log_tokens = math.log(size * (size - 1.0)) - math.log(float(n_first)) - math.log(float(n_second))
     return log_tokens - math.log(n_topics + 1.0) + math.log(1 / _SHARE_OF_SPLITS - 1)
-
-
-@njit(cache=True, nogil=True)
-def _count(union, sides, in_row, in_word):
-    for i in range(len(sides)):
-        in_row[union.rows[i], sides[i]] += 1
-        in_word[union.words[i], sides[i]] += 1
-
-
-@njit(cache=True, nogil=True)
-def _clear(union, in_row, in_word):
-    for i in range(len(union.rows)):
-        in_row[union.rows[i]] = 0
-        in_word[union.words[i]] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -336,7 +285,7 @@ def _place(union, first, stop, side, sides, in_row, in_word, totals):
     for i in range(first, stop):
         if sides[i] < 0:
             sides[i] = side
-            _add(1, union.rows[i], union.words[i], side, in_row, in_word, totals)
+            add_token(1, union.rows[i], union.words[i], side, in_row, in_word, totals)
 
 
 @njit(cache=True, nogil=True)
@@ -351,8 +300,8 @@ def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_befo
     for i in range(len(rows)):
         if i == chosen[0] or i == chosen[1]:
             continue
-        _add(-n_before, rows[i], words[i], sides[i], in_row, in_word, totals)
-        share = _share(rows[i], words[i], given, in_row, in_word, totals, expected)
+        add_token(-n_before, rows[i], words[i], sides[i], in_row, in_word, totals)
+        share = share_of_first(rows[i], words[i], given, in_row, in_word, totals, expected)
         if len(target) > 0:
             sides[i] = target[i]
         else:
@@ -361,24 +310,8 @@ def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_befo
         if product < _SMALLEST:  # fewer logarithms
             log_q += math.log(product)
             product = 1.0
-        _add(1, rows[i], words[i], sides[i], in_row, in_word, totals)
+        add_token(1, rows[i], words[i], sides[i], in_row, in_word, totals)
     return log_q + math.log(product)
-
-
-@njit(cache=True, nogil=True)
-def _add(change, row, word, side, in_row, in_word, totals):
-    in_row[row, side] += change
-    in_word[word, side] += change
-    totals[side] += change
-
-
-@njit(cache=True, nogil=True)
-def _share(row, word, given, in_row, in_word, totals, expected):
-    """The probability of the first side for a token that is not counted."""
-    beta, beta_total = given.beta[word % len(given.beta)], given.beta_total
-    first = (in_row[row, 0] + expected[0]) * (in_word[word, 0] + beta) * (totals[1] + beta_total)
-    second = (in_row[row, 1] + expected[1]) * (in_word[word, 1] + beta) * (totals[0] + beta_total)
-    return first / (first + second)
 
 
 @njit(cache=True, nogil=True)
@@ -397,48 +330,3 @@ def _documents_of_sides(rows, in_row):
 def _log_beta_density(share, a, b):
     log_density = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     return log_density + (a - 1) * math.log(share) + (b - 1) * math.log1p(-share)
-
-
-@njit(cache=True, nogil=True)
-def _log_gain(union, total, share, given, of_word, in_row, in_word):
-    """L of the two sides less L of their union; clears the counts."""
-    weights = share * total, (1.0 - share) * total
-    gain = math.log(total) - math.log(weights[0]) - math.log(weights[1])
-    sizes = np.zeros(2, np.int64)
-    expected = given.alpha * total, given.alpha * weights[0], given.alpha * weights[1]
-    of_both = _log_rising(expected[0], _LARGEST_OF_ROW)
-    of_first, of_second = _log_rising(expected[1], _LARGEST_OF_ROW), _log_rising(expected[2], _LARGEST_OF_ROW)
-    for i in range(len(union.rows)):
-        row, word = union.rows[i], union.words[i]
-        first, second = in_row[row]
-        if first + second > 0:
-            gain -= _look_up(of_both, expected[0], first + second)
-            gain += _look_up(of_first, expected[1], first) + _look_up(of_second, expected[2], second)
-            in_row[row] = 0
-        first, second = in_word[word]
-        if first + second > 0:
-            beta = given.beta[word % len(given.beta)]
-            gain += _look_up(of_word, beta, first) + _look_up(of_word, beta, second)
-            gain -= _look_up(of_word, beta, first + second)
-            sizes[0] += first
-            sizes[1] += second
-            in_word[word] = 0
-    gain += _look_up(of_word[:0], given.beta_total, sizes[0] + sizes[1])
-    return gain - _look_up(of_word[:0], given.beta_total, sizes[0]) - _look_up(of_word[:0], given.beta_total, sizes[1])
-
-
-@njit(cache=True, nogil=True)
-def _log_rising(x, n):
-    """The logs of Gamma(x + i) / Gamma(x) for i < n."""
-    table = np.zeros(n)
-    for i in range(1, n):
-        table[i] = table[i - 1] + math.log(x + i - 1)
-    return table
-
-
-@njit(cache=True, nogil=True)
-def _look_up(table, x, n):
-    """The log of Gamma(x + n) / Gamma(x), from a table if it is long enough."""
-    if n == 0:
-        return 0.0
-    return table[n] if n < len(table) else math.lgamma(x + n) - math.lgamma(x)

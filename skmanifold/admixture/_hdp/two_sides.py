@@ -1,0 +1,138 @@
+"""Tokens of one or two topics, counted on two sides: for moves that split a topic or merge two."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...utils._njit import njit
+
+_LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
+
+
+class Tokens(NamedTuple):
+    """The tokens of a topic, or of two topics, in the order of the corpus."""
+
+    tokens: np.ndarray  # (n,) int64
+    rows: np.ndarray  # (n,) int32
+    words: np.ndarray  # (n,) int32
+
+
+@njit(cache=True, nogil=True)
+def gather_tokens(indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second):
+    """The tokens of one or two topics; for two, whether each is of the other topic; places of the chosen tokens.
+
+    The chosen tokens are the `first`-th of the one topic and the `second`-th of the other.
+    """
+    tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    of_other = np.zeros(size if topic != other else 0, np.int8)
+    chosen_first, chosen_second = first, second
+    first_topic, second_topic = np.uint16(topic), np.uint16(other)
+    n, n_other = 0, 0
+    for row in range(len(indptr) - 1):
+        is_here = np.uint16(0)
+        of_row = token_topics[token_start[row] : token_start[row + 1]]
+        for i in range(len(of_row)):  # in 16 bits, so that the loop is vectorised
+            is_here |= np.uint16((of_row[i] == first_topic) | (of_row[i] == second_topic))
+        if is_here == 0:
+            continue
+        token = token_start[row]
+        for pair in range(indptr[row], indptr[row + 1]):
+            for _ in range(pair_count[pair]):
+                here = token_topics[token]
+                if here in (topic, other):
+                    tokens[n], rows[n], words[n] = token, row, pair_word[pair]
+                    if topic != other:
+                        if here == other:
+                            of_other[n] = 1
+                            if n_other == second:
+                                chosen_second = n
+                            n_other += 1
+                        elif n - n_other == first:
+                            chosen_first = n
+                    n += 1
+                token += 1
+    return Tokens(tokens, rows, words), of_other, (chosen_first, chosen_second)
+
+
+@njit(cache=True, nogil=True)
+def count_sides(union, sides, in_row, in_word):
+    for i in range(len(sides)):
+        in_row[union.rows[i], sides[i]] += 1
+        in_word[union.words[i], sides[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def clear_sides(union, in_row, in_word):
+    for i in range(len(union.rows)):
+        in_row[union.rows[i]] = 0
+        in_word[union.words[i]] = 0
+
+
+@njit(cache=True, nogil=True)
+def add_token(change, row, word, side, in_row, in_word, totals):
+    in_row[row, side] += change
+    in_word[word, side] += change
+    totals[side] += change
+
+
+@njit(cache=True, nogil=True)
+def share_of_first(row, word, given, in_row, in_word, totals, expected):
+    """The probability of the first side for a token that is not counted."""
+    beta, beta_total = given.beta[word % len(given.beta)], given.beta_total
+    first = (in_row[row, 0] + expected[0]) * (in_word[word, 0] + beta) * (totals[1] + beta_total)
+    second = (in_row[row, 1] + expected[1]) * (in_word[word, 1] + beta) * (totals[0] + beta_total)
+    return first / (first + second)
+
+
+@njit(cache=True, nogil=True)
+def table_of_words(given):
+    """Logs of gamma functions for `log_gain_of_split`; empty if each word has a prior of its own."""
+    return _log_rising(given.beta[0], _LARGEST_OF_WORD if len(given.beta) == 1 else 0)
+
+
+@njit(cache=True, nogil=True)
+def log_gain_of_split(union, total, share, given, of_word, in_row, in_word):
+    """L of the two sides less L of their union; clears the counts."""
+    weights = share * total, (1.0 - share) * total
+    gain = math.log(total) - math.log(weights[0]) - math.log(weights[1])
+    sizes = np.zeros(2, np.int64)
+    expected = given.alpha * total, given.alpha * weights[0], given.alpha * weights[1]
+    of_both = _log_rising(expected[0], _LARGEST_OF_ROW)
+    of_first, of_second = _log_rising(expected[1], _LARGEST_OF_ROW), _log_rising(expected[2], _LARGEST_OF_ROW)
+    for i in range(len(union.rows)):
+        row, word = union.rows[i], union.words[i]
+        first, second = in_row[row]
+        if first + second > 0:
+            gain -= _look_up(of_both, expected[0], first + second)
+            gain += _look_up(of_first, expected[1], first) + _look_up(of_second, expected[2], second)
+            in_row[row] = 0
+        first, second = in_word[word]
+        if first + second > 0:
+            beta = given.beta[word % len(given.beta)]
+            gain += _look_up(of_word, beta, first) + _look_up(of_word, beta, second)
+            gain -= _look_up(of_word, beta, first + second)
+            sizes[0] += first
+            sizes[1] += second
+            in_word[word] = 0
+    gain += _look_up(of_word[:0], given.beta_total, sizes[0] + sizes[1])
+    return gain - _look_up(of_word[:0], given.beta_total, sizes[0]) - _look_up(of_word[:0], given.beta_total, sizes[1])
+
+
+@njit(cache=True, nogil=True)
+def _log_rising(x, n):
+    """The logs of Gamma(x + i) / Gamma(x) for i < n."""
+    table = np.zeros(n)
+    for i in range(1, n):
+        table[i] = table[i - 1] + math.log(x + i - 1)
+    return table
+
+
+@njit(cache=True, nogil=True)
+def _look_up(table, x, n):
+    """The log of Gamma(x + n) / Gamma(x), from a table if it is long enough."""
+    if n == 0:
+        return 0.0
+    return table[n] if n < len(table) else math.lgamma(x + n) - math.lgamma(x)
