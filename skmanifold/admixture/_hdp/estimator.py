@@ -69,9 +69,10 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
     max_iter : int, default=400
         Number of passes over the documents, burn-in included.
     burn_in : int, default=None
-        Number of initial passes to discard; None is half of `max_iter`. In the first 80% of them, :math:`\alpha` has
-        larger values than the posterior, if it is learned and the initial topics are random, because chains that begin
-        so find better topics: from a quarter of the mean length of a document, at most 50, to 1.
+        Number of initial passes to discard; None is half of `max_iter`. The first 80% of them help a chain to find good
+        topics: in their second half, similar topics are merged by an estimate of the posterior, because superfluous
+        ones would remain for many passes. And if :math:`\alpha` is learned and the initial topics are random, it
+        decreases from a quarter of the mean length of a document, at most 50, to 1.
     thin : int, default=2
         After burn-in, every `thin`-th pass is kept in ``posterior_``.
     n_chains : int, default=1

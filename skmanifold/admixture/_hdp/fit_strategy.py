@@ -43,9 +43,8 @@ class HDPFit(FitStrategy):
         self.n_rows = self.counts.n_rows
         self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, self.counts.n_features)
         self.start, n_topics = start_of(admixture.init, self.counts, admixture.max_components)
-        starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
-        is_default = admixture.concentration is None and starts_at_random
-        self.n_larger = int(SHARE_OF_PASSES * run.schedule.burn_in) if is_default else 0
+        self.starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
+        self.n_unsettled = int(SHARE_OF_PASSES * run.schedule.burn_in)
         draw_bytes = int(4 * _ROOM * n_topics) * self.counts.n_features * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(run.schedule.n_draws)
@@ -70,12 +69,13 @@ class HDPFit(FitStrategy):
 
     def _model_after(self, n_passes: int, model: HDPModel) -> HDPModel:
         """The model of a pass of burn-in; no topics are merged as long as their words are random."""
-        if not self.n_larger:
-            return model
-        alpha = sum_after(n_passes, self.n_larger, model) if n_passes < self.n_larger else None
-        has_topics = 2 * n_passes >= self.n_larger
-        merges_greedily = has_topics and n_passes < self.n_larger and n_passes % _GREEDY_EVERY == 0
-        return model.in_burn_in(alpha, self.admixture.n_split_merge if has_topics else 0, merges_greedily)
+        alpha, n_moves = self.concentrations.alpha, self.admixture.n_split_merge
+        is_unsettled, is_early = n_passes < self.n_unsettled, 2 * n_passes < self.n_unsettled
+        if self.starts_at_random and is_unsettled:
+            alpha = sum_after(n_passes, self.n_unsettled, model) if alpha is None else alpha
+            n_moves = 0 if is_early else n_moves
+        merges_greedily = is_unsettled and not is_early and n_passes % _GREEDY_EVERY == 0
+        return model.in_burn_in(alpha, n_moves, merges_greedily)
 
     def n_units(self, model: HDPModel) -> int:
         """The number of tokens."""
