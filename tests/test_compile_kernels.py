@@ -13,9 +13,10 @@ from numba.core import event
 
 import skmanifold
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
-from skmanifold.compile_kernels import _compile, _progress, compile_kernels
+from skmanifold.compile_kernels import _compile, compile_kernels
 from skmanifold.compile_kernels.__main__ import main
 from skmanifold.compile_kernels._cases import ESTIMATORS, Case, cases_of
+from skmanifold.utils import _progress
 from skmanifold.utils._machine_code import cache
 from skmanifold.utils._njit import njit
 

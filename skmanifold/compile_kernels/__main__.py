@@ -7,9 +7,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from ..utils._progress import show_progress
 from ._cases import ESTIMATORS
 from ._compile import CompiledKernels, KernelsNotSavedError, compile_kernels, known_names
-from ._progress import show_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,11 +1,15 @@
+from ._anndata import read_anndata as read_anndata
 from ._corpus import Corpus as Corpus
 from ._corpus import open_corpus as open_corpus
 from ._docstrings import load_docstrings as load_docstrings
+from ._document_reader import DocumentReader as DocumentReader
 from ._formats import dump_ldac as dump_ldac
 from ._formats import dump_uci_docword as dump_uci_docword
 from ._formats import load_ldac as load_ldac
 from ._formats import load_uci_docword as load_uci_docword
+from ._matrix_market import read_matrix_market as read_matrix_market
 from ._mixtures import make_categorical_mixture as make_categorical_mixture
+from ._parquet import read_parquet as read_parquet
 from ._save_corpus import save_corpus as save_corpus
 from ._spherical import make_spherical_admixture as make_spherical_admixture
 from ._subspaces import SubspaceData as SubspaceData

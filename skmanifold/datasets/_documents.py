@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..sparse.counts import Counts
-from ._save_corpus import _canonical, _gathered, _rows_of
+from ._entries import gathered
+from ._save_corpus import _canonical, _rows_of
 
 
 def counts_of_documents(documents: Iterable, n_features: int | None = None) -> Counts:
@@ -18,7 +19,7 @@ def counts_of_documents(documents: Iterable, n_features: int | None = None) -> C
     TypeError, ValueError
         If an item is not a document, or a count or a column is out of range.
     """
-    parts = list(_gathered(_rows_of(documents, n_features, None)))
+    parts = list(gathered(_rows_of(documents, n_features, None)))
     if n_features is None:
         n_features = max((max(part.width, 1 + int(part.columns.max(initial=-1))) for part in parts), default=0)
     canonical, number = [(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))], 0

@@ -20,7 +20,7 @@ from ._text_files import File, PathLike, line_blocks, opened, replacing
 from ._vocabulary import words_for
 
 _WRITTEN = 1 << 18  # numbers formatted at a time
-_LARGEST = int(np.iinfo(np.int32).max)
+LARGEST = int(np.iinfo(np.int32).max)
 _MOST_DIGITS = 18  # always fit an int64
 _LONGEST_DOCUMENT = 1 << 24  # maximum number of bytes of a line of LDA-C
 _FEW_DOCUMENTS = 1 << 20
@@ -171,12 +171,12 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     [[2 0 1 0]
      [0 0 0 0]]
     """
-    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= _LARGEST):
+    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= LARGEST):
         raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
     words = None if vocabulary is None else words_for(vocabulary, n_features, path)
     if n_features is None and words is not None:
         n_features = len(words)
-    limit = _LARGEST - 1 if n_features is None else n_features - 1
+    limit = LARGEST - 1 if n_features is None else n_features - 1
     sizes, ids, counts = ([np.empty(0, dtype=np.int32)] for _ in range(3))
     with opened(path) as file:
         for first_line, block in line_blocks(file, path, first_line=1, longest=_LONGEST_DOCUMENT):
@@ -259,16 +259,16 @@ def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, mos
 
 def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
     n_samples, n_features, n_entries = header
-    limits = {"docID": n_samples, "wordID": n_features, "count": _LARGEST}
+    limits = {"docID": n_samples, "wordID": n_features, "count": LARGEST}
     n_found = 0
     for first_line, block in line_blocks(file, path, first_line=4):
-        fields = _scan(block)
-        _refuse_lines(
+        fields = scan(block)
+        refuse_lines(
             path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)"
         )
         table = fields.values.reshape(-1, 3)
         for column, (name, limit) in enumerate(limits.items()):
-            _refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
+            refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
         n_found += len(table)
         if n_found > n_entries:
             raise ValueError(f"{path} has more than {n_entries} entries, the number in its header.")
@@ -288,7 +288,7 @@ class _Fields(NamedTuple):
     bad_lines: np.ndarray  # (n_lines,) bool: has a byte that is neither digit nor separator, or a number too long
 
 
-def _scan(block: bytes, separators: bytes = b"") -> _Fields:
+def scan(block: bytes, separators: bytes = b"") -> _Fields:
     """Parse all digits of a block of whole lines at once; `separators` are allowed besides white space."""
     raw = np.frombuffer(block, dtype=np.uint8)
     digits = raw - np.uint8(ord("0"))  # wraps around below "0"
@@ -312,7 +312,7 @@ def _scan(block: bytes, separators: bytes = b"") -> _Fields:
 
 def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
     """Sizes, ids and counts of a block of lines."""
-    fields = _scan(block, b":")
+    fields = scan(block, b":")
     raw = np.frombuffer(block, dtype=np.uint8)
     line_of_field = np.repeat(np.arange(len(fields.per_line)), fields.per_line)
     heads = np.cumsum(fields.per_line) - fields.per_line
@@ -325,7 +325,7 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
     is_digit = raw - np.uint8(ord("0")) < 10
     astray = colons[~(is_digit[colons - 1] & is_digit[colons + 1])]
     bad_lines[np.searchsorted(np.flatnonzero(raw == ord("\n")), astray)] = True
-    _refuse_lines(path, first_line, block, bad_lines, "'N id:count id:count ...' (numbers)")
+    refuse_lines(path, first_line, block, bad_lines, "'N id:count id:count ...' (numbers)")
     sizes = fields.values[heads]
     pairs = fields.per_line // 2
     (wrong,) = np.nonzero(sizes != pairs)
@@ -333,12 +333,13 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
         line = wrong[0]
         raise ValueError(f"{path}, line {first_line + line}: expected {sizes[line]} words, got {pairs[line]}.")
     is_count = ~is_id & (position > 0)
-    _refuse_values(path, first_line, fields.values[is_id], line_of_field[is_id], "id", 0, limit)
-    _refuse_values(path, first_line, fields.values[is_count], line_of_field[is_count], "count", 1, _LARGEST)
+    refuse_values(path, first_line, fields.values[is_id], line_of_field[is_id], "id", 0, limit)
+    refuse_values(path, first_line, fields.values[is_count], line_of_field[is_count], "count", 1, LARGEST)
     return sizes, fields.values[is_id], fields.values[is_count]
 
 
-def _refuse_lines(path: PathLike, first_line: int, block: bytes, bad_lines: np.ndarray, wanted: str) -> None:
+def refuse_lines(path: PathLike, first_line: int, block: bytes, bad_lines: np.ndarray, wanted: str) -> None:
+    """Raise a ValueError for the first bad line of a block."""
     if bad_lines.any():
         line = int(bad_lines.argmax())
         text = block.split(b"\n", line + 1)[line].decode("ascii", "replace").strip()
@@ -346,7 +347,7 @@ def _refuse_lines(path: PathLike, first_line: int, block: bytes, bad_lines: np.n
         raise ValueError(f"{path}, line {first_line + line}: expected {wanted}, got {shown!r}.")
 
 
-def _refuse_values(
+def refuse_values(
     path: PathLike, first_line: int, values: np.ndarray, lines: np.ndarray, name: str, low: int, high: int
 ) -> None:
     outside = (values < low) | (values > high)
@@ -362,8 +363,8 @@ def _read_header(file: File, path: PathLike, line: int, what: str) -> int:
         shown = text.decode("ascii", "replace").strip()[:60]
         raise ValueError(f"{path}, line {line}: expected the number of {what}, got {shown!r}.")
     number = int(text)
-    if number > _LARGEST and line < 3:
-        raise ValueError(f"{path}, line {line}: the number of {what} is {number}, above {_LARGEST}.")
+    if number > LARGEST and line < 3:
+        raise ValueError(f"{path}, line {line}: the number of {what} is {number}, above {LARGEST}.")
     return number
 
 
@@ -388,6 +389,6 @@ def _check_counts(X, whom: str) -> sp.csr_array:
     csr.eliminate_zeros()
     if np.any(csr.data < 0):
         raise ValueError(f"Negative values in data passed to {whom}.")
-    if np.any(csr.data % 1 != 0) or np.any(csr.data > _LARGEST):
-        raise ValueError(f"Data passed to {whom} must be whole numbers of at most {_LARGEST}.")
+    if np.any(csr.data % 1 != 0) or np.any(csr.data > LARGEST):
+        raise ValueError(f"Data passed to {whom} must be whole numbers of at most {LARGEST}.")
     return csr.astype(np.int64)

@@ -7,26 +7,30 @@ import os
 import shutil
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..utils._disk import sync
 from ..utils._inputs.sparse_structure import check_structure
+from ..utils._progress import show_progress
 from ..utils._typing import MatrixLike
 from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus
 from ._corpus_header import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, write_header
-from ._formats import opened_docword, refuse_empty_documents
+from ._document_reader import DocumentReader
+from ._entries import Rows, gathered, rows_of_entries
+from ._formats import opened_docword
 from ._text_files import PathLike
-from ._vocabulary import dump_vocabulary, load_vocabulary
+from ._vocabulary import dump_vocabulary, given_words
 
 _CHUNK = 1 << 18  # pairs handled at a time: a few MB
+_PAUSE = 10.0  # seconds between lines of progress
 _LARGEST = int(np.iinfo(np.int32).max)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -38,6 +42,7 @@ def save_corpus(
     n_features: int | None = None,
     vocabulary: Sequence[str] | PathLike | None = None,
     overwrite: bool = False,
+    verbose: bool = False,
 ) -> Corpus:
     """Write documents into a folder, from which any range of them can be read at the speed of the disk.
 
@@ -56,6 +61,7 @@ def save_corpus(
           one-dimensional sequence or array of ints, the columns of its tokens. A block is a sparse matrix or a
           two-dimensional array of counts with one or more rows;
         - such a matrix or array of all documents;
+        - what :func:`read_matrix_market`, :func:`read_parquet` or :func:`read_anndata` returns, with its vocabulary;
         - the path of a UCI docword file in the format of :func:`load_uci_docword`, sorted by docID, which is read in
           blocks.
 
@@ -70,6 +76,8 @@ def save_corpus(
         The words, or a file with one word per line.
     overwrite : bool, default=False
         Whether to replace an existing corpus at `path`. Other files and folders are never replaced.
+    verbose : bool, default=False
+        Whether to show the progress: a bar on a terminal if rich is installed, otherwise a line every ten seconds.
 
     Returns
     -------
@@ -110,29 +118,35 @@ def save_corpus(
     if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= _LARGEST):
         raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
     _refuse_existing(target, overwrite)
+    if vocabulary is None and isinstance(documents, DocumentReader):
+        vocabulary = documents.vocabulary
     words = None
     if vocabulary is not None:
-        words = load_vocabulary(vocabulary) if isinstance(vocabulary, str | os.PathLike) else list(vocabulary)
+        words = given_words(vocabulary)
         if n_features is not None and n_features != len(words):
             raise ValueError(f"The vocabulary has {len(words)} words but n_features is {n_features}.")
         n_features = len(words)
     with _built(target, overwrite) as folder:
         if words is not None:
             dump_vocabulary(words, folder / VOCABULARY)
-        _write(folder, _gathered(_rows_of(documents, n_features, words)), n_features)
+        parts = gathered(_rows_of(documents, n_features, words))
+        if verbose:
+            parts = _shown(parts, len(documents) if isinstance(documents, Sized) else None)
+        _write(folder, parts, n_features)
     return open_corpus(target)
 
 
-class _Rows(NamedTuple):
-    """Documents as received, neither validated nor sorted."""
+def _shown(parts: Iterator[Rows], n_documents: int | None) -> Iterator[Rows]:
+    """The same parts; shows how many documents have been used."""
+    n_done = 0
+    with show_progress(_PAUSE) as report:
+        for rows in parts:
+            yield rows
+            n_done += len(rows.sizes)
+            report("documents saved", n_done, n_documents)
 
-    sizes: np.ndarray  # (n_rows,) pairs in each
-    columns: np.ndarray  # (n_pairs,) ints
-    counts: np.ndarray  # (n_pairs,) numbers
-    width: int  # width of the matrix of these rows, 0 if there is none
 
-
-def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iterator[_Rows]:
+def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iterator[Rows]:
     if isinstance(documents, str | os.PathLike):
         yield from _docword_rows(documents, words)
         return
@@ -149,7 +163,7 @@ def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iter
             number += len(rows.sizes)
 
 
-def _read_document(document, number: int) -> Iterator[_Rows]:
+def _read_document(document, number: int) -> Iterator[Rows]:
     """Read one document, or the parts of a block of documents."""
     if sp.issparse(document):
         yield from _sparse_rows(document, number)
@@ -170,7 +184,7 @@ def _read_document(document, number: int) -> Iterator[_Rows]:
     if columns.ndim != 1 or counts.shape != columns.shape or (len(columns) and columns.dtype.kind not in "iu"):
         raise _no_document(document, number)
     _check_kind(counts, number)
-    yield _Rows(np.array([len(columns)]), columns.astype(np.int64), counts, 0)
+    yield Rows(np.array([len(columns)]), columns.astype(np.int64), counts, 0)
 
 
 def _no_document(document, number: int) -> TypeError:
@@ -185,7 +199,7 @@ def _check_kind(counts: np.ndarray, number: int) -> None:
         raise TypeError(f"Document {number}: counts must be numbers; got the type {counts.dtype}.")
 
 
-def _sparse_rows(X, number: int) -> Iterator[_Rows]:
+def _sparse_rows(X, number: int) -> Iterator[Rows]:
     X = X.reshape(1, -1) if X.ndim == 1 else X
     check_structure(X, f"Document {number}")
     _check_kind(X, number)
@@ -197,93 +211,29 @@ def _sparse_rows(X, number: int) -> Iterator[_Rows]:
         end = indptr.dtype.type(min(int(indptr[start]) + _CHUNK, int(indptr[-1])))  # another type would copy indptr
         stop = min(max(start + 1, int(np.searchsorted(indptr, end, side="right")) - 1), csr.shape[0])
         pairs = slice(indptr[start], indptr[stop])
-        yield _Rows(np.diff(indptr[start : stop + 1]), csr.indices[pairs], csr.data[pairs], csr.shape[1])
+        yield Rows(np.diff(indptr[start : stop + 1]), csr.indices[pairs], csr.data[pairs], csr.shape[1])
         start = stop
         if start == csr.shape[0]:
             return
 
 
-def _dense_rows(X: np.ndarray, number: int) -> Iterator[_Rows]:
+def _dense_rows(X: np.ndarray, number: int) -> Iterator[Rows]:
     _check_kind(X, number)
     height = max(1, _CHUNK // max(1, X.shape[1]))
     for start in range(0, max(1, len(X)), height):
         some = X[start : start + height]
         present = some != 0
-        yield _Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], X.shape[1])
+        yield Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], X.shape[1])
 
 
-def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[_Rows]:
+def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[Rows]:
     with opened_docword(path) as ((n_documents, n_features, _), tables):
         if words is not None and len(words) != n_features:
             raise ValueError(f"The vocabulary has {len(words)} words but {path} needs {n_features}.")
-        last = n_found = 0  # the document that continues in the next block; all previous ones have been yielded
-        held: list[np.ndarray] = [np.empty((0, 3), dtype=np.int64)]  # its entries
-        for first_line, table in tables:
-            documents = np.concatenate(([last], table[:, 0]))
-            if np.any(documents[1:] < documents[:-1]):
-                place = int((documents[1:] < documents[:-1]).argmax())
-                raise ValueError(
-                    f"{path}, line {first_line + place}: docID {documents[place + 1]} comes after {documents[place]}, "
-                    "but the file must be sorted by docID."
-                )
-            n_found += len(table)
-            held.append(table)
-            if last == documents[-1] and sum(map(len, held)) <= n_features:
-                continue  # concatenated once, when the document is complete
-            refuse_empty_documents(path, int(documents[-1]), n_found)
-            entries = np.concatenate(held)
-            cut = np.searchsorted(entries[:, 0], documents[-1])
-            yield from _whole_documents(path, entries[:cut], max(last, 1), int(documents[-1]), n_features)
-            last, held = int(documents[-1]), [entries[cut:]]
-            if len(held[0]) > n_features:
-                raise ValueError(f"{path} has a word of document {last} more than once.")
-        refuse_empty_documents(path, n_documents, n_found)
-        yield from _whole_documents(path, np.concatenate(held), max(last, 1), n_documents + 1, n_features)
+        yield from rows_of_entries(path, tables, n_documents, n_features, "docID")
 
 
-def _whole_documents(path: PathLike, entries: np.ndarray, first: int, end: int, n_features: int) -> Iterator[_Rows]:
-    """The documents `first` to `end - 1` of a docword file with all entries; at least one item, possibly empty."""
-    keys = entries[:, 0] * (n_features + 1) + entries[:, 1]
-    if np.any(keys[1:] <= keys[:-1]):
-        order = np.argsort(keys)
-        entries, keys = entries[order], keys[order]
-        if np.any(keys[1:] == keys[:-1]):
-            document, word, _ = entries[int((keys[1:] == keys[:-1]).argmax())]
-            raise ValueError(f"{path} has word {word} of document {document} more than once.")
-    # in chunks, because empty documents alone could fill the memory
-    for start in range(first, max(end, first + 1), _CHUNK):
-        stop = min(start + _CHUNK, end)
-        some = slice(*np.searchsorted(entries[:, 0], [start, stop]))
-        sizes = np.bincount(entries[some, 0] - start, minlength=stop - start)
-        yield _Rows(sizes, entries[some, 1] - 1, entries[some, 2], n_features)
-
-
-def _gathered(parts: Iterator[_Rows]) -> Iterator[_Rows]:
-    """Combine the same documents into fewer and larger parts."""
-    held: list[_Rows] = []
-    n_held = 0
-    for rows in parts:
-        size = len(rows.columns) + len(rows.sizes)
-        large = size > _CHUNK // 2
-        if held and (large or n_held + size > _CHUNK):
-            yield _joined(held)
-            held, n_held = [], 0
-        if large:
-            yield rows
-        else:
-            # the iterator may reuse its arrays
-            held.append(_Rows(rows.sizes.copy(), rows.columns.copy(), rows.counts.copy(), rows.width))
-            n_held += size
-    if held:
-        yield _joined(held)
-
-
-def _joined(held: list[_Rows]) -> _Rows:
-    sizes, columns, counts, widths = zip(*held, strict=True)
-    return _Rows(np.concatenate(sizes), np.concatenate(columns), np.concatenate(counts), max(widths))
-
-
-def _canonical(rows: _Rows, number: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes, columns and counts (int32) without zeros or duplicates, sorted; `number` is that of the first document."""
     sizes, columns, counts, _ = rows
     if len(columns) and (columns.min() < 0 or columns.max() >= n_features):
@@ -328,7 +278,7 @@ def _row_of(sizes: np.ndarray, place: int) -> int:
     return int(np.searchsorted(np.cumsum(sizes), place, side="right"))
 
 
-def _write(folder: Path, parts: Iterator[_Rows], n_features: int | None) -> None:
+def _write(folder: Path, parts: Iterator[Rows], n_features: int | None) -> None:
     """Fill a folder with all files of a corpus."""
     n_rows = n_pairs = n_tokens = 0
     width = n_features or 0

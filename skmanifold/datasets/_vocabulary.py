@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from ._text_files import PathLike, line_blocks, opened, replacing
@@ -39,6 +40,16 @@ def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[s
                 raise ValueError(f"{path} has more words than the {n_words} that {whose} needs.")
     if n_words is not None and len(words) < n_words:
         raise ValueError(f"{path} has {len(words)} words but {whose} needs {n_words}.")
+    return words
+
+
+def given_words(vocabulary: Sequence[str] | PathLike, n_words: int | None = None, whose: object = "") -> list[str]:
+    """The words of a sequence or a file; their number must be `n_words` unless that is None."""
+    if isinstance(vocabulary, str | os.PathLike):
+        return words_for(vocabulary, n_words, whose)
+    words = list(vocabulary)
+    if n_words is not None and len(words) != n_words:
+        raise ValueError(f"The vocabulary has {len(words)} words but {whose} needs {n_words}.")
     return words
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skmanifold.datasets import _entries as entries
 from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
@@ -78,6 +79,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, counts, chunk, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", chunk)
+    monkeypatch.setattr(entries, "_CHUNK", chunk)
     documents = KINDS[kind](counts)
     assert_holds(save_corpus(documents, path, n_features=counts.shape[1]), counts)
     assert_holds(open_corpus(str(path)), counts)
@@ -91,6 +93,7 @@ def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, count
 @pytest.mark.parametrize("counts", [COUNTS, LARGE], ids=["small", "corpus"])
 def test_docword_files_come_back_wherever_blocks_end(tmp_path, path, name, counts, chunk, block, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", chunk)
+    monkeypatch.setattr(entries, "_CHUNK", chunk)
     monkeypatch.setattr(text_files, "_BLOCK", block)
     dump_uci_docword(counts, tmp_path / name)
     assert_holds(save_corpus(tmp_path / name, path), counts)
@@ -147,6 +150,7 @@ def test_files_are_plain_npy_arrays_in_csr_order(path):
 @pytest.mark.parametrize("chunk", [64, 1 << 14, 1 << 18])
 def test_writing_leaves_its_argument_alone(path, chunk, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", chunk)
+    monkeypatch.setattr(entries, "_CHUNK", chunk)
     X = unsorted(LARGE)
     X.indices = X.indices.astype(np.int32)
     given = [part.copy() for part in (X.data, X.indices, X.indptr)]

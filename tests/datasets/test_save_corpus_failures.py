@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skmanifold.datasets import _entries as entries
 from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
@@ -58,6 +59,7 @@ BAD_DOCUMENTS = {
 @pytest.mark.parametrize("case", BAD_DOCUMENTS)
 def test_what_is_no_document_is_refused_by_its_number_and_nothing_is_left(path, case, chunk, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", chunk)
+    monkeypatch.setattr(entries, "_CHUNK", chunk)
     kind, make, sentence = BAD_DOCUMENTS[case]
     documents = [{0: 1}, [], COUNTS[:2], [1, 1], make(), {0: 1}]
     with pytest.raises(kind, match=rf"^Document 5:? {re.escape(sentence)}"):
@@ -67,6 +69,7 @@ def test_what_is_no_document_is_refused_by_its_number_and_nothing_is_left(path, 
 
 def test_a_bad_count_is_named_by_its_place_within_a_block(path, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", 5)
+    monkeypatch.setattr(entries, "_CHUNK", 5)
     for convert in (np.asarray, sp.csr_array, sp.csc_array):
         X = np.ones((9, 3))
         X[6, 1] = 1.5
@@ -127,6 +130,7 @@ class Interrupted:
 @pytest.mark.parametrize("old", [False, True])
 def test_interrupted_writing_leaves_nothing_and_an_old_corpus_as_it_was(path, error, old, monkeypatch):
     monkeypatch.setattr(writer, "_CHUNK", 8)
+    monkeypatch.setattr(entries, "_CHUNK", 8)
     if old:
         save_corpus(LARGE, path)
     with pytest.raises(type(error)) as caught:

@@ -59,6 +59,7 @@ def gather_tokens(indptr, pair_word, pair_count, token_start, token_topics, topi
 
 @njit(cache=True, nogil=True)
 def count_sides(union, sides, in_row, in_word):
+    """Add the tokens to the counts of their documents and words, (n_rows, 2) and (n_features, 2)."""
     for i in range(len(sides)):
         in_row[union.rows[i], sides[i]] += 1
         in_word[union.words[i], sides[i]] += 1
@@ -66,6 +67,7 @@ def count_sides(union, sides, in_row, in_word):
 
 @njit(cache=True, nogil=True)
 def clear_sides(union, in_row, in_word):
+    """Set the counts of the documents and words of these tokens to zero."""
     for i in range(len(union.rows)):
         in_row[union.rows[i]] = 0
         in_word[union.words[i]] = 0
@@ -73,6 +75,7 @@ def clear_sides(union, in_row, in_word):
 
 @njit(cache=True, nogil=True)
 def add_token(change, row, word, side, in_row, in_word, totals):
+    """Change the counts of a document, a word and a side by `change`."""
     in_row[row, side] += change
     in_word[word, side] += change
     totals[side] += change
@@ -95,7 +98,7 @@ def table_of_words(given):
 
 @njit(cache=True, nogil=True)
 def log_gain_of_split(union, total, share, given, of_word, in_row, in_word):
-    """L of the two sides less L of their union; clears the counts."""
+    """L of the two sides less L of their union, as defined in `split_merge.py`; clears the counts."""
     weights = share * total, (1.0 - share) * total
     gain = math.log(total) - math.log(weights[0]) - math.log(weights[1])
     sizes = np.zeros(2, np.int64)

@@ -1,0 +1,164 @@
+"""Documents from a table with a line for each document and word: in order, or sorted in temporary files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+
+from ._formats import LARGEST, refuse_empty_documents
+from ._text_files import PathLike
+
+_CHUNK = 1 << 18  # documents handled at a time
+_SORTED = 1 << 22  # entries sorted in memory: 100 MB
+_MOST_FILES = 256
+
+Tables = Iterable[tuple[int, np.ndarray]]  # number of the first line, (n, 3) int64 of document, word (from 1) and count
+
+
+class Rows(NamedTuple):
+    """Documents as received, neither validated nor sorted."""
+
+    sizes: np.ndarray  # (n_rows,) pairs in each
+    columns: np.ndarray  # (n_pairs,) ints
+    counts: np.ndarray  # (n_pairs,) numbers
+    width: int  # width of the matrix of these rows, 0 if there is none
+
+
+def gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+    """Combine the same documents into fewer and larger parts."""
+    held: list[Rows] = []
+    n_held = 0
+    for rows in parts:
+        size = len(rows.columns) + len(rows.sizes)
+        large = size > _CHUNK // 2
+        if held and (large or n_held + size > _CHUNK):
+            yield _joined(held)
+            held, n_held = [], 0
+        if large:
+            yield rows
+        else:
+            # the iterator may reuse its arrays
+            held.append(Rows(rows.sizes.copy(), rows.columns.copy(), rows.counts.copy(), rows.width))
+            n_held += size
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[Rows]) -> Rows:
+    sizes, columns, counts, widths = zip(*held, strict=True)
+    return Rows(np.concatenate(sizes), np.concatenate(columns), np.concatenate(counts), max(widths))
+
+
+def rows_of_entries(
+    path: PathLike,
+    tables: Tables,
+    n_documents: int,
+    n_features: int,
+    name: str,
+    advice: str = "",
+    may_repeat: bool = False,
+) -> Iterator[Rows]:
+    """The documents of tables that are sorted by document.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, for messages.
+    tables : iterable
+        The entries, in blocks.
+    n_documents, n_features : int
+        Number of documents and words.
+    name : str
+        What the file calls the number of a document.
+    advice : str, default=""
+        What to do about a file that is not sorted.
+    may_repeat : bool, default=False
+        Whether a document may have several entries for a word.
+    """
+    last = n_found = 0  # the document that continues in the next block; all previous ones have been yielded
+    held: list[np.ndarray] = [np.empty((0, 3), dtype=np.int64)]  # its entries
+    for first_line, table in tables:
+        documents = np.concatenate(([last], table[:, 0]))
+        if np.any(documents[1:] < documents[:-1]):
+            place = int((documents[1:] < documents[:-1]).argmax())
+            raise ValueError(
+                f"{path}, line {first_line + place}: {name} {documents[place + 1]} comes after {documents[place]}, "
+                f"but the file must be sorted by {name}{advice}."
+            )
+        n_found += len(table)
+        held.append(table)
+        if last == documents[-1] and sum(map(len, held)) <= n_features:
+            continue  # concatenated once, when the document is complete
+        refuse_empty_documents(path, int(documents[-1]), n_found)
+        entries = np.concatenate(held)
+        cut = np.searchsorted(entries[:, 0], documents[-1])
+        yield from _whole_documents(path, entries[:cut], max(last, 1), int(documents[-1]), n_features, may_repeat)
+        last, held = int(documents[-1]), [entries[cut:]]
+        if len(held[0]) > n_features and not may_repeat:
+            raise ValueError(f"{path} has a word of document {last} more than once.")
+    refuse_empty_documents(path, n_documents, n_found)
+    yield from _whole_documents(path, np.concatenate(held), max(last, 1), n_documents + 1, n_features, may_repeat)
+
+
+def _whole_documents(
+    path: PathLike, entries: np.ndarray, first: int, end: int, n_features: int, may_repeat: bool
+) -> Iterator[Rows]:
+    """The documents `first` to `end - 1` with all entries; at least one item, possibly empty."""
+    keys = entries[:, 0] * (n_features + 1) + entries[:, 1]
+    if np.any(keys[1:] <= keys[:-1]):
+        order = np.argsort(keys)
+        entries, keys = entries[order], keys[order]
+        if not may_repeat and np.any(keys[1:] == keys[:-1]):
+            document, word, _ = entries[int((keys[1:] == keys[:-1]).argmax())]
+            raise ValueError(f"{path} has word {word} of document {document} more than once.")
+    # in chunks, because empty documents alone could fill the memory
+    for start in range(first, max(end, first + 1), _CHUNK):
+        stop = min(start + _CHUNK, end)
+        some = slice(*np.searchsorted(entries[:, 0], [start, stop]))
+        sizes = np.bincount(entries[some, 0] - start, minlength=stop - start)
+        yield Rows(sizes, entries[some, 1] - 1, entries[some, 2], n_features)
+
+
+def sorted_by_document(tables: Tables, first: int, end: int, n_entries: int) -> Iterator[tuple[int, np.ndarray]]:
+    """The entries of the documents `first` to `end - 1` in order, by temporary files with ranges of documents.
+
+    Entries of a document stay in the order of the tables. The numbers of lines are 0.
+    """
+    if n_entries <= _SORTED or end - first == 1:
+        entries = np.concatenate([np.empty((0, 3), np.int64), *(table for _, table in tables)])
+        yield 0, entries[np.argsort(entries[:, 0], kind="stable")]
+        return
+    n_files = min(_MOST_FILES, end - first, -(-2 * n_entries // _SORTED))
+    cuts = first + (end - first) * np.arange(n_files + 1) // n_files
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(n_files)]
+        sizes = np.zeros(n_files, np.int64)
+        for _, table in tables:
+            range_of = np.searchsorted(cuts, table[:, 0], side="right") - 1
+            for i in np.unique(range_of):
+                part = table[range_of == i]
+                files[i].write(np.ascontiguousarray(part, np.int64).data)
+                sizes[i] += len(part)
+        for file, start, stop, size in zip(files, cuts[:-1].tolist(), cuts[1:].tolist(), sizes.tolist(), strict=True):
+            file.seek(0)
+            yield from sorted_by_document(_blocks_of(file), start, stop, size)
+            file.truncate(0)
+
+
+def _blocks_of(file) -> Iterator[tuple[int, np.ndarray]]:
+    while content := file.read(24 * _CHUNK):
+        yield 0, np.frombuffer(content, np.int64).reshape(-1, 3)
+
+
+def whole_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
+    """The values as int64; raises a ValueError if one is no count, whose line is named if the first one is given."""
+    bad = ~((values >= 0) & (values <= LARGEST) & (values == np.floor(values)))
+    if bad.any():
+        place = int(bad.argmax())
+        where = f"{path}, line {line + place}" if line else path
+        raise ValueError(f"{where}: the count {values[place]:.10g} is not a whole number from 0 to {LARGEST}.")
+    return values.astype(np.int64)

@@ -1,0 +1,160 @@
+"""Counts in Parquet files with a line for each document and word, or for each token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._install import install_command
+from ._document_reader import DocumentReader
+from ._entries import Rows, Tables, rows_of_entries, sorted_by_document, whole_counts
+from ._text_files import PathLike
+
+_BATCH = 1 << 17  # lines read at a time
+
+
+def read_parquet(
+    path: PathLike | Sequence[PathLike],
+    *,
+    document: str = "document",
+    word: str = "word",
+    count: str | None = "count",
+    sort: bool = False,
+) -> DocumentReader:
+    """Read counts in Parquet files with one line per document and word, block by block.
+
+    Documents are in the order of their first lines, and words in increasing order. The lines are read once here for
+    the documents and words, which must fit into memory, and again by each iteration.
+
+    Parameters
+    ----------
+    path : str, path-like, or sequence of these
+        A file, a folder of files, or a list of files.
+    document : str, default="document"
+        Name of the column with documents: strings or integers.
+    word : str, default="word"
+        Name of the column with words: strings or integers.
+    count : str or None, default="count"
+        Name of the column with counts. With None each line is one token. The counts of repeated lines are added.
+    sort : bool, default=False
+        Whether to sort the lines by document first, in temporary files. Without it, lines of a document that are not
+        consecutive raise an error.
+
+    Returns
+    -------
+    reader : DocumentReader
+        The documents; pass it to :func:`save_corpus`. ``vocabulary`` has the words as strings, and ``documents`` the
+        values of the column of documents.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    ValueError
+        If a column is missing, has missing values, or is of another type. While it is read: if the lines of a document
+        are not consecutive, or a count is not a whole number.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import pandas as pd
+    >>> from skmanifold.datasets import read_parquet, save_corpus
+    >>> lines = {"document": ["a", "a", "b"], "word": ["cat", "dog", "cat"], "count": [2, 1, 4]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "counts.parquet")
+    ...     pd.DataFrame(lines).to_parquet(path)
+    ...     corpus = save_corpus(read_parquet(path), os.path.join(folder, "corpus"))
+    ...     print(corpus.vocabulary, corpus.rows(0, 2).toarray())
+    ['cat', 'dog'] [[2 1]
+     [4 0]]
+    """
+    source = _Lines(path, document, word, count)
+    documents, words, n_lines = source.distinct()
+    shape = len(documents), len(words)
+    advice = ": pass sort=True"
+
+    def rows() -> Iterator[Rows]:
+        tables = source.tables(documents, words)
+        if sort:
+            tables = sorted_by_document(tables, 1, shape[0] + 1, n_lines)
+        yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
+
+    names = documents.to_numpy(zero_copy_only=False)
+    return DocumentReader(shape, [str(value) for value in words.to_pylist()], names, rows, str(path))
+
+
+class _Lines:
+    """The lines of Parquet files."""
+
+    def __init__(self, path: Any, document: str, word: str, count: str | None):
+        try:
+            from pyarrow import dataset, types
+        except ImportError as error:
+            raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
+        paths = path if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
+        self._path = path
+        self._dataset = dataset.dataset(paths, format="parquet")
+        self._document, self._word, self._count = document, word, count
+        self._columns = [name for name in (document, word, count) if name is not None]
+        schema = self._dataset.schema
+        missing = [name for name in self._columns if name not in schema.names]
+        if missing:
+            raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, schema.names))}.")
+        for name in (document, word):
+            kind = schema.field(name).type
+            kind = kind.value_type if types.is_dictionary(kind) else kind
+            if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+                raise ValueError(f"The column {name!r} of {path} must have strings or integers; it has {kind}.")
+        if count is not None and not (
+            types.is_integer(schema.field(count).type) or types.is_floating(schema.field(count).type)
+        ):
+            raise ValueError(f"The column {count!r} of {path} must have numbers; it has {schema.field(count).type}.")
+
+    def _batches(self, columns: list[str]) -> Iterator[tuple[int, Any]]:
+        """Number of the first line, from 1, and lines."""
+        line = 1
+        for batch in self._dataset.to_batches(columns=columns, batch_size=_BATCH, use_threads=False):
+            for name in columns:
+                if batch.column(name).null_count:
+                    raise ValueError(f"The column {name!r} of {self._path} has missing values.")
+            yield line, batch
+            line += len(batch)
+
+    def distinct(self) -> tuple[Any, Any, int]:
+        """The documents in order of their first lines, the words in increasing order, and the number of lines."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        found: list[Any] = [None, None]
+        n_lines = 0
+        for line, batch in self._batches(self._columns):
+            n_lines = line + len(batch) - 1
+            for i, name in enumerate((self._document, self._word)):
+                new = compute.unique(_plain(batch.column(name)))
+                found[i] = new if found[i] is None else compute.unique(pa.concat_arrays([found[i], new]))
+        if not n_lines:
+            raise ValueError(f"{self._path} has no lines.")
+        documents, words = found
+        return documents, words.take(compute.sort_indices(words)), n_lines
+
+    def tables(self, documents: Any, words: Any) -> Tables:
+        """Blocks of entries: document, word and count."""
+        from pyarrow import compute
+
+        for line, batch in self._batches(self._columns):
+            table = np.ones((len(batch), 3), np.int64)
+            for i, (name, values) in enumerate(((self._document, documents), (self._word, words))):
+                table[:, i] = 1 + compute.index_in(_plain(batch.column(name)), value_set=values).to_numpy(
+                    zero_copy_only=False
+                )
+            if self._count is not None:
+                table[:, 2] = whole_counts(batch.column(self._count).to_numpy(zero_copy_only=False), self._path, line)
+            yield line, table
+
+
+def _plain(column: Any) -> Any:
+    """Values instead of codes of categories."""
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
