@@ -17,7 +17,7 @@ class DocumentReader:
     260,000 entries each. Every iteration reads the file from its beginning, so that only one block is in memory.
     :func:`read_matrix_market`, :func:`read_parquet` and :func:`read_anndata` return such objects.
 
-    Attributes
+    Parameters
     ----------
     shape : (int, int)
         Number of documents and of words.
@@ -25,6 +25,10 @@ class DocumentReader:
         The words, if the file has them or if they were given.
     documents : ndarray or None
         Names of the documents, if the file has them.
+    rows : callable
+        Returns an iterator of the documents, from the first one; internal.
+    source : str
+        The file, for the representation.
     """
 
     def __init__(
@@ -34,7 +38,7 @@ class DocumentReader:
         documents: np.ndarray | None,
         rows: Callable[[], Iterator[Rows]],
         source: str,
-    ):
+    ) -> None:
         self.shape, self.vocabulary, self.documents = shape, vocabulary, documents
         self._rows, self._source = rows, source
 
