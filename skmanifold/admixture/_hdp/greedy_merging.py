@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import Documents, count_topics
+from .._tokens.topic_counts import TopicCounts
 from .two_sides import (
     add_token,
     clear_sides,
@@ -34,6 +34,7 @@ from .two_sides import (
 )
 from .weights import Hyperparameters
 
+_LARGEST = 8  # tokens of two topics, over the mean of one, so that a round takes the time of a few passes at most
 _LEAST_SHARE = 1e-9  # of a token on a side; smaller ones have no entropy
 
 
@@ -41,6 +42,8 @@ def merge_greedily(
     documents: Documents, token_topics: np.ndarray, weights: np.ndarray, given: Hyperparameters, workers: Workers
 ) -> np.ndarray:
     """Merge each topic, the smallest first, with the most similar larger one, if this is more probable.
+
+    Pairs with more than eight times the tokens of an average topic are left out.
 
     Parameters
     ----------
@@ -65,24 +68,23 @@ def merge_greedily(
     order = order[counts.totals[order] > 0]
     merged_with, weights = np.arange(len(weights)), weights.copy()
     arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
-    partners = _most_similar_larger(counts.tocsr(), order)
-    _merge_greedily(
-        *arrays, len(documents.words), token_topics, weights, counts.totals, order, partners, given, merged_with
-    )
+    pairs = order, _most_similar_larger(counts, order)
+    _merge_greedily(*arrays, len(documents.words), token_topics, weights, counts.totals, *pairs, given, merged_with)
     return weights
 
 
-def _most_similar_larger(word_topic: sp.csr_array, order: np.ndarray) -> np.ndarray:
-    """The most similar topic of those behind it in the order, for all topics but the last of it.
+def _most_similar_larger(counts: TopicCounts, order: np.ndarray) -> np.ndarray:
+    """The most similar topic of those behind each in the order, (len(order),); -1 if none is small enough.
 
     Similar topics have a large sum over words of the square root of the product of their probabilities.
     """
-    table = word_topic[:, order].astype(np.float32).sqrt()
+    table = counts.tocsr()[:, order].astype(np.float32).sqrt()
     similarities = (table.T @ table).toarray()
-    sizes = np.sqrt(similarities.diagonal())
-    similarities /= sizes  # that of the row does not matter
+    similarities /= np.sqrt(similarities.diagonal())  # that of the row does not matter
+    sizes = counts.totals[order]
+    similarities[sizes[:, np.newaxis] + sizes > _LARGEST * sizes.mean()] = -1.0
     similarities[np.tri(len(order), dtype=bool)] = -1.0
-    return order[similarities[:-1].argmax(axis=1)] if len(order) > 1 else order[:0]
+    return np.where(similarities.max(axis=1) >= 0, order[similarities.argmax(axis=1)], -1)
 
 
 @njit(cache=True, nogil=True)
@@ -103,8 +105,10 @@ def _merge_greedily(
     """Change topics and weights; `merged_with` holds the topic into which each was merged, or itself."""
     in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
     of_word = table_of_words(given)
-    for i in range(len(partners)):
+    for i in range(len(order)):
         lost, kept = order[i], partners[i]
+        if kept < 0:
+            continue
         while merged_with[kept] != kept:
             kept = merged_with[kept]
         size = n_tokens[lost] + n_tokens[kept]

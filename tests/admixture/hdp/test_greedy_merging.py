@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import entr, gammaln
 
+from skmanifold.admixture._hdp import greedy_merging
 from skmanifold.admixture._hdp.greedy_merging import merge_greedily
 from skmanifold.admixture._hdp.weights import Hyperparameters
 from skmanifold.admixture._tokens.document_gibbs import all_documents
@@ -84,6 +85,16 @@ def test_parts_of_a_topic_are_merged_and_other_topics_stay():
     divided = np.where((truth == 2) & moved[rows], 4, truth).astype(np.uint16)
     shares = np.bincount(divided, minlength=6) / len(truth)  # there are no tokens of topic 5
     np.testing.assert_array_equal(merged(documents, divided, 0.9 * shares, np.array([0.1])), truth)
+
+
+def test_large_topics_are_not_merged(monkeypatch):
+    rng = np.random.default_rng(2)
+    documents, truth, _, _ = corpus_of(rng.dirichlet(np.full(50, 0.1), 2), 100, rng)
+    divided = rng.integers(2, size=len(truth)).astype(np.uint16) * 2 + truth
+    weights = np.bincount(divided, minlength=4) / len(truth)
+    assert len(np.unique(merged(documents, divided, weights, np.array([0.1])))) < 4
+    monkeypatch.setattr(greedy_merging, "_LARGEST", 1)
+    np.testing.assert_array_equal(merged(documents, divided, weights, np.array([0.1])), divided)
 
 
 def test_topics_without_common_words_and_a_single_topic_stay():
