@@ -13,7 +13,7 @@ from ._document_reader import DocumentReader
 from ._entries import Rows, Tables, rows_of_entries, sorted_by_document, whole_counts
 from ._text_files import PathLike
 
-_BATCH = 1 << 17  # lines read at a time
+_BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up
 
 
 def read_parquet(
