@@ -22,7 +22,7 @@ from .model import Concentrations, HDPModel
 from .starts import start_of
 from .statistics import HDPStatistics, add_statistics, take_topics
 
-_GREEDY_EVERY = 5  # passes
+_GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 
 
@@ -74,7 +74,7 @@ class HDPFit(FitStrategy):
         if self.starts_at_random and is_unsettled:
             alpha = sum_after(n_passes, self.n_unsettled, model) if alpha is None else alpha
             n_moves = 0 if is_early else n_moves
-        merges_greedily = is_unsettled and not is_early and n_passes % _GREEDY_EVERY == 0
+        merges_greedily = is_unsettled and not is_early and n_passes >= _LEAST_PASSES and n_passes % _GREEDY_EVERY == 0
         return model.in_burn_in(alpha, n_moves, merges_greedily)
 
     def n_units(self, model: HDPModel) -> int:
