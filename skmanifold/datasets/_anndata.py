@@ -10,7 +10,7 @@ import numpy as np
 
 from .._install import install_command
 from ._document_reader import DocumentReader
-from ._entries import Rows, Tables, rows_of_entries, sorted_by_document, whole_counts
+from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
 _CHUNK = 1 << 18  # entries read at a time
@@ -55,12 +55,12 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
         with _opened(path, layer) as (_, matrix):
             kind = matrix.attrs.get("encoding-type", "array")
             if kind == "csr_matrix":
-                yield from _sparse_rows(matrix, shape)
+                yield from _sparse_rows(matrix, shape[1])
             elif kind == "csc_matrix":
                 tables = sorted_by_document(_columns(path, matrix), 1, shape[0] + 1, len(matrix["data"]))
                 yield from rows_of_entries(path, tables, *shape, "observation")
             else:
-                yield from _dense_rows(matrix, shape)
+                yield from dense_rows(matrix)
 
     return DocumentReader(shape, words, np.array(documents), rows, str(path))
 
@@ -96,14 +96,11 @@ def _names(path: PathLike, file: Any, axis: str) -> list[str]:
     return frame[frame.attrs["_index"]].asstr()[:].tolist()
 
 
-def _sparse_rows(matrix: Any, shape: tuple[int, int]) -> Iterator[Rows]:
+def _sparse_rows(matrix: Any, n_columns: int) -> Iterator[Rows]:
     indptr = matrix["indptr"][:].astype(np.int64)
-    start = 0
-    while start < shape[0]:
-        stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + _CHUNK, side="right")) - 1)
+    for start, stop in row_ranges(indptr):
         pairs = slice(indptr[start], indptr[stop])
-        yield Rows(np.diff(indptr[start : stop + 1]), matrix["indices"][pairs], matrix["data"][pairs], shape[1])
-        start = stop
+        yield Rows(np.diff(indptr[start : stop + 1]), matrix["indices"][pairs], matrix["data"][pairs], n_columns)
 
 
 def _columns(path: PathLike, matrix: Any) -> Tables:
@@ -112,13 +109,5 @@ def _columns(path: PathLike, matrix: Any) -> Tables:
     for start in range(0, int(indptr[-1]), _CHUNK):
         pairs = slice(start, min(start + _CHUNK, int(indptr[-1])))
         columns = np.searchsorted(indptr, np.arange(pairs.start, pairs.stop), side="right")
-        counts = whole_counts(matrix["data"][pairs], path)
+        counts = checked_counts(matrix["data"][pairs], path)
         yield 0, np.column_stack((matrix["indices"][pairs] + np.int64(1), columns, counts))
-
-
-def _dense_rows(matrix: Any, shape: tuple[int, int]) -> Iterator[Rows]:
-    height = max(1, _CHUNK // max(1, shape[1]))
-    for start in range(0, shape[0], height):
-        some = matrix[start : start + height]
-        present = some != 0
-        yield Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], shape[1])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._formats import LARGEST, refuse_empty_documents
 from ._text_files import PathLike
 
-_CHUNK = 1 << 18  # documents handled at a time
+_CHUNK = 1 << 18  # pairs or documents handled at a time: a few MB
 _SORTED = 1 << 22  # entries sorted in memory: 100 MB
 _MOST_FILES = 256
 
@@ -26,6 +26,27 @@ class Rows(NamedTuple):
     columns: np.ndarray  # (n_pairs,) ints
     counts: np.ndarray  # (n_pairs,) numbers
     width: int  # width of the matrix of these rows, 0 if there is none
+
+
+def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of CSR arrays with few pairs each; one empty range if there are no rows."""
+    start, n_rows = 0, len(indptr) - 1
+    while True:
+        end = indptr.dtype.type(min(int(indptr[start]) + _CHUNK, int(indptr[-1])))  # another type would copy indptr
+        stop = min(max(start + 1, int(np.searchsorted(indptr, end, side="right")) - 1), n_rows)
+        yield start, stop
+        start = stop
+        if start == n_rows:
+            return
+
+
+def dense_rows(X: Any) -> Iterator[Rows]:
+    """The rows of a two-dimensional array, or of one in a file."""
+    height = max(1, _CHUNK // max(1, X.shape[1]))
+    for start in range(0, max(1, len(X)), height):
+        some = X[start : start + height]
+        present = some != 0
+        yield Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], X.shape[1])
 
 
 def gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
@@ -154,7 +175,7 @@ def _blocks_of(file) -> Iterator[tuple[int, np.ndarray]]:
         yield 0, np.frombuffer(content, np.int64).reshape(-1, 3)
 
 
-def whole_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
+def checked_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
     """The values as int64; raises a ValueError if one is no count, whose line is named if the first one is given."""
     bad = ~((values >= 0) & (values <= LARGEST) & (values == np.floor(values)))
     if bad.any():

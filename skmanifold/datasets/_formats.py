@@ -5,7 +5,7 @@ The readers check everything that the format allows, and raise an error instead 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Integral
@@ -244,7 +244,7 @@ def opened_docword(
         )
         header = (n_samples, n_features, n_entries)
         refuse_empty_documents(path, n_samples, n_entries, max_documents)
-        yield header, _docword_tables(file, path, header)
+        yield header, all_entries(path, _docword_tables(file, path, header), n_entries)
 
 
 def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, most: int | None = None) -> None:
@@ -258,9 +258,8 @@ def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, mos
 
 
 def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
-    n_samples, n_features, n_entries = header
+    n_samples, n_features, _ = header
     limits = {"docID": n_samples, "wordID": n_features, "count": LARGEST}
-    n_found = 0
     for first_line, block in line_blocks(file, path, first_line=4):
         fields = scan(block)
         refuse_lines(
@@ -269,6 +268,15 @@ def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) ->
         table = fields.values.reshape(-1, 3)
         for column, (name, limit) in enumerate(limits.items()):
             refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
+        yield first_line, table
+
+
+def all_entries(
+    path: PathLike, tables: Iterable[tuple[int, np.ndarray]], n_entries: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The same tables; raises a ValueError unless they have as many entries as the header of the file says."""
+    n_found = 0
+    for first_line, table in tables:
         n_found += len(table)
         if n_found > n_entries:
             raise ValueError(f"{path} has more than {n_entries} entries, the number in its header.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ._document_reader import DocumentReader
 from ._entries import Rows, Tables, rows_of_entries, sorted_by_document
-from ._formats import LARGEST, refuse_empty_documents, refuse_lines, refuse_values, scan
+from ._formats import LARGEST, all_entries, refuse_empty_documents, refuse_lines, refuse_values, scan
 from ._text_files import File, PathLike, line_blocks, opened
 from ._vocabulary import given_words
 
@@ -93,7 +93,7 @@ def read_matrix_market(
     def rows() -> Iterator[Rows]:
         with opened(path) as file:
             header = _read_header(file, path)
-            tables = _read_tables(file, path, header, name == "column")
+            tables: Tables = all_entries(path, _read_tables(file, path, header, name == "column"), header.n_entries)
             if sort:
                 tables = sorted_by_document(tables, 1, shape[0] + 1, header.n_entries)
             yield from rows_of_entries(path, tables, *shape, name, advice)
@@ -126,7 +126,7 @@ def _read_header(file: File, path: PathLike) -> _Header:
 
 def _read_tables(file: File, path: PathLike, header: _Header, is_transposed: bool) -> Tables:
     """Blocks of entries: document, word and count."""
-    n_fields, n_found = 2 if header.is_pattern else 3, 0
+    n_fields = 2 if header.is_pattern else 3
     limits = {"row": header.n_rows, "column": header.n_columns}
     for first_line, block in line_blocks(file, path, first_line=header.first_line, may_lack_end=True):
         table = _parse(path, first_line, block if block.endswith(b"\n") else block + b"\n", n_fields)
@@ -135,14 +135,7 @@ def _read_tables(file: File, path: PathLike, header: _Header, is_transposed: boo
         if header.is_pattern:
             table = np.column_stack((table, np.ones(len(table), np.int64)))
         refuse_values(path, first_line, table[:, 2], np.arange(len(table)), "value", 0, LARGEST)
-        n_found += len(table)
-        if n_found > header.n_entries:
-            raise ValueError(f"{path} has more than {header.n_entries} entries, the number in its header.")
         yield first_line, table[:, [1, 0, 2]] if is_transposed else table
-    if n_found < header.n_entries:
-        raise ValueError(
-            f"{path} has {n_found} entries, but {header.n_entries} according to its header: it seems to be truncated."
-        )
 
 
 def _parse(path: PathLike, first_line: int, block: bytes, n_fields: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._install import install_command
 from ._document_reader import DocumentReader
-from ._entries import Rows, Tables, rows_of_entries, sorted_by_document, whole_counts
+from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
 _BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up
@@ -130,7 +130,7 @@ class _Lines:
 
         found: list[Any] = [None, None]
         n_lines = 0
-        for line, batch in self._batches(self._columns):
+        for line, batch in self._batches([self._document, self._word]):
             n_lines = line + len(batch) - 1
             for i, name in enumerate((self._document, self._word)):
                 new = compute.unique(_plain(batch.column(name)))
@@ -151,7 +151,7 @@ class _Lines:
                     zero_copy_only=False
                 )
             if self._count is not None:
-                table[:, 2] = whole_counts(batch.column(self._count).to_numpy(zero_copy_only=False), self._path, line)
+                table[:, 2] = checked_counts(batch.column(self._count).to_numpy(zero_copy_only=False), self._path, line)
             yield line, table
 
 

@@ -24,14 +24,12 @@ from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus
 from ._corpus_header import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, write_header
 from ._document_reader import DocumentReader
-from ._entries import Rows, gathered, rows_of_entries
-from ._formats import opened_docword
+from ._entries import Rows, dense_rows, gathered, row_ranges, rows_of_entries
+from ._formats import LARGEST, opened_docword
 from ._text_files import PathLike
 from ._vocabulary import dump_vocabulary, given_words
 
-_CHUNK = 1 << 18  # pairs handled at a time: a few MB
 _PAUSE = 10.0  # seconds between lines of progress
-_LARGEST = int(np.iinfo(np.int32).max)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -115,7 +113,7 @@ def save_corpus(
      [0 1 0 2]]
     """
     target = Path(path).resolve()
-    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= _LARGEST):
+    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= LARGEST):
         raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
     _refuse_existing(target, overwrite)
     if vocabulary is None and isinstance(documents, DocumentReader):
@@ -171,7 +169,9 @@ def _read_document(document, number: int) -> Iterator[Rows]:
     if isinstance(document, Mapping):
         columns, counts = np.array(list(document)), np.array(list(document.values()))
     elif getattr(document, "ndim", 1) == 2:
-        yield from _dense_rows(np.asarray(document), number)
+        document = np.asarray(document)
+        _check_kind(document, number)
+        yield from dense_rows(document)
         return
     elif isinstance(document, str | bytes) or not (hasattr(document, "__array__") or isinstance(document, Sequence)):
         raise _no_document(document, number)
@@ -206,24 +206,9 @@ def _sparse_rows(X, number: int) -> Iterator[Rows]:
     # conversion to float before csr, because sums of duplicates could overflow narrow integers
     csr = X if X.format == "csr" else sp.csr_array(X.astype(np.float64))
     indptr = csr.indptr
-    start = 0
-    while True:
-        end = indptr.dtype.type(min(int(indptr[start]) + _CHUNK, int(indptr[-1])))  # another type would copy indptr
-        stop = min(max(start + 1, int(np.searchsorted(indptr, end, side="right")) - 1), csr.shape[0])
+    for start, stop in row_ranges(indptr):
         pairs = slice(indptr[start], indptr[stop])
         yield Rows(np.diff(indptr[start : stop + 1]), csr.indices[pairs], csr.data[pairs], csr.shape[1])
-        start = stop
-        if start == csr.shape[0]:
-            return
-
-
-def _dense_rows(X: np.ndarray, number: int) -> Iterator[Rows]:
-    _check_kind(X, number)
-    height = max(1, _CHUNK // max(1, X.shape[1]))
-    for start in range(0, max(1, len(X)), height):
-        some = X[start : start + height]
-        present = some != 0
-        yield Rows(present.sum(axis=1), np.nonzero(present)[1], some[present], X.shape[1])
 
 
 def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[Rows]:
@@ -242,20 +227,20 @@ def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np
         raise ValueError(f"Document {document}: column {columns[place]} is outside 0..{n_features - 1}.")
     if counts.dtype.kind == "f":
         counts = counts.astype(np.float64, copy=False)  # narrower types cannot represent the limit
-        bad = ~((counts >= 0) & (counts <= _LARGEST) & (counts == np.floor(counts)))
+        bad = ~((counts >= 0) & (counts <= LARGEST) & (counts == np.floor(counts)))
     else:
         bad = np.zeros(len(counts), dtype=bool)
-        if len(counts) and (counts.min() < 0 or counts.max() > _LARGEST):
-            bad = (counts < 0) | (counts > _LARGEST)
+        if len(counts) and (counts.min() < 0 or counts.max() > LARGEST):
+            bad = (counts < 0) | (counts > LARGEST)
     if bad.any():
         place = int(bad.argmax())
         document = number + _row_of(sizes, place)
         raise ValueError(
             f"Document {document}: the count {counts[place]:.10g} of column {columns[place]} is not a whole number "
-            f"from 0 to {_LARGEST}."
+            f"from 0 to {LARGEST}."
         )
     indptr = np.concatenate(([0], np.cumsum(sizes)))
-    if len(columns) <= _LARGEST:
+    if len(columns) <= LARGEST:
         indptr = indptr.astype(np.int32)  # with a wider type scipy would copy the columns
     csr = sp.csr_array(
         (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
@@ -265,11 +250,11 @@ def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np
         csr = csr.astype(np.int64, copy=True)  # sums may be large, and the input must not change
         csr.sum_duplicates()
         csr.eliminate_zeros()
-        if csr.data.max(initial=0) > _LARGEST:
-            place = int((csr.data > _LARGEST).argmax())
+        if csr.data.max(initial=0) > LARGEST:
+            place = int((csr.data > LARGEST).argmax())
             document = number + _row_of(np.diff(csr.indptr), place)
             raise ValueError(
-                f"Document {document}: the counts of column {csr.indices[place]} add up to more than {_LARGEST}."
+                f"Document {document}: the counts of column {csr.indices[place]} add up to more than {LARGEST}."
             )
     return np.diff(csr.indptr), csr.indices, csr.data.astype(np.int32, copy=False)
 
@@ -290,7 +275,7 @@ def _write(folder: Path, parts: Iterator[Rows], n_features: int | None) -> None:
         indptr.append(np.zeros(1, dtype=np.int64))
         tokens.append(np.zeros(1, dtype=np.int64))
         for rows in parts:
-            sizes, columns, values = _canonical(rows, n_rows, _LARGEST if n_features is None else n_features)
+            sizes, columns, values = _canonical(rows, n_rows, LARGEST if n_features is None else n_features)
             ends = np.cumsum(sizes, dtype=np.int64)
             token_ends = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[ends]
             largest = int(values.max(initial=0))

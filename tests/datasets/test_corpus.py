@@ -78,7 +78,6 @@ KINDS = {
 @pytest.mark.parametrize("counts", [COUNTS, LARGE], ids=["small", "corpus"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, counts, chunk, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", chunk)
     monkeypatch.setattr(entries, "_CHUNK", chunk)
     documents = KINDS[kind](counts)
     assert_holds(save_corpus(documents, path, n_features=counts.shape[1]), counts)
@@ -92,7 +91,6 @@ def test_documents_of_every_kind_come_back_wherever_chunks_end(path, kind, count
 @pytest.mark.parametrize("name", ["docword.txt", "docword.txt.gz"])
 @pytest.mark.parametrize("counts", [COUNTS, LARGE], ids=["small", "corpus"])
 def test_docword_files_come_back_wherever_blocks_end(tmp_path, path, name, counts, chunk, block, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", chunk)
     monkeypatch.setattr(entries, "_CHUNK", chunk)
     monkeypatch.setattr(text_files, "_BLOCK", block)
     dump_uci_docword(counts, tmp_path / name)
@@ -128,7 +126,7 @@ def test_empty_documents_and_columns_keep_their_places(tmp_path, path, documents
 @pytest.mark.parametrize("largest", [1, 255, 256, 65535, 65536, 2**31 - 1])
 @pytest.mark.parametrize("place", [0, 10, 29])
 def test_counts_take_the_smallest_type_wherever_the_largest_comes(path, largest, place, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", 4)
+    monkeypatch.setattr(entries, "_CHUNK", 4)
     counts = np.ones((30, 2), dtype=np.int64)
     counts[place, 1] = largest
     counts[min(place + 3, 29), 0] = min(largest, 300)
@@ -149,7 +147,6 @@ def test_files_are_plain_npy_arrays_in_csr_order(path):
 
 @pytest.mark.parametrize("chunk", [64, 1 << 14, 1 << 18])
 def test_writing_leaves_its_argument_alone(path, chunk, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", chunk)
     monkeypatch.setattr(entries, "_CHUNK", chunk)
     X = unsorted(LARGE)
     X.indices = X.indices.astype(np.int32)

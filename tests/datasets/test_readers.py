@@ -3,10 +3,13 @@
 import gzip
 import re
 
+import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from pyarrow import parquet
 
 from skmanifold import StochasticLDA
 from skmanifold.datasets import _entries as entries
@@ -142,9 +145,6 @@ def long_table(counts, shuffled=False):
 
 
 def write_parquet(path, table, **options):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    import pyarrow as pa
-
     parquet.write_table(pa.table(table), path, **options)
     return path
 
@@ -156,8 +156,6 @@ def test_parquet_files_come_back(tmp_path, monkeypatch, kind, shuffled):
     counts = LARGE[LARGE.sum(axis=1) > 0][:, LARGE.sum(axis=0) > 0]
     table = long_table(counts, shuffled)
     if kind != "integers":
-        import pyarrow as pa
-
         table = table | {
             "document": pa.array([f"text {i:03d}" for i in table["document"]]),
             "word": pa.array([f"w{i:03d}" for i in table["word"]]),
@@ -211,7 +209,6 @@ def test_bad_parquet_files_are_refused_in_one_sentence(tmp_path, changed, senten
 
 def write_anndata(path, **matrices):
     """A file in the format of anndata 0.8 and later; matrices of the layers, and X."""
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         shape = next(iter(matrices.values())).shape
         for axis, n, name in zip(("obs", "var"), shape, ("cell", "gene"), strict=True):
@@ -263,8 +260,6 @@ def test_files_without_the_matrix_are_refused(tmp_path):
         read_anndata(tmp_path / "text")
     with pytest.raises(FileNotFoundError):
         read_anndata(tmp_path / "missing.h5ad")
-    import h5py
-
     with h5py.File(path, "a") as file:
         del file["obs"].attrs["_index"]
     with pytest.raises(ValueError, match=r"was written by anndata before version 0\.8"):

@@ -58,7 +58,6 @@ BAD_DOCUMENTS = {
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 @pytest.mark.parametrize("case", BAD_DOCUMENTS)
 def test_what_is_no_document_is_refused_by_its_number_and_nothing_is_left(path, case, chunk, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", chunk)
     monkeypatch.setattr(entries, "_CHUNK", chunk)
     kind, make, sentence = BAD_DOCUMENTS[case]
     documents = [{0: 1}, [], COUNTS[:2], [1, 1], make(), {0: 1}]
@@ -68,7 +67,6 @@ def test_what_is_no_document_is_refused_by_its_number_and_nothing_is_left(path, 
 
 
 def test_a_bad_count_is_named_by_its_place_within_a_block(path, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", 5)
     monkeypatch.setattr(entries, "_CHUNK", 5)
     for convert in (np.asarray, sp.csr_array, sp.csc_array):
         X = np.ones((9, 3))
@@ -129,7 +127,6 @@ class Interrupted:
 @pytest.mark.parametrize("error", [RuntimeError("mine"), KeyboardInterrupt(), OSError(errno.EIO, "mine")])
 @pytest.mark.parametrize("old", [False, True])
 def test_interrupted_writing_leaves_nothing_and_an_old_corpus_as_it_was(path, error, old, monkeypatch):
-    monkeypatch.setattr(writer, "_CHUNK", 8)
     monkeypatch.setattr(entries, "_CHUNK", 8)
     if old:
         save_corpus(LARGE, path)

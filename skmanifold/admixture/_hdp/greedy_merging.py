@@ -29,6 +29,7 @@ from .two_sides import (
     count_sides,
     gather_tokens,
     log_gain_of_split,
+    no_tokens,
     share_of_first,
     table_of_words,
 )
@@ -67,9 +68,8 @@ def merge_greedily(
     order = np.argsort(counts.totals, kind="stable")
     order = order[counts.totals[order] > 0]
     merged_with, weights = np.arange(len(weights)), weights.copy()
-    arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
     pairs = order, _most_similar_larger(counts, order)
-    _merge_greedily(*arrays, len(documents.words), token_topics, weights, counts.totals, *pairs, given, merged_with)
+    _merge_greedily(documents, token_topics, weights, counts.totals, *pairs, given, merged_with)
     return weights
 
 
@@ -89,11 +89,7 @@ def _most_similar_larger(counts: TopicCounts, order: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _merge_greedily(
-    indptr,
-    pair_word,
-    pair_count,
-    token_start,
-    n_words,
+    documents,
     token_topics,
     weights,
     n_tokens,
@@ -103,7 +99,7 @@ def _merge_greedily(
     merged_with,
 ):
     """Change topics and weights; `merged_with` holds the topic into which each was merged, or itself."""
-    in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
+    in_row, in_word = no_tokens(documents)
     of_word = table_of_words(given)
     for i in range(len(order)):
         lost, kept = order[i], partners[i]
@@ -112,9 +108,7 @@ def _merge_greedily(
         while merged_with[kept] != kept:
             kept = merged_with[kept]
         size = n_tokens[lost] + n_tokens[kept]
-        union, sides, _ = gather_tokens(
-            indptr, pair_word, pair_count, token_start, token_topics, kept, lost, size, 0, 0
-        )
+        union, sides, _ = gather_tokens(documents, token_topics, kept, lost, size, 0, 0)
         total = weights[kept] + weights[lost]
         share = weights[kept] / total
         count_sides(union, sides, in_row, in_word)

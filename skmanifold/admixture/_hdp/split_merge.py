@@ -53,6 +53,7 @@ from .two_sides import (
     count_sides,
     gather_tokens,
     log_gain_of_split,
+    no_tokens,
     share_of_first,
     table_of_words,
 )
@@ -108,20 +109,15 @@ def split_and_merge(
     n_topics = len(weights.used)
     of_topics = np.zeros(n_topics + n_moves)
     of_topics[:n_topics] = weights.used
-    arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
     n_numbers, n_splits, n_merges = _make_moves(
-        *arrays, len(documents.words), token_topics, of_topics, n_topics, given, max_topics, n_moves, key
+        documents, token_topics, of_topics, n_topics, given, max_topics, n_moves, key
     )
     return Moves(of_topics[:n_numbers], n_splits, n_merges)
 
 
 @njit(cache=True, nogil=True)
 def _make_moves(
-    indptr,
-    pair_word,
-    pair_count,
-    token_start,
-    n_words,
+    documents,
     token_topics,
     weights,
     n_topics,
@@ -131,7 +127,7 @@ def _make_moves(
     key,
 ):
     """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
-    in_row, in_word = np.zeros((len(token_start) - 1, 2), np.int32), np.zeros((n_words, 2), np.int32)
+    in_row, in_word = no_tokens(documents)
     n_tokens = count_tokens(token_topics, len(weights))
     n_in_use, n_splits, n_merges = n_topics, 0, 0
     of_word = table_of_words(given)
@@ -156,9 +152,7 @@ def _make_moves(
         if is_split and second >= first:
             second += 1
         size = n_first if is_split else n_first + n_second
-        union, target, chosen = gather_tokens(
-            indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second
-        )
+        union, target, chosen = gather_tokens(documents, token_topics, topic, other, size, first, second)
         total = weights[topic] if is_split else weights[topic] + weights[other]
         log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
         starts = _starts_of_documents(union.rows)

@@ -21,11 +21,13 @@ class Tokens(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def gather_tokens(indptr, pair_word, pair_count, token_start, token_topics, topic, other, size, first, second):
+def gather_tokens(documents, token_topics, topic, other, size, first, second):
     """The tokens of one or two topics; for two, whether each is of the other topic; places of the chosen tokens.
 
     The chosen tokens are the `first`-th of the one topic and the `second`-th of the other.
     """
+    indptr, token_start = documents.indptr, documents.token_start
+    pair_word, pair_count = documents.pair_word, documents.pair_count
     tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     of_other = np.zeros(size if topic != other else 0, np.int8)
     chosen_first, chosen_second = first, second
@@ -55,6 +57,12 @@ def gather_tokens(indptr, pair_word, pair_count, token_start, token_topics, topi
                     n += 1
                 token += 1
     return Tokens(tokens, rows, words), of_other, (chosen_first, chosen_second)
+
+
+@njit(cache=True, nogil=True)
+def no_tokens(documents):
+    """Counts of both sides in the documents and for the words, all zero."""
+    return np.zeros((len(documents.token_start) - 1, 2), np.int32), np.zeros((len(documents.words), 2), np.int32)
 
 
 @njit(cache=True, nogil=True)
