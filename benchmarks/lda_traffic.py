@@ -1,7 +1,8 @@
-"""Bytes that a pass sends on a cluster, parameters down and counts up, packed and not, and seconds per pass.
+"""Bytes that a pass sends on a cluster, parameters down and counts up, packed and not.
 
-Rows are in shards of this process; bytes are those of pickles with their buffers, as Dask sends them: between the
-client and the first of two workers, and between the workers.
+Rows are in shards of this process, which are one group: each gets a piece of the parameters from the client and the
+other pieces from the other shards, and merges the counts of a part of the words. Bytes are those of pickles with their
+buffers, as Dask sends them. `benchmarks.cluster` measures times.
 
     SKMANIFOLD_DATA=... python benchmarks/lda_traffic.py --n-components 100 1000
 """
@@ -15,15 +16,12 @@ import time
 import numpy as np
 from _corpora import load_counts
 from _results import add_write, begin_table, finish, row, title
-from sklearn.base import clone
 
-from skmanifold import StochasticLDA, distributed
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.shards import TokenShards
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
-from skmanifold.inference._chains import Chain
-from skmanifold.inference._distributed_fits.dask_shards import tree_rounds
-from skmanifold.inference._distributed_fits.shards import Shard, ShardedModel, packed, unpacked
+from skmanifold.inference._distributed_fits.exchange import joined_parts, merge_packed, packed, packed_parts
+from skmanifold.inference._distributed_fits.shards import Shard, ShardedModel
 from skmanifold.inference._distributed_fits.sources import CountsSource
 from skmanifold.samplers import ESCA
 from skmanifold.sparse.counts import canonical_csr, no_rows, whole_counts
@@ -67,26 +65,21 @@ class CountedShards:
         return value
 
     def call(self, method, chain, position, key):
-        self.sent = dict.fromkeys(("client to worker", "down the tree", "up the tree", "worker to client"), 0)
+        self.sent = dict.fromkeys(("client to workers", "between workers", "workers to client"), 0)
         self.seconds = {}
-        position = self._count("pack", packed, self.builder, position)
-        self.sent["client to worker"] = wire_bytes(position)
-        self.shards[0].hold(chain, position)
-        for pairs in reversed(tree_rounds(len(self.shards))):
-            for of, to in pairs:
-                self.sent["down the tree"] += wire_bytes(self.shards[of].held_by(chain))
-                self.shards[to].hold(chain, self.shards[of].held_by(chain))
-        log_likelihood = sum(shard.run(method, chain, key) for shard in self.shards)
-        for pairs in tree_rounds(len(self.shards)):
-            for into, of in pairs:
-                statistics = self._count("pack", self.shards[of].send, chain)
-                self.sent["up the tree"] += wire_bytes(statistics)
-                statistics = self._count("unpack", unpacked, self.builder, statistics)
-                mine = self.shards[into].take(chain)
-                self.shards[into].hold(chain, self._count("merge", self.builder.merge, mine, statistics))
-        statistics = self._count("pack", self.shards[0].send, chain)
-        self.sent["worker to client"] = wire_bytes(statistics)
-        return self._count("unpack", unpacked, self.builder, statistics), log_likelihood
+        n = len(self.shards)
+        if position is not None:
+            self.sent["client to workers"] = wire_bytes(self._count("pack", packed, self.builder, position))
+            self.sent["between workers"] = (n - 1) * self.sent["client to workers"]
+        results = [shard.run(method, chain, position, key) for shard in self.shards]
+        parts = [self._count("pack", packed_parts, self.builder, statistics, n) for statistics, _ in results]
+        self.sent["between workers"] += sum(wire_bytes(parts[i][j]) for i in range(n) for j in range(n) if i != j)
+        merged_parts = [
+            self._count("merge", merge_packed, self.builder, list(same)) for same in zip(*parts, strict=True)
+        ]
+        self.sent["workers to client"] = wire_bytes(merged_parts)
+        statistics = self._count("unpack", joined_parts, self.builder, merged_parts)
+        return statistics, sum(log_likelihood for _, log_likelihood in results)
 
 
 def changed_cells(before, after):
@@ -161,7 +154,7 @@ def extrapolate(richness, n_tokens, V, K, n_workers):
     a, b = richness
     tokens = n_tokens / np.sum(1.0 / np.arange(1, V + 1)) / np.arange(1, V + 1)
     fitted = np.minimum(np.minimum(a * tokens**b, K), tokens).sum()
-    print(f"topics(c) = {a:.2f} c**{b:.2f}; {len(tree_rounds(n_workers))} rounds each way")
+    print(f"topics(c) = {a:.2f} c**{b:.2f}")
     size = f"{n_tokens / 1e6:.0f} million tokens, {V:,} words"
     title(f"Computed for {size}, K={K}, {n_workers} workers: megabytes of a pass")
     begin_table(("counts", "non-zero", "topics per word", "down", "down, packed", "up", "up, packed"))
@@ -172,51 +165,12 @@ def extrapolate(richness, n_tokens, V, K, n_workers):
         row((name, f"{nnz / 1e6:.1f} million", f"{nnz / V:.0f}", *cells))
 
 
-def timed(lda, X):
-    """Seconds of each pass after the first."""
-    times, advance = [], Chain.advance
-
-    def clocked(chain, *arguments):
-        advance(chain, *arguments)
-        times.append(time.perf_counter())
-
-    Chain.advance = clocked
-    try:
-        clone(lda).fit(X)
-    finally:
-        Chain.advance = advance
-    return np.diff(times)
-
-
-def synchronous_cost(X, n_components, n_passes, n_rounds):
-    """Median seconds per pass of alternating fits: one thread, two threads, two workers of one thread."""
-    from distributed import Client, LocalCluster
-
-    lda = StochasticLDA(n_components, max_iter=n_passes, burn_in=n_passes - 1, random_state=0)
-    seconds = {"one thread": [], "two threads": [], "two workers": [], "two workers, direct": []}
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-        Client(cluster, direct_to_workers=True, set_as_default=False) as direct,
-    ):
-        for _ in range(n_rounds):
-            seconds["one thread"] += timed(clone(lda).set_params(n_jobs=1), X).tolist()
-            seconds["two threads"] += timed(clone(lda).set_params(n_jobs=2), X).tolist()
-            for name, own in (("two workers", client), ("two workers, direct", direct)):
-                with distributed(own):
-                    seconds[name] += timed(lda, X).tolist()
-    title(f"K={n_components}: seconds per pass, medians")
-    begin_table(tuple(seconds), [[f"{np.median(values):.3f}" for values in seconds.values()]])
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="wiki")
     parser.add_argument("--n-components", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--n-passes", type=int, default=100)
     parser.add_argument("--n-shards", type=int, default=2)
-    parser.add_argument("--timed-passes", type=int, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
     add_write(parser)
     options = parser.parse_args()
     X = load_counts(options.corpus)
@@ -224,7 +178,4 @@ if __name__ == "__main__":
     for n_components in options.n_components:
         richness = measure(counts, n_components, options.n_passes, options.n_shards)
         extrapolate(richness, 738e6, 141_043, n_components, 16)  # PubMed abstracts as the UCI repository has them
-    for n_components in options.n_components:
-        if options.rounds:
-            synchronous_cost(X, n_components, options.timed_passes, options.rounds)
     finish(options, "distributed")

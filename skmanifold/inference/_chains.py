@@ -12,7 +12,7 @@ from ..random._keys import Purpose, subkey
 from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints
-from ._distributed_fits.shards import LostShardError
+from ._distributed_fits.exchange import LostShardError
 from ._distributed_fits.stored_chains import check_chain, check_draws, check_trace, window_of
 from ._schedule import Schedule
 from ._window_average import WindowAverage

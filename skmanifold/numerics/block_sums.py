@@ -6,7 +6,7 @@ a fixed binary tree. A range of blocks is represented by the complete nodes of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,28 @@ class BlockSums(NamedTuple):
     def map(self, function) -> BlockSums:
         """The total, with a function applied to each of its arrays."""
         return BlockSums.whole(tuple(function(array) for array in self.total()))
+
+
+def cut(sums: BlockSums, n: int) -> list[BlockSums]:
+    """Divide every array along its first axis into `n` parts, which can be merged separately."""
+
+    def part(array: np.ndarray, i: int) -> np.ndarray:
+        return np.array_split(array, n)[i] if array.ndim else array  # every part has the numbers without axes
+
+    nodes = [
+        [(level, index, tuple(part(a, i) for a in arrays)) for level, index, arrays in sums.nodes] for i in range(n)
+    ]
+    return [BlockSums(tuple(of_part)) for of_part in nodes]
+
+
+def join(parts: Sequence[BlockSums]) -> BlockSums:
+    """The inverse of `cut`."""
+    nodes = []
+    for same in zip(*(part.nodes for part in parts), strict=True):
+        level, index, _ = same[0]
+        arrays = zip(*(arrays for _, _, arrays in same), strict=True)
+        nodes.append((level, index, tuple(np.concatenate(some) if some[0].ndim else some[0] for some in arrays)))
+    return BlockSums(tuple(nodes))
 
 
 def merge(left: BlockSums, right: BlockSums) -> BlockSums:

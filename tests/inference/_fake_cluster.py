@@ -1,15 +1,15 @@
 """A cluster in this process: what a fit asks of a Dask client, with workers that die when a test says so."""
 
 import asyncio
-import atexit
 import inspect
 import itertools
 import pickle
+import threading
 import time
 import weakref
+from concurrent.futures import CancelledError
 from contextlib import nullcontext
-
-import skmanifold
+from functools import cache
 
 
 def by_wire(value):
@@ -51,6 +51,43 @@ class Unanswered(FakeFuture):
     def done(self):
         return False
 
+    def __await__(self):
+        return asyncio.get_running_loop().create_future().__await__()
+
+
+class Running(FakeFuture):
+    """Of a coroutine on the event loop that all workers share."""
+
+    def __init__(self, answer):
+        self._task = asyncio.run_coroutine_threadsafe(answer, _loop())
+
+    def done(self):
+        return self._task.done()
+
+    def die(self):
+        self._task.cancel()
+
+    def __await__(self):
+        return self._answered().__await__()
+
+    async def _answered(self):
+        waiting = asyncio.wrap_future(self._task)
+        await asyncio.wait([waiting])  # a caller that gives up does not end the call
+        return self.result()
+
+    def result(self, timeout=None):
+        try:
+            return by_wire(self._task.result(timeout))
+        except CancelledError:
+            raise OSError("Unable to contact Actor's worker") from None
+
+
+@cache
+def _loop():
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
 
 class ShardFuture(FakeFuture):
     """What the scheduler knows of a shard."""
@@ -65,8 +102,6 @@ class ShardFuture(FakeFuture):
 
 _PROXIES = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
-_LOOP = asyncio.Runner()
-atexit.register(_LOOP.close)
 
 
 def _proxy(key):
@@ -79,6 +114,7 @@ class Proxy:
     def __init__(self, cluster, address, shard):
         self.cluster, self.address, self.shard = cluster, address, shard
         self.life = cluster.workers[address]
+        self.running = []
         self.key = f"Shard-{next(_NUMBERS)}"
         _PROXIES[self.key] = self
 
@@ -98,11 +134,19 @@ class Proxy:
                 return Unanswered()
             try:
                 answer = getattr(self.shard, method)(*by_wire(arguments))
-                return FakeFuture(by_wire(_LOOP.run(answer) if inspect.iscoroutine(answer) else answer))
+                if inspect.iscoroutine(answer):
+                    self.running.append(Running(answer))
+                    return self.running[-1]
+                return FakeFuture(by_wire(answer))
             except Exception as error:
                 return FakeFuture(error)
 
         return call
+
+
+def _changed(here, there):
+    """The versions of this process, except those that a test sets, or an error."""
+    return there if isinstance(there, Exception) else here | there
 
 
 class FakeClient:
@@ -126,6 +170,10 @@ class FakeClient:
             self.workers[address] += 1
         else:
             del self.workers[address]
+        for proxy in list(_PROXIES.values()):
+            if proxy.cluster is self and proxy.address == address:
+                for answer in proxy.running:
+                    answer.die()
 
     def scheduler_info(self, n_workers=5):
         now = next(self.clock)
@@ -137,10 +185,11 @@ class FakeClient:
         assert on_error == "return"
         while self.stopped.intersection(workers):
             time.sleep(0.01)
-        return {address: self.versions.get(address, skmanifold.__version__) for address in workers}
+        here = eval(*arguments)
+        return {address: _changed(here, self.versions.get(address, {})) for address in workers}
 
     def run_on_scheduler(self, function, *arguments):
-        version = self.versions.get("scheduler", skmanifold.__version__)
+        version = _changed(eval(*arguments), self.versions.get("scheduler", {}))
         if isinstance(version, Exception):
             raise version
         return version

@@ -25,7 +25,7 @@ def watch(client, worker_timeout=0.2):
     return ClusterWatch(client, worker_timeout, "run it again")
 
 
-@pytest.mark.parametrize("method", ["shape", "run", "absorb"])
+@pytest.mark.parametrize("method", ["shape", "make_pass"])
 def test_stopped_worker_is_named_once_and_its_rows_move(method, monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
     alone, n_asked = learned(), 0

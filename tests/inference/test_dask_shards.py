@@ -11,9 +11,8 @@ import pytest
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.inference._chains import run_chains
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
-from skmanifold.inference._distributed_fits.dask_shards import tree_rounds
-from skmanifold.inference._distributed_fits.shards import LostShardError
+from skmanifold.inference._distributed_fits import cluster_watch, dask_shards, exchange
+from skmanifold.inference._distributed_fits.exchange import LostShardError
 from skmanifold.inference._schedule import Schedule
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import BaseSampler, State
@@ -100,20 +99,16 @@ def lda(**settings):
     return StochasticLDA(4, **{"max_iter": 6, "random_state": 0, **settings})
 
 
-@pytest.mark.parametrize("n", range(1, 10))
-def test_rounds_of_the_tree_join_adjacent_ranges_until_one_is_left(n):
-    ranges = {i: [i] for i in range(n)}
-    for pairs in tree_rounds(n):
-        assert len({i for pair in pairs for i in pair}) == 2 * len(pairs)  # all of a round at once
-        for into, of in pairs:
-            ranges[into] += ranges.pop(of)
-    assert ranges == {0: list(range(n))}
-    assert len(tree_rounds(n)) == int(np.ceil(np.log2(n)))
+@pytest.fixture(params=[1, 4], ids=["one group", "four groups"])
+def groups(request, monkeypatch):
+    """How many groups of shards exchange parts of statistics."""
+    monkeypatch.setattr(exchange, "_MOST_GROUPS", request.param)
 
 
 @pytest.mark.every(4)
+@pytest.mark.usefixtures("groups")
 @pytest.mark.parametrize("n", range(1, 10))
-def test_every_shard_is_asked_once_and_rows_stay_in_order(n):
+def test_every_shard_is_called_once_a_pass_and_rows_stay_in_order(n):
     client = FakeClient(n)
     shards = DaskShards(client, Lists(), Rows([2 + i % 3 for i in range(n)]))
     assert shards.call("init_latents", 0, None, KEY)[0] == list(range(shards.n_rows))
@@ -121,10 +116,44 @@ def test_every_shard_is_asked_once_and_rows_stay_in_order(n):
     statistics, log_likelihood = shards.call("sample_latents", 0, "position", KEY)
     assert statistics == list(range(shards.n_rows))
     assert log_likelihood == shards.n_rows == shards.total("n_rows")
-    everyone = sorted(client.workers)
-    for methods in (("run",), ("send",), ("hold", "fetch")):
-        assert sorted(address for address, asked in client.log if asked in methods) == everyone
-    assert sum(asked == "hold" for _, asked in client.log) == 1
+    assert sorted(address for address, asked in client.log if asked == "make_pass") == sorted(client.workers)
+    assert sum(asked == "piece_of" for _, asked in client.log) == sum(
+        (stop - start) * (stop - start - 1) for start, stop in exchange.groups_of(n, 8)
+    )
+
+
+def test_groups_are_of_about_equal_size_and_large_positions_have_one():
+    assert exchange.groups_of(2, 100) == [(0, 1), (1, 2)]
+    assert exchange.groups_of(9, 100) == [(0, 3), (3, 6), (6, 9)]
+    assert exchange.groups_of(9, 1 << 25) == [(0, 9)]
+    for n in (1, 2, 7):
+        pieces = exchange.pieces_of(exchange.pickled(("packed", list(range(50)))), n)
+        assert len(pieces) == n
+        assert exchange.joined_pieces(pieces) == ("packed", list(range(50)))
+
+
+def test_shards_forget_passes_that_have_ended():
+    client = FakeClient(3)
+    shards = DaskShards(client, Lists(), Rows([2, 2, 2]))
+    for chain in range(6):
+        shards.call("init_latents", chain, None, KEY)
+    assert all(len(proxy.shard._boxes) == 1 for proxy in shards._actors)
+
+
+def test_error_of_one_shard_reaches_the_client_and_the_shards_that_wait(monkeypatch):
+    monkeypatch.setattr(exchange, "_MOST_GROUPS", 1)
+    sample = Numbers.sample_latents
+
+    def fail(self, *arguments):
+        if self.numbers[0] == 4:
+            raise ZeroDivisionError("of one shard")
+        return sample(self, *arguments)
+
+    monkeypatch.setattr(Numbers, "sample_latents", fail)
+    shards = DaskShards(FakeClient(3), Lists(), Rows([2, 2, 2]))
+    shards.call("init_latents", 0, None, KEY)
+    with pytest.raises(ZeroDivisionError, match="of one shard"):
+        shards.call("sample_latents", 0, "position", KEY)
 
 
 def test_futures_are_released_after_the_fit_and_when_rows_are_refused():
@@ -162,10 +191,11 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
 
 @pytest.mark.covering
 @pytest.mark.parametrize(
-    "method", ["scatter", "make", "shape", "begin", "hash_rows", "hold", "fetch", "run", "absorb", "send", "save"]
+    "method", ["scatter", "make", "shape", "begin", "hash_rows", "make_pass", "piece_of", "part_of", "save"]
 )
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path):
+def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path, monkeypatch):
+    monkeypatch.setattr(exchange, "_MOST_GROUPS", 2)
     alone = learned(lda().fit(X))
     n_asked = 0
 
@@ -190,8 +220,8 @@ def test_chains_go_on_together_after_a_death(n_jobs):
 
     def kill(asked, address):
         nonlocal n_asked
-        n_asked += asked == "run"
-        if asked == "run" and n_asked in (17, 31):
+        n_asked += asked == "make_pass"
+        if asked == "make_pass" and n_asked in (17, 31):
             client.kill(address, True)
 
     client = FakeClient(3, kill)
@@ -252,7 +282,7 @@ def test_no_chain_is_still_asking_when_rows_travel_again():
 
 
 def test_cluster_that_keeps_dying_is_given_up():
-    client = FakeClient(3, lambda asked, address: asked == "absorb" and client.kill(address, True))
+    client = FakeClient(3, lambda asked, address: asked == "make_pass" and client.kill(address, True))
     with distributed(client), pytest.raises(LostShardError, match="Workers of the cluster were lost"):
         lda().fit(X)
 
@@ -292,8 +322,9 @@ def test_answer_that_is_a_timeout_is_an_answer():
             "worker tcp://1 does not have skmanifold .*install it",
         ),
         ("tcp://1", AttributeError("no attribute"), "worker tcp://1 cannot import skmanifold: AttributeError"),
-        ("tcp://1", "0.0", "worker tcp://1 has skmanifold 0.0, this process"),
-        ("scheduler", "0.0", "scheduler has skmanifold 0.0, this process"),
+        ("tcp://1", {"skmanifold": "0.0"}, "worker tcp://1 has skmanifold 0.0, this process"),
+        ("tcp://1", {"numba": "0.0"}, "worker tcp://1 has numba 0.0, this process .*: install the same version"),
+        ("scheduler", {"skmanifold": "0.0"}, "scheduler has skmanifold 0.0, this process"),
         ("scheduler", ImportError("No module"), "scheduler does not have skmanifold"),
         ("tcp://1", OSError("cannot map"), "worker tcp://1 does not answer, OSError"),
     ],
@@ -326,7 +357,7 @@ def test_learned_priors_are_refused():
 
 def test_failed_fit_leaves_the_estimator_as_it_was():
     def fail(asked, address):
-        if asked == "absorb":
+        if asked == "make_pass":
             raise ZeroDivisionError
 
     before = lda().fit(X)

@@ -246,13 +246,13 @@ def test_another_client_of_this_process_does_not_matter(client, cluster):
 
 
 def killing(monkeypatch, client, at_runs, n_killed=1):
-    """Kill workers when all have the parameters of a pass and none has begun with it."""
+    """Kill workers when a pass begins."""
     on_all, n_runs = DaskShards._on_all, 0
 
     def kill(self, method, arguments):
         nonlocal n_runs
-        n_runs += method == "run"
-        if method == "run" and n_runs in at_runs:
+        n_runs += method == "make_pass"
+        if method == "make_pass" and n_runs in at_runs:
             for address in self._addresses[:n_killed]:
                 pid = client.run(os.getpid, workers=[address])[address]
                 assert pid != os.getpid()

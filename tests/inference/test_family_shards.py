@@ -79,17 +79,17 @@ def make_mixture(emission, sampler, **settings):
 def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
     X = ROWS[emission]
     expected = bytes_of(make_mixture(emission, sampler).fit(X))
-    client = dies_once("run", 17)
+    client = dies_once("make_pass", 17)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
-    assert len({address for address, method in client.log if method == "run"}) == 3
+    assert len({address for address, method in client.log if method == "make_pass"}) == 3
 
 
 @pytest.mark.parametrize("emission", ["gaussian", "categorical"])
 def test_weights_go_with_their_rows_to_workers_and_into_checkpoints(emission, tmp_path):
     X, weights = ROWS[emission], np.maximum(RNG.normal(1.0, 1.0, 4000), 0.0)  # a sixth of them are zero
     expected = bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights))
-    with distributed(dies_once("run", 7), checkpoint_dir=tmp_path, checkpoint_every=3):
+    with distributed(dies_once("make_pass", 7), checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights)) == expected
     cut_short(make_mixture(emission, EM(tol=0)), X, FakeClient(3), tmp_path, sample_weight=weights)
     others = np.where(weights > 0.0, 1.0, 0.0)
@@ -112,10 +112,10 @@ def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sam
         3, emission=emission, sampler=sampler, max_iter=8, thin=2, n_chains=2, random_state=0, **given
     )
     expected = bytes_of(admixture.fit(X))
-    client = dies_once("run", 17)
+    client = dies_once("make_pass", 17)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(admixture.fit(X)) == expected
-    assert len({address for address, method in client.log if method == "run"}) == 3
+    assert len({address for address, method in client.log if method == "make_pass"}) == 3
 
 
 def cut_short(mixture, X, client, folder, **fit_params):
@@ -144,7 +144,9 @@ def test_fit_goes_on_from_the_checkpoint_of_a_mixture(emission, sampler, tmp_pat
     client = FakeClient(2)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
-    assert sum(method == "run" for _, method in client.log) == 2 * 2 * 2  # workers, chains, passes after the sixth
+    assert (
+        sum(method == "make_pass" for _, method in client.log) == 2 * 2 * 2
+    )  # workers, chains, passes after the sixth
 
 
 @pytest.mark.short_cases("gaussian")

@@ -6,6 +6,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from skmanifold.numerics import block_sums
 from skmanifold.numerics.block_sums import BlockSums, merge
 
 RNG = np.random.default_rng(0)
@@ -81,3 +82,14 @@ def test_nothing_is_left_as_it_was_given():
     for array, kept in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, kept)
     np.testing.assert_array_equal(sums.map(lambda array: 2 * array).total()[0], 2 * sums.total()[0])
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 5])  # the arrays have three columns
+def test_columns_can_be_merged_separately(n_parts):
+    columns, numbers = make_blocks(29)
+    whole = BlockSums.of_blocks(0, (columns, numbers))
+    left, right = (BlockSums.of_blocks(a, (columns[a:b], numbers[a:b])) for a, b in ((0, 11), (11, 29)))
+    pairs = zip(block_sums.cut(left, n_parts), block_sums.cut(right, n_parts), strict=True)
+    parts = list(itertools.starmap(merge, pairs))
+    assert len(parts) == n_parts
+    assert as_bytes(block_sums.join(parts)) == as_bytes(whole)

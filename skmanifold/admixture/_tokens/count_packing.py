@@ -42,7 +42,7 @@ def unpack_travelling(value: Any) -> Any:
 def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
     """Topics by their counts, if these determine all weights exactly; a prior with seed words may prevent it."""
     counts = np.empty(len(topics.weights), np.int32)
-    if not _find_counts(topics.topics, topics.weights, topics.inverse, counts):
+    if not _find_counts(topics.topics, topics.weights, topics.inverse, 1.0 / topics.inverse, counts):
         return topics
     whole = TopicCounts(topics.indptr, topics.topics, counts, np.empty(0, np.int64))
     return PackedTopics(pack(whole), topics.base, topics.inverse)
@@ -55,12 +55,12 @@ def unpack_topics(packed: PackedTopics) -> TopicWord:
 
 
 @njit(cache=True, nogil=True)
-def _find_counts(topics, weights, inverse, out):
+def _find_counts(topics, weights, inverse, totals, out):
     """Whether every weight is that of a whole count; the counts are written to `out`."""
+    is_whole = True  # without an early exit, so that the loop can be vectorized
     for j in range(len(weights)):
-        unit = inverse[np.uint64(topics[j])]
-        count = np.rint(weights[j] / unit)
-        if not (0.0 <= count < 2147483648.0 and np.float32(count * unit) == weights[j]):
-            return False
+        topic = np.uint64(topics[j])
+        count = np.rint(weights[j] * totals[topic])
+        is_whole &= (count >= 0.0) & (count < 2147483648.0) & (np.float32(count * inverse[topic]) == weights[j])
         out[j] = np.int32(count)
-    return True
+    return is_whole

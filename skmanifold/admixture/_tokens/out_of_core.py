@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...inference._distributed_fits.shards import scratch_folder
+from ...inference._distributed_fits.exchange import scratch_folder
 from ...inference._distributed_fits.sources import CorpusRange, cut_rows
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...topics.topic_word import TopicWord

@@ -40,6 +40,7 @@ from .latent_storage import StorableTokens
 from .out_of_core import StreamedTokens
 from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
+from .word_parts import cut_words, join_words
 
 
 class TokenShards:
@@ -105,6 +106,14 @@ class TokenShards:
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
         """Sum of counts; lists are in order of first occurrence in the rows."""
         return add_counts(left, right)
+
+    def cut(self, statistics: TopicCounts, n: int) -> list[TopicCounts]:
+        """Part i has the counts of the words i, i + n, i + 2 n and so on."""
+        return cut_words(statistics, n)
+
+    def join(self, parts: list[TopicCounts]) -> TopicCounts:
+        """The inverse of `cut`."""
+        return join_words(parts)
 
     def pack(self, value: Any) -> Any:
         """Counts, and topics made of counts, in three bytes per count."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from threading import Lock, Thread
 from typing import Any
 
-from .shards import LostShardError
+from .exchange import LostShardError
 
 _LOOK_AFTER = 5.0  # seconds without an answer after which the workers are checked
 _PAUSE = 0.1  # seconds between checks of a connection or of a cluster without workers

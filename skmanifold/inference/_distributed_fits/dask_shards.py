@@ -1,23 +1,28 @@
-"""Shards on the workers of a Dask cluster: one actor per worker, and tree reductions and broadcasts."""
+"""Shards on the workers of a Dask cluster: one actor per worker, and one call of each in a pass."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from concurrent.futures import CancelledError
 from copy import copy
 from typing import Any
 
+import numba
 import numpy as np
 
 from ..._version import __version__
 from .cluster_watch import ClusterWatch
-from .shards import LostShardError, Shard, ShardBuilder, packed, unpacked
+from .exchange import LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
+from .shards import Shard, ShardBuilder
 from .sources import check_same_width
 from .stored_latents import LatentFile
 
 _PATIENCE = 60.0  # seconds to wait for a first worker
 _MAX_LOST = 10  # maximum number of worker failures while rows are sent
+_VERSION = "{'skmanifold': __import__('skmanifold').__version__}"  # evaluated where this package may be missing
+_VERSIONS = _VERSION.replace("}", ", 'numba': __import__('numba').__version__}")  # which compiles the kernels
 _PAUSE = 1.0  # seconds before rows are sent again, so that the cluster can detect the failure
 
 
@@ -38,7 +43,7 @@ class DaskShards:
     Raises
     ------
     RuntimeError
-        If there are no workers, they do not have this version of the package, or the cluster is lost.
+        If there are no workers, they do not have these versions of skmanifold and numba, or the cluster is lost.
     ValueError
         If the rows are not valid, or shards differ in width.
     """
@@ -48,7 +53,9 @@ class DaskShards:
         self._watch = ClusterWatch(client, worker_timeout, advice)
         self._builder = builder
         self._source = source
-        self._lock = threading.Lock()  # only one chain at a time, because shards wait for each other
+        self._lock = threading.Lock()  # of the numbers of passes:
+        self._numbers = itertools.count()
+        self._under_way: set[int] = set()
         self._futures: list[Any] = []  # of all shards
         self._actors: list[Any] = []  # of those with rows
         self._addresses: list[str] = []
@@ -134,10 +141,9 @@ class DaskShards:
 
     def _find_workers(self) -> list[str]:
         alive = self._watch.wait_for_workers(_PATIENCE)
-        asked = "__import__('skmanifold').__version__"  # evaluated on the worker, which may not have this package
         try:
             versions = self._watch.call(
-                self._client.run, eval, asked, workers=sorted(alive), on_error="return", of=alive
+                self._client.run, eval, _VERSIONS, workers=sorted(alive), on_error="return", of=alive
             )
         except (OSError, LookupError, ValueError) as error:
             self._watch.check_connected(error)
@@ -146,37 +152,49 @@ class DaskShards:
         versions = {f"worker {address}": version for address, version in versions.items() if address in present}
         if not versions:
             raise self._watch.loss("before rows were sent")
-        for where, version in (versions | {"scheduler": self._version_of_scheduler(asked)}).items():
-            if isinstance(version, ImportError):
-                raise RuntimeError(f"The {where} does not have skmanifold ({version}): install it there too.")
-            if isinstance(version, OSError):
-                raise self._watch.loss(f"the {where} does not answer, {version!r}") from version
-            if isinstance(version, Exception):
-                raise RuntimeError(f"The {where} cannot import skmanifold: {version!r}.") from version
-            if version != __version__:
-                raise RuntimeError(f"The {where} has skmanifold {version}, this process {__version__}.")
+        here = {"skmanifold": __version__, "numba": numba.__version__}
+        for where, found in (versions | {"scheduler": self._version_of_scheduler()}).items():
+            if isinstance(found, ImportError):
+                raise RuntimeError(f"The {where} does not have skmanifold ({found}): install it there too.")
+            if isinstance(found, OSError):
+                raise self._watch.loss(f"the {where} does not answer, {found!r}") from found
+            if isinstance(found, Exception):
+                raise RuntimeError(f"The {where} cannot import skmanifold: {found!r}.") from found
+            for package, version in found.items():
+                if version != here[package]:
+                    raise RuntimeError(
+                        f"The {where} has {package} {version}, this process {here[package]}: install the same version."
+                    )
         return sorted(where.removeprefix("worker ") for where in versions)
 
-    def _version_of_scheduler(self, asked: str) -> str | Exception:
-        """The scheduler needs the package because it unpickles tasks."""
+    def _version_of_scheduler(self) -> dict[str, str] | Exception:
+        """The scheduler needs the package because it unpickles tasks; it compiles nothing."""
         try:
-            return self._watch.call(self._client.run_on_scheduler, eval, asked)
+            return self._watch.call(self._client.run_on_scheduler, eval, _VERSION)
         except Exception as error:
             self._watch.check_connected(error)
             return error
 
     def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
         """Statistics and log likelihood of all shards."""
-        n = len(self._actors)
         with self._lock:
-            self._on_some("hold", [(0, chain, packed(self._builder, position))])
-            for pairs in reversed(tree_rounds(n)):
-                self._on_some("fetch", [(to, chain, self._actors[of]) for of, to in pairs])
-            parts = self._on_all("run", [(method, chain, key) for _ in range(n)])
-            for pairs in tree_rounds(n):
-                self._on_some("absorb", [(into, chain, self._actors[of]) for into, of in pairs])
-            (statistics,) = self._on_some("send", [(0, chain)])
-        return unpacked(self._builder, statistics), float(np.sum(parts))
+            number = next(self._numbers)
+            self._under_way.add(number)
+            oldest = min(self._under_way)
+        try:
+            sent = None if position is None else pickled(packed(self._builder, position))
+            groups = groups_of(len(self._actors), len(sent or b""))
+            calls = [
+                (PassCall(number, oldest, method, chain, key, place, self._actors[start:stop], piece),)
+                for start, stop in groups
+                for place, piece in enumerate(pieces_of(sent, stop - start))
+            ]
+            parts, log_likelihoods = zip(*self._on_all("make_pass", calls), strict=True)
+        finally:
+            with self._lock:
+                self._under_way.remove(number)
+        statistics = [joined_parts(self._builder, parts[start:stop]) for start, stop in groups]
+        return merged(self._builder, statistics), float(np.sum(log_likelihoods))
 
     def total(self, name: str) -> int:
         """Sum over shards of the model's attribute with this name."""
@@ -244,9 +262,3 @@ def _is_of_cluster(error: Exception) -> bool:
     """Whether an error of Dask is about a lost worker or future."""
     of_actor = isinstance(error, (OSError, RuntimeError, ValueError)) and "Actor" in str(error)
     return of_actor or isinstance(error, CancelledError) or type(error).__module__.startswith("distributed.")
-
-
-def tree_rounds(n: int) -> list[list[tuple[int, int]]]:
-    """Pairs of shards to merge in each round of an ordered sum: the rows of the second follow those of the first."""
-    steps = [1 << i for i in range((n - 1).bit_length())]
-    return [[(i, i + step) for i in range(0, n - step, 2 * step)] for step in steps]

@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import gc
 import itertools
-import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ import numpy as np
 from joblib import parallel_config
 
 from ...utils._threads import Workers, limit_threads
+from .exchange import Box, PassCall, cluster_worker, in_thread, joined_pieces, merge_packed, packed_parts, unpacked
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
@@ -25,17 +25,13 @@ _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approxima
 _OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of latents that other shards wrote
 
 
-_REPLY = 3600.0  # maximum time in seconds for the answer of another shard, so that this one can be released
-
-
-class LostShardError(RuntimeError):
-    """Raised if a worker failed or stopped, so that its rows and latents are lost."""
-
-
 class ShardBuilder(Protocol):
     """How an estimator makes models of parts of its data; pickled and sent to the workers with the rows.
 
-    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent.
+    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent, and
+    ``cut(statistics, n)`` and ``join(parts)``, with which different shards merge different parts of the statistics. The
+    parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
+    the parts of the merged statistics.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
@@ -66,7 +62,7 @@ class Shard:
         self.builder = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
         self.latents: dict[int, Any] = {}
-        self.held: dict[int, Any] = {}  # by chain: the position received, possibly packed, then statistics
+        self._boxes: dict[int, Box] = {}  # by pass: what the other shards need
 
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
@@ -75,7 +71,7 @@ class Shard:
     def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
         """Make the model; its kernels use the given threads, or those of the cluster's worker."""
         if workers is None:
-            worker = _cluster_worker()
+            worker = cluster_worker()
             with parallel_config("threading"):  # joblib's default backend allows no threads in a daemonic process
                 workers = Workers(worker.state.nthreads if worker else 1)
             atexit.unregister(gc.freeze)
@@ -87,25 +83,9 @@ class Shard:
         """The attribute of the model with this name."""
         return getattr(self.model, name)
 
-    def hold(self, chain: int, value: Any) -> None:
-        """Store an object that `run` or another shard needs."""
-        self.held[chain] = value
-
-    def held_by(self, chain: int) -> Any:
-        """The stored object, for another shard."""
-        return self.held[chain]
-
-    def take(self, chain: int) -> Any:
-        """Remove and return the stored object."""
-        return self.held.pop(chain)
-
-    def send(self, chain: int) -> Any:
-        """Remove and return the stored object, packed for sending."""
-        return packed(self.builder, self.take(chain))
-
-    def run(self, method: str, chain: int, key: np.uint64 | None) -> float:
-        """Call a method of the model, and store its latents and statistics; returns the log likelihood, if any."""
-        ask, position = getattr(self.model, method), unpacked(self.builder, self.held.pop(chain, None))
+    def run(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
+        """Call a method of the model, and store its latents; returns statistics and the log likelihood, if any."""
+        ask = getattr(self.model, method)
         with limit_threads("blas"):  # rounding depends on the number of threads
             if method.startswith("init"):
                 latents, statistics = ask(key)
@@ -114,24 +94,47 @@ class Shard:
                 latents, (statistics, log_likelihood) = None, ask(position)
             else:
                 latents, statistics, log_likelihood = ask(position, self.latents.get(chain), key)
-        self.held[chain] = statistics
         if latents is not None:
             self.latents[chain] = latents
-        return log_likelihood
+        return statistics, log_likelihood
 
     # A worker has one thread for all its shards, so methods that wait for another shard are coroutines.
 
-    async def absorb(self, chain: int, other: Any) -> None:
-        """Merge the stored statistics of the shard with the next rows into those stored here."""
-        sent = await _reply(other.send(chain))
-        await asyncio.to_thread(self._merge, chain, sent)
+    async def make_pass(self, call: PassCall) -> tuple[Any, float]:
+        """`run` as one of several shards; returns the part of the merged statistics that belongs to this shard."""
+        box = self._box(call.number)
+        for number in [number for number in self._boxes if number < call.oldest]:
+            del self._boxes[number]
+        try:
+            box.piece.set_result(call.piece)
+            pieces = await call.ask_others("piece_of", call.piece) if call.piece is not None else []
+            parts, log_likelihood = await in_thread(self._run_on_pieces, call, pieces)
+            box.parts.set_result(parts)
+            if call.place >= len(parts):
+                return None, log_likelihood
+            received = await call.ask_others("part_of", parts[call.place], call.place)
+            return await in_thread(merge_packed, self.builder, received), log_likelihood
+        except Exception as error:
+            box.fail(error)
+            raise
 
-    async def fetch(self, chain: int, other: Any) -> None:
-        """Copy the stored object of another shard."""
-        self.held[chain] = await _reply(other.held_by(chain))
+    async def piece_of(self, number: int) -> bytes:
+        """The piece of the position of a pass that was sent to this shard, for another one."""
+        return await asyncio.shield(self._box(number).piece)
 
-    def _merge(self, chain: int, sent: Any) -> None:
-        self.held[chain] = self.builder.merge(self.held[chain], unpacked(self.builder, sent))
+    async def part_of(self, number: int, place: int) -> Any:
+        """A part of this shard's statistics of a pass, packed, for the shard at this place."""
+        return (await asyncio.shield(self._box(number).parts))[place]
+
+    def _box(self, number: int) -> Box:
+        """The box of a pass, of which another shard may hear before this one."""
+        return self._boxes.setdefault(number, Box())
+
+    def _run_on_pieces(self, call: PassCall, pieces: list[bytes]) -> tuple[list, float]:
+        """Run a pass; returns the packed parts of the statistics."""
+        position = unpacked(self.builder, joined_pieces(pieces)) if pieces else None
+        statistics, log_likelihood = self.run(call.method, call.chain, position, call.key)
+        return packed_parts(self.builder, statistics, len(call.shards)), log_likelihood
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and positions of the rows; the hashes of all shards are summed modulo 2**64."""
@@ -173,9 +176,7 @@ class LocalShards:
 
     def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
         """Statistics and log likelihood."""
-        self._shard.hold(chain, position)
-        log_likelihood = self._shard.run(method, chain, key)
-        return self._shard.take(chain), log_likelihood
+        return self._shard.run(method, chain, position, key)
 
     def total(self, name: str) -> int:
         """The model's attribute with this name."""
@@ -281,35 +282,3 @@ class ShardedModel:
         """Read the latents of each chain from the files of the checkpoint."""
         self.shards.load(files, folder)
         self._chains = itertools.count(max(files, default=-1) + 1)
-
-
-async def _reply(answer: Any) -> Any:
-    """The answer of another shard, called through the proxy of an actor."""
-    try:
-        return await asyncio.wait_for(answer, _REPLY)
-    except TimeoutError as error:
-        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
-
-
-def packed(builder: ShardBuilder, value: Any) -> Any:
-    """Pack a position or statistics for sending."""
-    return builder.pack(value) if hasattr(builder, "pack") else value
-
-
-def unpacked(builder: ShardBuilder, value: Any) -> Any:
-    """The inverse of `packed`."""
-    return builder.unpack(value) if hasattr(builder, "unpack") else value
-
-
-def scratch_folder() -> str | None:
-    """The folder for temporary files: on a cluster that of the worker, which removes it at the end."""
-    worker = _cluster_worker()
-    return worker.local_directory if worker else None
-
-
-def _cluster_worker() -> Any:
-    """The worker of a Dask cluster that runs this code, or None."""
-    try:
-        return sys.modules["distributed"].get_worker()
-    except (KeyError, ValueError):
-        return None

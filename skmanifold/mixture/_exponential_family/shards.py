@@ -12,7 +12,7 @@ from ...emissions._abilities import HasParts, in_words, missing_members
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
-from ...numerics.block_sums import BLOCK_ROWS, BlockSums, merge
+from ...numerics.block_sums import BLOCK_ROWS, BlockSums, cut, join, merge
 from ...utils._threads import Workers
 from .model import FamilyModel
 from .row_weights import RowWeights
@@ -39,6 +39,14 @@ class FamilyShards:
     def merge(self, left: BlockSums, right: BlockSums) -> BlockSums:
         """Sums over adjacent ranges of blocks."""
         return merge(left, right)
+
+    def cut(self, statistics: BlockSums, n: int) -> list[BlockSums]:
+        """Divide the sums by component."""
+        return cut(statistics, n)
+
+    def join(self, parts: list[BlockSums]) -> BlockSums:
+        """The inverse of `cut`."""
+        return join(parts)
 
 
 class BlockSource:

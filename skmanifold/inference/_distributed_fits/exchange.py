@@ -1,0 +1,165 @@
+"""What shards exchange in a pass: pieces of the position, and parts of the statistics that each of them merges.
+
+The client sends each shard one piece of the pickled position, and the shards fetch the other pieces from each other.
+After its rows each shard divides its statistics into one part for each shard, and merges the parts of all shards that
+belong to it. So the messages of a pass have about the size of a position and twice the size of the statistics, for any
+number of shards, and the client sends and receives each only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...utils._threads import split_range
+
+if TYPE_CHECKING:
+    from .shards import ShardBuilder
+
+_FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
+_MOST_GROUPS = 4
+_REPLY = 3600.0  # maximum time in seconds for the answer of another shard, so that this one can be released
+
+
+class LostShardError(RuntimeError):
+    """Raised if a worker failed or stopped, so that its rows and latents are lost."""
+
+
+class PassCall(NamedTuple):
+    """What the client sends to one of the shards at the start of a pass."""
+
+    number: int  # of the pass, in the order of all passes of all chains
+    oldest: int  # number of the oldest pass that has not ended
+    method: str
+    chain: int
+    key: np.uint64 | None
+    place: int  # of this shard in ...
+    shards: list  # ... proxies of all shards
+    piece: bytes | None  # of the position, if the pass has one
+
+    async def ask_others(self, method: str, own: Any, *arguments: Any) -> list:
+        """Answers of all shards to a call about this pass, in order; this shard's is `own`."""
+        asked = {
+            place: asyncio.ensure_future(_reply(getattr(shard, method)(self.number, *arguments)))
+            for place, shard in enumerate(self.shards)
+            if place != self.place
+        }
+        try:
+            await asyncio.gather(*asked.values())
+        finally:
+            for answer in asked.values():
+                answer.cancel()
+        return [own if place == self.place else asked[place].result() for place in range(len(self.shards))]
+
+
+class Box:
+    """What one shard has for the others in one pass."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.piece: asyncio.Future = loop.create_future()
+        self.parts: asyncio.Future = loop.create_future()
+
+    def fail(self, error: Exception) -> None:
+        """Raise the error in shards that wait for this one."""
+        for content in (self.piece, self.parts):
+            if not content.done():
+                content.set_exception(error)
+                content.exception()  # otherwise it is reported as never retrieved if no shard waits
+
+
+async def _reply(answer: Any) -> Any:
+    """The answer of another shard, called through the proxy of an actor."""
+    try:
+        return await asyncio.wait_for(answer, _REPLY)
+    except TimeoutError as error:
+        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
+
+
+async def in_thread(function: Callable, *arguments: Any) -> Any:
+    """Call a function in the thread that the worker has for its shards, so that several fits take turns."""
+    worker = cluster_worker()
+    executor = worker.executors["actor"] if worker else None
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(executor, context.run, function, *arguments)
+
+
+def groups_of(n_shards: int, n_bytes: int) -> list[tuple[int, int]]:
+    """Ranges of the shards that exchange parts of a position of this size; the client merges their statistics."""
+    n_groups = _MOST_GROUPS if n_bytes < _FEW_BYTES else 1
+    return split_range(n_shards, -(-n_shards // n_groups))
+
+
+def pickled(value: Any) -> bytes:
+    """The pickle of a packed position."""
+    return pickle.dumps(value, protocol=5)
+
+
+def pieces_of(sent: bytes | None, n: int) -> list[bytes | None]:
+    """Divide a pickle into `n` pieces."""
+    if sent is None or n == 1:
+        return [sent] * n
+    size = -(-len(sent) // n)
+    return [sent[i * size : (i + 1) * size] for i in range(n)]
+
+
+def joined_pieces(pieces: list[bytes]) -> Any:
+    """The inverse of `pickled` and `pieces_of`."""
+    return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+
+def packed_parts(builder: Any, statistics: Any, n: int) -> list:
+    """At most `n` parts of the statistics, packed."""
+    parts = builder.cut(statistics, n) if n > 1 and hasattr(builder, "cut") else [statistics]
+    return [packed(builder, part) for part in parts]
+
+
+def joined_parts(builder: Any, parts: Sequence) -> Any:
+    """The inverse of `packed_parts`; shards without a part give None."""
+    whole = [unpacked(builder, part) for part in parts if part is not None]
+    return builder.join(whole) if len(whole) > 1 else whole[0]
+
+
+def merge_packed(builder: ShardBuilder, received: list) -> Any:
+    """Merge the same part of all shards, which are in the order of their rows."""
+    if len(received) == 1:
+        return received[0]
+    return packed(builder, merged(builder, [unpacked(builder, part) for part in received]))
+
+
+def merged(builder: ShardBuilder, statistics: list) -> Any:
+    """Merge statistics of consecutive ranges of rows, in pairs."""
+    while len(statistics) > 1:
+        pairs = zip(statistics[0::2], statistics[1::2], strict=False)
+        statistics = [builder.merge(*pair) for pair in pairs] + statistics[len(statistics) & ~1 :]
+    return statistics[0]
+
+
+def packed(builder: ShardBuilder, value: Any) -> Any:
+    """Pack a position or statistics for sending."""
+    return builder.pack(value) if hasattr(builder, "pack") else value
+
+
+def unpacked(builder: ShardBuilder, value: Any) -> Any:
+    """The inverse of `packed`."""
+    return builder.unpack(value) if hasattr(builder, "unpack") else value
+
+
+def scratch_folder() -> str | None:
+    """The folder for temporary files: on a cluster that of the worker, which removes it at the end."""
+    worker = cluster_worker()
+    return worker.local_directory if worker else None
+
+
+def cluster_worker() -> Any:
+    """The worker of a Dask cluster that runs this code, or None."""
+    try:
+        return sys.modules["distributed"].get_worker()
+    except (KeyError, ValueError):
+        return None
