@@ -10,6 +10,7 @@ from ._formats import load_uci_docword as load_uci_docword
 from ._matrix_market import read_matrix_market as read_matrix_market
 from ._mixtures import make_categorical_mixture as make_categorical_mixture
 from ._parquet import read_parquet as read_parquet
+from ._row_files import RowFiles as RowFiles
 from ._save_corpus import save_corpus as save_corpus
 from ._spherical import make_spherical_admixture as make_spherical_admixture
 from ._subspaces import SubspaceData as SubspaceData

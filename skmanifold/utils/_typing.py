@@ -30,7 +30,7 @@ Ignored: TypeAlias = object  # parameters that exist only by convention, such as
 
 
 class DaskLike(Protocol):
-    """A Dask collection: an array or a bag."""
+    """A Dask collection: an array, a data frame or a bag."""
 
     def __dask_graph__(self) -> Any:
         """See the documentation of Dask."""

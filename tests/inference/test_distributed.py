@@ -6,6 +6,7 @@ import signal
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -137,6 +138,22 @@ def test_seed_words_of_a_dask_array_are_column_indices(client):
             lda(seed_words=[[n_columns]]).fit(rows)
         with pytest.raises(ValueError, match="but the columns of X have no names"):
             lda(seed_words=[["nasa"]]).fit(rows)
+    assert_left_nothing(client)
+
+
+def test_dask_data_frame(client):
+    dd = pytest.importorskip("dask.dataframe")
+    names = [f"word {i}" for i in range(W)]
+    table = dd.from_pandas(pd.DataFrame(X.toarray(), columns=names), npartitions=5)
+    seeded = lda(seed_words=[[names[3]], [names[1]]])
+    with distributed(client):
+        fitted = lda().fit(table)
+        of_names = seeded.fit(table).components_.tobytes()
+        with pytest.raises(ValueError, match="has the word 'other', which is not the name of a column"):
+            lda(seed_words=[["other"]]).fit(table)
+    assert fitted.feature_names_in_.tolist() == names
+    assert of_names == lda(seed_words=[[3], [1]]).fit(X).components_.tobytes()
+    assert fitted.components_.tobytes() == lda().fit(X).components_.tobytes()
     assert_left_nothing(client)
 
 

@@ -18,6 +18,7 @@ from ...base import (
     samples_density,
     takes_minibatches,
 )
+from ...datasets import RowFiles
 from ...inference._corpus_blocks import Stored
 from ...samplers import (
     CVB0,
@@ -47,7 +48,7 @@ from .fit_strategies import fit_strategy, stream_strategy
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-Documents: TypeAlias = Stored | DaskLike
+Documents: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
@@ -361,15 +362,17 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, or Dask collection
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
+                collection
             Counts of words in documents; fractional counts are rounded at random. Accepted are
 
             - an array or a SciPy sparse matrix;
             - a :class:`~skmanifold.datasets.Corpus`, or a list of them, which is read from disk in pieces; requires
               ``sampler="esca"``;
-            - inside ``with distributed(client):`` (:func:`~skmanifold.distributed`), a Dask array whose blocks are
-              dense or SciPy sparse matrices, or a Dask bag of documents. A document is a mapping from column index to
-              count, or an array of column indices, one per token. Requires "esca" or "gibbs".
+            - :class:`~skmanifold.datasets.RowFiles`, which the workers of a cluster read; requires "esca" or "gibbs";
+            - inside ``with distributed(client):`` (:func:`~skmanifold.distributed`), a Dask data frame, a Dask array
+              whose blocks are dense or SciPy sparse matrices, or a Dask bag of documents. A document is a mapping from
+              column index to count, or an array of column indices, one per token. Requires "esca" or "gibbs".
         y : None
             Ignored.
 

@@ -12,7 +12,7 @@ from ...base import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrateg
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import corpora_of
+from ...inference._distributed_fits.sources import column_names, corpora_of
 from ...inference._draw_store import DrawStore
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
@@ -201,6 +201,9 @@ class ShardedCountsFit(CountsFit):
         if self.in_memory is None:
             lda.__dict__.pop("feature_names_in_", None)
             lda.n_features_in_ = sharded.shards.n_features
+            names = column_names(self.X)
+            if names is not None:
+                lda.feature_names_in_ = names
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
 
     def adapt(self, model: Any, state: Any) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...base import samples_density
-from ...inference._distributed_fits.sources import corpora_of, in_dask
+from ...inference._distributed_fits.sources import column_names, corpora_of
 from ...samplers import BaseSampler
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
+from .._tokens.shards import is_elsewhere
 
 
 def seeds_of(lda: Any, X: Any) -> Seeds:
@@ -78,7 +79,10 @@ class _Columns:
         self.n_columns: int | None = None  # unknown until the documents are read
         if corpora:
             names, self.n_columns = corpora[0].vocabulary, corpora[0].shape[1]
-        elif not in_dask(X):
+        elif is_elsewhere(X):
+            names = column_names(X)
+            self.n_columns = None if names is None else len(names)
+        else:
             names, self.n_columns = getattr(lda, "feature_names_in_", None), lda.n_features_in_
         self.index = None if names is None else {word: column for column, word in enumerate(names)}
 

@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
+from ...datasets import RowFiles
 from ...datasets._documents import counts_of_documents
+from ...datasets._row_files import RowFile
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
@@ -18,6 +20,7 @@ from ...inference._distributed_fits.sources import (
     CorpusSource,
     CountsSource,
     DaskSource,
+    FilesSource,
     check_same_width,
     corpora_of,
     in_dask,
@@ -65,7 +68,7 @@ class TokenShards:
         self.seeds = seeds
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """Counts in memory, matrices, documents or ranges of corpora; counts and matrices are copied."""
+        """Counts in memory, matrices, files, documents or ranges of corpora; counts and matrices are copied."""
         if isinstance(blocks[0], CorpusRange):
             return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
         if isinstance(blocks[0], Counts):
@@ -75,12 +78,9 @@ class TokenShards:
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
-        parts = [
-            check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
-            for block in blocks
-        ]
+        parts = [_checked(block.read() if isinstance(block, RowFile) else block) for block in blocks]
         check_same_width(part.shape[1] for part in parts)
-        csr = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], format="csr"))
+        csr = sp.csr_array(sp.vstack(parts, format="csr"))
         check_non_negative(csr, self.whom)
         csr = canonical_csr(csr)
         return csr, *csr.shape
@@ -124,9 +124,16 @@ class TokenShards:
         return unpack_travelling(value)
 
 
+def _checked(block: Any) -> Any:
+    """The rows of a block; sparse ones stay sparse."""
+    return sp.csr_array(
+        check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
+    )
+
+
 def is_elsewhere(X: Any) -> bool:
     """Whether X is on disk or in Dask, so that this process must not read all of it."""
-    return bool(corpora_of(X)) or in_dask(X)
+    return bool(corpora_of(X)) or in_dask(X) or isinstance(X, RowFiles)
 
 
 def shard_tokens(
@@ -154,12 +161,14 @@ def shard_tokens(
     source: Any
     if counts is not None:
         source = CountsSource(counts)
+    elif isinstance(X, RowFiles):
+        source = FilesSource(X)
     else:
         source = CorpusSource(corpora) if corpora else DaskSource(client, X)
     shards = open_shards(builder, source, workers)
     if not shards.total("n_tokens"):
         raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to zero.")
-    if in_dask(X):
+    if counts is None and not corpora:
         warn_of_fractions(
             shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
         )

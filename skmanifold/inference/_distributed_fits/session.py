@@ -45,8 +45,9 @@ def distributed(
     """Context manager: fits in the block run on the workers of a Dask cluster, with bitwise identical results.
 
     Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters are sent
-    to the workers, and the sufficient statistics of the rows are sent back, both along a binary tree of workers. Rows
-    and latents are not moved. The result is that of one process, for any number of workers, threads or failed workers.
+    to the workers, which exchange and merge parts of the sufficient statistics of their rows, and the merged statistics
+    are sent back. Rows and latents are not moved. The result is that of one process, for any number of workers, threads
+    or failed workers.
 
     Distributed fits support samplers whose update of a row depends only on the current parameters: "esca" and "gibbs"
     of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of

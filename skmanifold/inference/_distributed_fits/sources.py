@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...datasets import Corpus
+from ...datasets import Corpus, RowFiles
+from ...datasets._row_files import RowFile
 from ...sparse.counts import Counts
 from ...utils._inputs.sparse_structure import check_structure
 from ...utils._threads import split_range
@@ -66,13 +67,28 @@ class CorpusSource:
         return parts
 
 
+class FilesSource:
+    """Rows in files, which are read where they are needed."""
+
+    is_ragged = False
+
+    def __init__(self, rows: RowFiles):
+        self._files = rows.files
+
+    def split(self, n_parts: int) -> list[list[RowFile]]:
+        """Consecutive files, of about equal numbers of bytes."""
+        ends = np.cumsum([file.n_bytes for file in self._files])
+        cuts = cut_rows(np.concatenate(([0], ends)), n_parts)
+        return [self._files[start:stop] for start, stop in cuts]
+
+
 class DaskSource:
-    """A Dask array of rows, or a Dask bag of documents, whose blocks are computed on the cluster.
+    """A Dask array or data frame of rows, or a Dask bag of documents, whose blocks are computed on the cluster.
 
     Parameters
     ----------
     client : distributed.Client
-    X : dask.array.Array or dask.bag.Bag
+    X : dask.array.Array, dask.dataframe.DataFrame or dask.bag.Bag
     """
 
     def __init__(self, client: Any, X: Any):
@@ -82,6 +98,8 @@ class DaskSource:
         self._client = client
         if self.is_ragged:
             self._blocks = X.map_partitions(list).to_delayed()
+        elif hasattr(X, "columns"):
+            self._blocks = X.to_delayed()
         else:
             join = sys.modules["dask"].delayed(_side_by_side)
             self._blocks = [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
@@ -100,11 +118,19 @@ def _side_by_side(blocks: list) -> Any:
 
 
 def in_dask(X: Any) -> bool:
-    """Whether X is a Dask array or bag. Does not import Dask: without an import X cannot be one."""
+    """Whether X is a Dask array, data frame or bag. Does not import Dask: without an import X cannot be one."""
     return any(
         isinstance(X, getattr(sys.modules.get(module), kind, ()))
-        for module, kind in (("dask.array", "Array"), ("dask.bag", "Bag"))
+        for module, kind in (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.bag", "Bag"))
     )
+
+
+def column_names(X: Any) -> np.ndarray | None:
+    """The names of the columns of files or of a Dask data frame, if all are strings."""
+    names = X.feature_names if isinstance(X, RowFiles) else getattr(X, "columns", None) if in_dask(X) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(names, dtype=object)
 
 
 def corpora_of(X: Any) -> list[Corpus]:
