@@ -13,6 +13,7 @@ from skmanifold.datasets import make_lda_corpus
 from skmanifold.inference._chains import run_chains
 from skmanifold.inference._distributed_fits import cluster_watch, dask_shards, exchange
 from skmanifold.inference._distributed_fits.exchange import LostShardError
+from skmanifold.inference._distributed_fits.shards import Shard
 from skmanifold.inference._schedule import Schedule
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import BaseSampler, State
@@ -154,6 +155,31 @@ def test_error_of_one_shard_reaches_the_client_and_the_shards_that_wait(monkeypa
     shards.call("init_latents", 0, None, KEY)
     with pytest.raises(ZeroDivisionError, match="of one shard"):
         shards.call("sample_latents", 0, "position", KEY)
+
+
+def test_shards_that_wait_for_a_lost_one_give_up(monkeypatch):
+    """Otherwise they would keep their rows as long as the lost one does not answer."""
+    monkeypatch.setattr(exchange, "_MOST_GROUPS", 1)
+    made = Shard.make_pass
+    ended = []
+
+    async def make_pass(self, call):
+        try:
+            return await made(self, call)
+        finally:
+            ended.append(call.place)
+
+    monkeypatch.setattr(Shard, "make_pass", make_pass)
+    client = FakeClient(3, lambda asked, address: asked == "part_of" and client.stopped.add("tcp://2"))
+    shards = dask_shards.DaskShards(client, Lists(), Rows([2, 2, 2]), 0.2, "run it again")
+    with pytest.warns(RuntimeWarning, match="has not reported"), pytest.raises(LostShardError, match="tcp://2"):
+        shards.call("init_latents", 0, None, KEY)
+    shards.close()
+    for _ in range(100):
+        if len(ended) == 3:
+            break
+        time.sleep(0.02)
+    assert sorted(ended) == [0, 1, 2]
 
 
 def test_futures_are_released_after_the_fit_and_when_rows_are_refused():

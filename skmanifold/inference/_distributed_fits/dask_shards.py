@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -56,6 +57,7 @@ class DaskShards:
         self._lock = threading.Lock()  # of the numbers of passes:
         self._numbers = itertools.count()
         self._under_way: set[int] = set()
+        self._is_broken = False  # whether shards may be in the middle of a pass
         self._futures: list[Any] = []  # of all shards
         self._actors: list[Any] = []  # of those with rows
         self._addresses: list[str] = []
@@ -78,6 +80,11 @@ class DaskShards:
 
     def close(self) -> None:
         """Release the rows and latents on the cluster."""
+        if self._is_broken:
+            for actor in self._actors:
+                with suppress(Exception):  # of a lost one; nobody waits for the answers
+                    actor.give_up()
+            self._is_broken = False
         for future in self._futures:  # otherwise the traceback of an error would keep a failed shard in memory
             future.release()
         self._actors, self._futures = [], []
@@ -190,6 +197,9 @@ class DaskShards:
                 for place, piece in enumerate(pieces_of(sent, stop - start))
             ]
             parts, log_likelihoods = zip(*self._on_all("make_pass", calls), strict=True)
+        except BaseException:
+            self._is_broken = True
+            raise
         finally:
             with self._lock:
                 self._under_way.remove(number)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
 _MOST_GROUPS = 4
-_REPLY = 3600.0  # maximum time in seconds for the answer of another shard, so that this one can be released
 
 
 class LostShardError(RuntimeError):
@@ -43,19 +42,38 @@ class PassCall(NamedTuple):
     shards: list  # ... proxies of all shards
     piece: bytes | None  # of the position, if the pass has one
 
-    async def ask_others(self, method: str, own: Any, *arguments: Any) -> list:
-        """Answers of all shards to a call about this pass, in order; this shard's is `own`."""
+    async def ask_others(self, method: str, own: Any, *arguments: Any, until: asyncio.Future) -> list:
+        """Answers of all shards to a call about this pass, in order; this shard's is `own`.
+
+        Raises
+        ------
+        LostShardError
+            If `until` is done before all have answered.
+        """
         asked = {
-            place: asyncio.ensure_future(_reply(getattr(shard, method)(self.number, *arguments)))
+            place: asyncio.ensure_future(_awaited(getattr(shard, method)(self.number, *arguments)))
             for place, shard in enumerate(self.shards)
             if place != self.place
         }
+        waiting = set(asked.values())
         try:
-            await asyncio.gather(*asked.values())
+            while waiting:
+                done, _ = await asyncio.wait({*waiting, until}, return_when=asyncio.FIRST_COMPLETED)
+                if until in done:
+                    raise LostShardError("The pass was given up.")
+                waiting -= done
+                for answer in done:
+                    answer.result()  # raises its error
         finally:
             for answer in asked.values():
-                answer.cancel()
+                if not answer.cancel() and not answer.cancelled():
+                    answer.exception()  # otherwise a second error is reported as never retrieved
         return [own if place == self.place else asked[place].result() for place in range(len(self.shards))]
+
+
+async def _awaited(answer: Any) -> Any:
+    """The answer of a proxy, which can only be awaited by a coroutine."""
+    return await answer
 
 
 class Box:
@@ -65,6 +83,7 @@ class Box:
         loop = asyncio.get_running_loop()
         self.piece: asyncio.Future = loop.create_future()
         self.parts: asyncio.Future = loop.create_future()
+        self.given_up: asyncio.Future = loop.create_future()
 
     def fail(self, error: Exception) -> None:
         """Raise the error in shards that wait for this one."""
@@ -73,13 +92,10 @@ class Box:
                 content.set_exception(error)
                 content.exception()  # otherwise it is reported as never retrieved if no shard waits
 
-
-async def _reply(answer: Any) -> Any:
-    """The answer of another shard, called through the proxy of an actor."""
-    try:
-        return await asyncio.wait_for(answer, _REPLY)
-    except TimeoutError as error:
-        raise LostShardError(f"A shard did not answer another within {_REPLY:.0f} seconds.") from error
+    def give_up(self) -> None:
+        """End the wait of this shard for others."""
+        if not self.given_up.done():
+            self.given_up.set_result(None)
 
 
 async def in_thread(function: Callable, *arguments: Any) -> Any:

@@ -107,16 +107,21 @@ class Shard:
             del self._boxes[number]
         try:
             box.piece.set_result(call.piece)
-            pieces = await call.ask_others("piece_of", call.piece) if call.piece is not None else []
+            pieces = await call.ask_others("piece_of", call.piece, until=box.given_up) if call.piece is not None else []
             parts, log_likelihood = await in_thread(self._run_on_pieces, call, pieces)
             box.parts.set_result(parts)
             if call.place >= len(parts):
                 return None, log_likelihood
-            received = await call.ask_others("part_of", parts[call.place], call.place)
+            received = await call.ask_others("part_of", parts[call.place], call.place, until=box.given_up)
             return await in_thread(merge_packed, self.builder, received), log_likelihood
         except Exception as error:
             box.fail(error)
             raise
+
+    async def give_up(self) -> None:
+        """End all passes that wait for other shards, which may never answer, so that the rows are released."""
+        for box in self._boxes.values():
+            box.give_up()
 
     async def piece_of(self, number: int) -> bytes:
         """The piece of the position of a pass that was sent to this shard, for another one."""
