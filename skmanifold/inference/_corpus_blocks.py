@@ -32,7 +32,7 @@ def count_blocks(corpora: list[Corpus], n_features: int) -> Iterator[Counts]:
 def read_corpora(corpora: list[Corpus], n_features: int) -> Counts:
     """All documents in memory at once: a minibatch."""
     _check(corpora, n_features)
-    return _join([corpus.counts(0, len(corpus)) for corpus in corpora])
+    return join_counts([corpus.counts(0, len(corpus)) for corpus in corpora])
 
 
 def _check(corpora: list[Corpus], n_features: int) -> None:
@@ -47,7 +47,7 @@ def _check(corpora: list[Corpus], n_features: int) -> None:
         first_row += len(corpus)
 
 
-def _join(parts: list[Counts]) -> Counts:
+def join_counts(parts: list[Counts]) -> Counts:
     """The rows of all parts, one after the other."""
     if len(parts) == 1:
         return parts[0]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import StochasticLDA, distributed
+from skmanifold import ExponentialFamilyAdmixture, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.datasets._row_files import RowFile
 from skmanifold.inference._distributed_fits.sources import FilesSource
@@ -146,3 +146,70 @@ def test_file_that_changes_or_is_not_on_a_worker_is_one_sentence(tmp_path):
     (tmp_path / "b.npy").rename(tmp_path / "c.npy")
     with distributed(FakeClient(2)), pytest.raises(FileNotFoundError, match="all workers must have the files of X"):
         lda().fit(files)
+
+
+EMISSIONS = {
+    "poisson": {},
+    "multinomial": {},
+    "gaussian": {"word_vectors": np.random.default_rng(0).normal(size=(X.shape[1], 4))},
+}
+
+
+def admixture(emission, **settings):
+    given = {"max_iter": 8, "random_state": 0, "n_chains": 2, **EMISSIONS[emission], **settings}
+    return ExponentialFamilyAdmixture(3, emission=emission, **given)
+
+
+def all_learned(fitted):
+    names = ("components_", "log_density_trace_", "doc_topic_prior_", "intensity_rate_", "_row_lengths")
+    arrays = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
+    return [np.asarray(array).tobytes() for array in (*arrays, *fitted.posterior_.values(), fitted.transform(X))]
+
+
+@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_admixture_of_any_emission_has_the_bytes_of_the_fit_in_memory(emission, sampler, tmp_path):
+    for start, stop in CUTS:
+        write(tmp_path / f"{start:02}.npz", X[start:stop])
+    expected = all_learned(admixture(emission, sampler=sampler).fit(X))
+    for rows in (RowFiles(tmp_path), save_corpus(X, tmp_path / "corpus")):
+        assert all_learned(admixture(emission, sampler=sampler).fit(rows)) == expected
+        with distributed(FakeClient(3)):
+            assert all_learned(admixture(emission, sampler=sampler).fit(rows)) == expected
+
+
+def test_admixture_rounds_fractions_by_their_row_in_all_data(tmp_path):
+    halves = X * 0.3
+    for start, stop in CUTS:
+        write(tmp_path / f"{start:02}.npz", halves[start:stop])
+    with pytest.warns(UserWarning, match="rounds at random"):
+        expected = all_learned(admixture("poisson").fit(halves))
+    with distributed(FakeClient(3)), pytest.warns(UserWarning, match="rounds at random") as told:
+        assert all_learned(admixture("poisson").fit(RowFiles(tmp_path))) == expected
+    assert told[0].filename == __file__
+
+
+def test_admixture_survives_a_lost_worker(tmp_path):
+    for start, stop in CUTS:
+        write(tmp_path / f"{start:02}.npz", X[start:stop])
+    n_asked = 0
+
+    def kill(asked, address):
+        nonlocal n_asked
+        n_asked += asked == "make_pass"
+        if asked == "make_pass" and n_asked == 7:
+            client.kill(address, True)
+
+    client = FakeClient(3, kill)
+    with distributed(client):
+        fitted = admixture("gaussian").fit(RowFiles(tmp_path))
+    assert all_learned(fitted) == all_learned(admixture("gaussian").fit(X))
+
+
+def test_what_an_admixture_cannot_read_is_one_sentence(tmp_path):
+    write(tmp_path / "a.npz", X)
+    with pytest.raises(ValueError, match="emission='bernoulli' of ExponentialFamilyAdmixture needs X in memory"):
+        ExponentialFamilyAdmixture(3, emission="bernoulli").fit(RowFiles(tmp_path))
+    write(tmp_path / "a.npz", 0 * X)
+    with pytest.raises(ValueError, match="X has no tokens"):
+        admixture("poisson").fit(RowFiles(tmp_path))

@@ -26,8 +26,9 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from .._tokens.shards import is_elsewhere
 from .conditions import fitted_admixture
-from .fit_strategies import ComponentsFit, ComponentsStream
+from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
 from .inference import FamilyAdmixtureInference
 from .token_laws import tokens_of
 
@@ -311,7 +312,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         return self._partial_fit(X)
 
     def _strategy(self, X, run: Run) -> FitStrategy:
-        return ComponentsFit(self, X, self._resolve_emission(), run)
+        strategy = StoredComponentsFit if is_elsewhere(X) else ComponentsFit
+        return strategy(self, X, self._resolve_emission(), run)
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
         emission = self._resolve_emission()
@@ -354,8 +356,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         check_tokens(counts)
         return counts
 
-    def _begin(self, emission: Any, counts: Counts) -> dict[str, Any]:
-        """What is settled by the first rows."""
+    def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray) -> dict[str, Any]:
+        """What is settled by the first rows, or by the sums of their columns as one row, and the sums of the rows."""
         family: Any = emission.bind_tokens(counts, self.n_components, self.word_vectors)
         if not offers(family, DirichletFamily):
             self._check_family(emission, family, [TokenFamily], type(self).__name__)
@@ -364,10 +366,10 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         if emission.has_random_totals:
             rate = self.intensity_rate
             if rate is None:
-                rate = self._row_prior().sum() * counts.n_rows / counts.n_tokens
+                rate = self._row_prior().sum() * len(row_sums) / counts.n_tokens
             begun["intensity_rate_"] = float(rate)
         elif not emission.has_missing_tokens:
-            begun["_row_lengths"], begun["_length_levels"] = distinct_lengths(counts.row_sums())
+            begun["_row_lengths"], begun["_length_levels"] = distinct_lengths(row_sums)
         return begun
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from ...emissions import BaseEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._distributed_fits.sources import corpora_of
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
+from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
+from .._tokens.shards import remember_columns
 from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
-from .shards import shard_admixture
+from .shards import RowSummary, UnsettledTokenShards, shard_admixture, shard_elsewhere
 
 
 class ComponentsFit(FitStrategy):
@@ -25,17 +29,27 @@ class ComponentsFit(FitStrategy):
     def __init__(self, admixture: Any, X: Any, emission: BaseEmission, run: Run):
         super().__init__(run.sampler)
         self.admixture = admixture
+        self.run = run
         self.key = run.key
         self.prior = admixture._row_prior()
-        self.counts = admixture._read(emission, X, subkey(run.key, Purpose.ROUNDING), reset=True)
-        self.n_rows = self.counts.n_rows
-        self.settled = admixture._begin(emission, self.counts)
-        self.tokens = self.settled["_tokens"]
-        draw_bytes = self.tokens.draw_bytes() * admixture.n_chains
-        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
-        self.stride = store.stride(run.schedule.n_draws)
         self.burn_in_prior = BurnInPrior(admixture, run, starts_at_random=not emission.has_vector_tokens)
         self.n_unsettled = self.burn_in_prior.n_passes
+        self._read(X, emission)
+
+    def _read(self, X: Any, emission: BaseEmission) -> None:
+        """Read and validate the rows."""
+        key = subkey(self.key, Purpose.ROUNDING)
+        self.counts = self.admixture._read(emission, X, key, reset=True)
+        self.n_rows = self.counts.n_rows
+        self._settle(self.admixture._begin(emission, self.counts, self.counts.row_sums()))
+
+    def _settle(self, settled: dict[str, Any]) -> None:
+        """Store what depends on the rows."""
+        self.settled = settled
+        self.tokens = settled["_tokens"]
+        draw_bytes = self.tokens.draw_bytes() * self.admixture.n_chains
+        store = DrawStore.within(self.admixture.max_draws_bytes, draw_bytes, self.admixture.thin)
+        self.stride = store.stride(self.run.schedule.n_draws)
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows."""
@@ -88,6 +102,47 @@ class ComponentsFit(FitStrategy):
         }
 
 
+class StoredComponentsFit(ComponentsFit):
+    """The same fit to rows in files or Dask collections, which this process does not read."""
+
+    def _read(self, X: Any, emission: BaseEmission) -> None:
+        """Nothing is read here; refuse what only this process could read."""
+        name = type(self.admixture).__name__
+        if type(emission).read_tokens is not BaseEmission.read_tokens:
+            raise ValueError(f"emission={self.admixture.emission!r} of {name} needs X in memory: an array or matrix.")
+        if not hasattr(X, "shape") and not corpora_of(X):
+            raise ValueError(f"{name} does not read Dask bags: use a Dask array of counts.")
+        self.X, self.emission = X, emission
+
+    def model(self, workers: Workers) -> Any:
+        """A model without rows, as if each token occurred once."""
+        n_features = int((corpora_of(self.X) or [self.X])[0].shape[1])
+        summary = RowSummary(np.ones(n_features, np.int64), np.array([n_features]), 0.0)
+        settled = self.admixture._begin(deepcopy(self.emission), summary.as_one_row(), summary.row_sums)
+        return settled["_tokens"].model(no_rows(n_features), self.prior, workers)
+
+    def target(self, model: Any) -> ShardedModel:
+        """A model with only those methods that work on shards."""
+        return ShardedModel(model, None)
+
+    def prepare(self, model: Any, workers: Workers) -> Any:
+        """The rows read into their shards."""
+        key, name = subkey(self.key, Purpose.ROUNDING), type(self.admixture).__name__
+        builder = UnsettledTokenShards(self._tokens_of, self.prior, key, name)
+        sharded = shard_elsewhere(builder, self.X, workers)
+        self.n_rows = sharded.n_rows
+        remember_columns(self.admixture, self.X, sharded.shards.n_features)
+        if not corpora_of(self.X):
+            n_tokens = int(self.summary.row_sums.sum())
+            warn_of_fractions(self.summary.moved_by_rounding, n_tokens, USE_COUNTS_OF_WORDS, stacklevel=5)
+        return self.burn_in_prior.model_after(0, sharded)
+
+    def _tokens_of(self, summary: RowSummary) -> Any:
+        self.summary = summary
+        self._settle(self.admixture._begin(self.emission, summary.as_one_row(), summary.row_sums))
+        return self.tokens
+
+
 class ComponentsStream(StatisticsStream):
     """The update by one minibatch, whose counts are averaged with those before."""
 
@@ -99,7 +154,9 @@ class ComponentsStream(StatisticsStream):
         self.prior = admixture._row_prior()
         key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
         self.counts = admixture._read(emission, X, key, reset=batch.is_first)
-        self.settled = {"_tokens": admixture._tokens} if not batch.is_first else admixture._begin(emission, self.counts)
+        self.settled = {"_tokens": admixture._tokens}
+        if batch.is_first:
+            self.settled = admixture._begin(emission, self.counts, self.counts.row_sums())
 
     def model(self, workers: Workers) -> Any:
         """The model of the minibatch."""

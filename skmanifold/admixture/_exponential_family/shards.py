@@ -1,16 +1,20 @@
-"""Model of an admixture of an exponential family whose rows are on the workers of a cluster."""
+"""Model of an admixture of an exponential family whose rows are in shards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import CountsSource
 from ...sparse.counts import Counts, no_rows
 from ...utils._threads import Workers
 from .._tokens.latent_storage import StorableTokens
-from .._tokens.shards import TokenShards
+from .._tokens.shards import NO_TOKENS, TokenShards, source_of
 from .token_laws import DirichletTokens, FamilyTokens
 
 
@@ -26,6 +30,64 @@ class FamilyTokenShards(TokenShards):
         return self.tokens.shard(rows, self.doc_topic_prior, workers, first_row)
 
 
+class RowSummary(NamedTuple):
+    """What the distribution of the tokens depends on."""
+
+    column_sums: np.ndarray  # (n_features,) int64
+    row_sums: np.ndarray  # (n_rows,) int64
+    moved_by_rounding: float
+
+    def as_one_row(self) -> Counts:
+        """The sums of the columns as counts of one row."""
+        columns = np.flatnonzero(self.column_sums)
+        indptr = np.array([0, len(columns)])
+        return Counts(indptr, columns.astype(np.int32), self.column_sums[columns], len(self.column_sums))
+
+
+class UnsettledTokenShards(TokenShards):
+    """The same for rows that the client does not have: first their sums, then the distribution of the tokens.
+
+    Parameters
+    ----------
+    tokens_of : callable
+        Function of a `RowSummary` of all rows that returns the distribution of the tokens; called by the client.
+    doc_topic_prior : ndarray of shape (n_components,)
+    rounding_key : uint64
+    whom : str
+    """
+
+    def __init__(
+        self,
+        tokens_of: Callable[[RowSummary], FamilyTokens | DirichletTokens] | None,
+        doc_topic_prior: np.ndarray,
+        rounding_key: np.uint64,
+        whom: str,
+    ):
+        super().__init__(doc_topic_prior, rounding_key, whom)
+        self._tokens_of = tokens_of
+
+    def __reduce__(self) -> tuple:
+        return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom)
+
+    def summarize(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, RowSummary]:
+        """The rows as whole counts, and their sums."""
+        if isinstance(rows, list):
+            rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
+        counts, moved = self.whole(rows, first_row, n_features)
+        column_sums = np.zeros(n_features, np.int64)
+        np.add.at(column_sums, counts.indices, counts.counts)
+        return counts, RowSummary(column_sums, counts.row_sums(), moved)
+
+    def settle(self, summaries: list[RowSummary]) -> FamilyTokenShards:
+        """The builder of models of these rows; a ValueError if there are no tokens."""
+        column_sums, row_sums, moved = zip(*summaries, strict=True)
+        summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums), sum(moved))
+        if not summary.row_sums.any():
+            raise ValueError(NO_TOKENS)
+        assert self._tokens_of is not None, "only the client settles"
+        return FamilyTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
+
+
 def shard_admixture(
     tokens: FamilyTokens | DirichletTokens, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, whom: str
 ) -> ShardedModel:
@@ -33,3 +95,10 @@ def shard_admixture(
     builder = FamilyTokenShards(tokens, doc_topic_prior, whom)
     shards = open_shards(builder, CountsSource(counts), workers)
     return ShardedModel(tokens.model(no_rows(counts.n_features), doc_topic_prior, workers), shards)
+
+
+def shard_elsewhere(builder: UnsettledTokenShards, X: Any, workers: Workers) -> ShardedModel:
+    """Make the model of a fit whose rows this process does not read."""
+    shards: Any = open_shards(builder, source_of(X), workers)
+    tokens = shards.builder.tokens
+    return ShardedModel(tokens.model(no_rows(shards.n_features), builder.doc_topic_prior, workers), shards)

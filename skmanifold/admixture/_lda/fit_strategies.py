@@ -12,7 +12,7 @@ from ...base import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrateg
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import column_names, corpora_of
+from ...inference._distributed_fits.sources import corpora_of
 from ...inference._draw_store import DrawStore
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
@@ -23,7 +23,7 @@ from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.sampler_types import expects_counts, is_variational
 from .._tokens.seeds import Seeds
-from .._tokens.shards import TokenShards, is_elsewhere, shard_tokens
+from .._tokens.shards import TokenShards, is_elsewhere, remember_columns, shard_tokens
 from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, mean_counts, scale_counts
 from .empirical_bayes import adapter
 from .expectation import ExpectationLDA
@@ -199,11 +199,7 @@ class ShardedCountsFit(CountsFit):
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
         if self.in_memory is None:
-            lda.__dict__.pop("feature_names_in_", None)
-            lda.n_features_in_ = sharded.shards.n_features
-            names = column_names(self.X)
-            if names is not None:
-                lda.feature_names_in_ = names
+            remember_columns(lda, self.X, sharded.shards.n_features)
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
 
     def adapt(self, model: Any, state: Any) -> Any:

@@ -22,6 +22,7 @@ from ...inference._distributed_fits.sources import (
     DaskSource,
     FilesSource,
     check_same_width,
+    column_names,
     corpora_of,
     in_dask,
 )
@@ -44,6 +45,8 @@ from .out_of_core import StreamedTokens
 from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
 from .word_parts import cut_words, join_words
+
+NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounded to zero."
 
 
 class TokenShards:
@@ -93,15 +96,20 @@ class TokenShards:
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row, seeds=self.seeds)
+        rows, moved = self.whole(rows, first_row, n_features)
+        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
+        model.moved_by_rounding = moved
+        return model
+
+    def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
+        """Rows as whole counts, and how much rounding has moved."""
         moved = 0.0
         if not isinstance(rows, Counts):
             moved = moved_by_rounding(rows)
             rows = whole_counts(rows, self.rounding_key, first_row=first_row)
         rows = rows._replace(n_features=n_features)
         check_tokens(rows, first_row=first_row)
-        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
-        model.moved_by_rounding = moved
-        return model
+        return rows, moved
 
     def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
         """Sum of counts; lists are in order of first occurrence in the rows."""
@@ -153,23 +161,32 @@ def shard_tokens(
     workers : Workers
         Threads for the kernels of rows in this process.
     """
-    session = active_session()
-    client = session.client if session else None
-    if client is None and in_dask(X):
-        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
-    corpora = corpora_of(X)
-    source: Any
-    if counts is not None:
-        source = CountsSource(counts)
-    elif isinstance(X, RowFiles):
-        source = FilesSource(X)
-    else:
-        source = CorpusSource(corpora) if corpora else DaskSource(client, X)
-    shards = open_shards(builder, source, workers)
+    shards = open_shards(builder, CountsSource(counts) if counts is not None else source_of(X), workers)
     if not shards.total("n_tokens"):
-        raise ValueError("X has no tokens: all counts are zero, or fractions that were rounded to zero.")
-    if counts is None and not corpora:
+        raise ValueError(NO_TOKENS)
+    if counts is None and not corpora_of(X):
         warn_of_fractions(
             shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
         )
     return ShardedModel(make_head(shards.n_features), shards)
+
+
+def remember_columns(estimator: Any, X: Any, n_features: int) -> None:
+    """Store the number of columns of rows that are not in this process, and their names, if they have names."""
+    estimator.__dict__.pop("feature_names_in_", None)
+    estimator.n_features_in_ = n_features
+    names = column_names(X)
+    if names is not None:
+        estimator.feature_names_in_ = names
+
+
+def source_of(X: Any) -> Any:
+    """The source of rows that are not in this process."""
+    session = active_session()
+    client = session.client if session else None
+    if client is None and in_dask(X):
+        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
+    if isinstance(X, RowFiles):
+        return FilesSource(X)
+    corpora = corpora_of(X)
+    return CorpusSource(corpora) if corpora else DaskSource(client, X)

@@ -52,7 +52,8 @@ class DaskShards:
     def __init__(self, client: Any, builder: ShardBuilder, source: Any, worker_timeout: float, advice: str):
         self._client = client
         self._watch = ClusterWatch(client, worker_timeout, advice)
-        self._builder = builder
+        self._given = builder
+        self.builder = builder  # of the models: the given one, settled
         self._source = source
         self._lock = threading.Lock()  # of the numbers of passes:
         self._numbers = itertools.count()
@@ -106,7 +107,10 @@ class DaskShards:
         self.n_features = max(widths)
         first_rows = np.concatenate(([0], np.cumsum([n_rows for n_rows, _ in shapes]))).tolist()
         self.n_rows = first_rows[-1]
-        self._on_all("begin", [(first_row, self.n_features) for first_row in first_rows[:-1]])
+        places = [(first_row, self.n_features) for first_row in first_rows[:-1]]
+        if hasattr(self._given, "settle"):
+            self.builder = self._given.settle(self._on_all("summarize", places))
+        self._on_all("begin", [(*place, self.builder) for place in places])
 
     def _split(self, n_parts: int) -> list[list]:
         try:
@@ -124,7 +128,7 @@ class DaskShards:
                     blocks = self._scatter(blocks, address)
                     given += blocks
                 self._futures.append(
-                    self._client.submit(Shard, self._builder, blocks, actor=True, workers=[address], pure=False)
+                    self._client.submit(Shard, self._given, blocks, actor=True, workers=[address], pure=False)
                 )
             proxies = self._results(self._futures)
             with self._client.as_current():
@@ -189,7 +193,7 @@ class DaskShards:
             self._under_way.add(number)
             oldest = min(self._under_way)
         try:
-            sent = None if position is None else pickled(packed(self._builder, position))
+            sent = None if position is None else pickled(packed(self.builder, position))
             groups = groups_of(len(self._actors), len(sent or b""))
             calls = [
                 (PassCall(number, oldest, method, chain, key, place, self._actors[start:stop], piece),)
@@ -203,8 +207,8 @@ class DaskShards:
         finally:
             with self._lock:
                 self._under_way.remove(number)
-        statistics = [joined_parts(self._builder, parts[start:stop]) for start, stop in groups]
-        return merged(self._builder, statistics), float(np.sum(log_likelihoods))
+        statistics = [joined_parts(self.builder, parts[start:stop]) for start, stop in groups]
+        return merged(self.builder, statistics), float(np.sum(log_likelihoods))
 
     def total(self, name: str) -> int:
         """Sum over shards of the model's attribute with this name."""

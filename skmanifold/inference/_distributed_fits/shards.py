@@ -32,6 +32,9 @@ class ShardBuilder(Protocol):
     ``cut(statistics, n)`` and ``join(parts)``, with which different shards merge different parts of the statistics. The
     parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
     the parts of the merged statistics.
+
+    If the model depends on all rows, it has ``summarize(rows, first_row, n_features)``, which returns the rows to keep
+    and a summary of them, and ``settle(summaries)``, which returns the builder of the models.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
@@ -59,7 +62,7 @@ class Shard:
     """
 
     def __init__(self, builder: ShardBuilder, blocks: list):
-        self.builder = builder
+        self.builder: Any = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
         self.latents: dict[int, Any] = {}
         self._boxes: dict[int, Box] = {}  # by pass: what the other shards need
@@ -68,8 +71,16 @@ class Shard:
         """Numbers of rows and columns."""
         return self.n_rows, self.n_features
 
-    def begin(self, first_row: int, n_features: int, workers: Workers | None = None) -> None:
+    def summarize(self, first_row: int, n_features: int) -> Any:
+        """What the builder needs to know of the rows before models can be made."""
+        self.rows, summary = self.builder.summarize(self.rows, first_row, n_features)
+        return summary
+
+    def begin(
+        self, first_row: int, n_features: int, builder: ShardBuilder | None = None, workers: Workers | None = None
+    ) -> None:
         """Make the model; its kernels use the given threads, or those of the cluster's worker."""
+        self.builder = builder or self.builder
         if workers is None:
             worker = cluster_worker()
             with parallel_config("threading"):  # joblib's default backend allows no threads in a daemonic process
@@ -167,7 +178,14 @@ class LocalShards:
 
     def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
         self._shard = Shard(builder, blocks)
-        self._shard.begin(0, self._shard.n_features, workers)
+        if hasattr(builder, "settle"):
+            builder = builder.settle([self._shard.summarize(0, self._shard.n_features)])
+        self._shard.begin(0, self._shard.n_features, builder, workers)
+
+    @property
+    def builder(self) -> Any:
+        """What has made the model."""
+        return self._shard.builder
 
     @property
     def n_rows(self) -> int:
