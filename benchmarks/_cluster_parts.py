@@ -38,6 +38,7 @@ def watch(where):
         clocked(dask_shards, "joined_parts", "client: unpack")
         clocked(dask_shards, "merged", "client: merge")
         clocked(dask_shards.DaskShards, "call", "call")
+        clocked(dask_shards.DaskShards, "total", "empty calls")
 
 
 def take():

@@ -76,20 +76,20 @@ def parts_of(client, n_passes):
     for name in ("client: pack", "client: unpack", "client: merge"):
         parts[name] = np.median(per_pass(here, name))
     parts["messages"] = np.median(per_pass(here, "call")) - sum(parts.values())
+    parts["empty call"] = np.median(here["empty calls"]) / len(of_workers)
     return {name: 1e3 * value for name, value in parts.items()} | {"MB": np.median(here["bytes"]) / 1e6}
 
 
-def compare(X, n_components, options):
+def compare(X, n_components, n_passes, n_rounds, options):
     """Seconds per pass of fits that alternate, and the parts of a pass on two workers."""
     from distributed import Client, LocalCluster
 
-    n_passes = options.n_passes
     lda = StochasticLDA(n_components, max_iter=n_passes, burn_in=n_passes - 1, random_state=0)
     two = StochasticLDA(**{**lda.get_params(), "n_jobs": 2})
     seconds, parts = defaultdict(list), defaultdict(list)
     of_cluster = {"dashboard_address": None, "processes": True}
     timed(two, X)
-    for _ in range(options.rounds):
+    for _ in range(n_rounds):
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, **of_cluster) as cluster,
             Client(cluster, direct_to_workers=options.direct) as client,
@@ -116,18 +116,18 @@ def compare(X, n_components, options):
 def estimate(n_hosts, parts):
     """Milliseconds of overhead of a pass on `n_hosts` workers, each with the rows of a measured worker.
 
-    A message takes half of the measured time of the four messages between client and two workers beyond their bytes;
-    merging and packing are proportional to the bytes. Rows take the same time, and no host is slower than another.
+    A call and its answer take the measured time of an empty call, and their bytes that of the assumed network. Merging
+    takes the measured time for two workers in each round. Rows take the same time, and no host is slower than another.
     """
     n_bytes = 1e6 * parts["MB"]
     groups = exchange.groups_of(n_hosts, n_bytes)
     size = groups[0][1]
     send = 1e3 * n_bytes / BYTES_PER_SECOND
-    message = max(parts["messages"] - 4 * send, 0.0) / 4
-    exchanged = 2 * (send + (size - 1) * message) if size > 1 else 0.0
+    call = parts["empty call"]
+    exchanged = 2 * (send + (size - 1) * call) if size > 1 else 0.0
     merging = parts["client: merge"] * (len(groups) - 1)
     merging += parts["client: merge"] * math.log2(size)  # of a share of the words of each shard
-    client = parts["client: pack"] + len(groups) * (parts["client: unpack"] / 2 + 2 * send) + 2 * n_hosts * message
+    client = parts["client: pack"] + len(groups) * (parts["client: unpack"] / 2 + 2 * send) + n_hosts * call
     return client + exchanged + merging + parts["rebuild"] + parts["pack"]
 
 
@@ -138,7 +138,7 @@ def main():
     parser.add_argument("--sizes", nargs="+", choices=["strong", "weak"], default=["strong", "weak"])
     parser.add_argument("--weak-tokens", type=float, default=5e7, help="tokens of each of two workers")
     parser.add_argument("--n-passes", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="of strong; of weak one, with a fifth of the passes")
     parser.add_argument("--quiet", action="store_true", help="without Dask's profiler and monitors")
     parser.add_argument("--direct", action="store_true", help="a client that connects to workers directly")
     add_write(parser)
@@ -152,9 +152,10 @@ def main():
     wiki, measured = load_counts("wiki"), []
     for size in options.sizes:
         X = wiki if size == "strong" else repeated(wiki, 2 * options.weak_tokens)
+        times = (options.n_passes, options.rounds) if size == "strong" else (max(6, options.n_passes // 5), 1)
         for n_components in options.n_components:
             print(f"{size}: {X.sum() / 1e6:.1f} million tokens, K={n_components}", flush=True)
-            measured.append((size, X.sum() / 1e6, n_components, *compare(X, n_components, options)))
+            measured.append((size, X.sum() / 1e6, n_components, *compare(X, n_components, *times, options)))
     title("Seconds per pass, and the speed of two workers as a share of that of two threads beside the idle cluster")
     names = list(measured[0][3])
     begin_table(("", "million tokens", "K", *names, "share"))
@@ -175,8 +176,8 @@ def main():
             cells.append(f"{overhead:.0f} ({overhead / (overhead + parts['rows']):.0%})")
         row((size, n_components, *cells))
     show("\nEstimates assume the rows of one measured worker on each host, 10 Gbit/s between hosts,")
-    show("the measured time of a message, and hosts of equal speed.")
-    finish(options, "distributed")
+    show("the measured time of an empty call, and hosts of equal speed.")
+    finish(options, "distributed", part="" if options.quiet else "_default_settings")
 
 
 if __name__ == "__main__":

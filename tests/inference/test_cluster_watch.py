@@ -56,6 +56,21 @@ def test_slow_worker_that_reports_is_waited_for():
     assert watch(client).call(lambda: time.sleep(0.6) or "slow", of=client.workers) == "slow"
 
 
+def test_answer_that_comes_just_after_the_wait_is_an_answer(monkeypatch):
+    class Late(cluster_watch.Future):
+        n_asked = 0
+
+        def result(self, timeout=None):
+            self.n_asked += 1
+            value = super().result(10)
+            if self.n_asked == 1:
+                raise TimeoutError
+            return value
+
+    monkeypatch.setattr(cluster_watch, "Future", Late)
+    assert watch(FakeClient(1)).call(lambda: "late") == "late"
+
+
 def test_worker_that_reports_again_is_back_and_may_be_named_again():
     client = FakeClient(2)
     looking = watch(client, 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
+from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
@@ -25,7 +27,7 @@ from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._tokens.shards import is_elsewhere
 from .conditions import fitted_admixture
 from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
@@ -248,16 +250,19 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
+    def fit(self, X: MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike, y: Ignored = None) -> Self:
         """Fit the model to rows.
 
         Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the rows are sent to the workers of the
-        cluster.
+        cluster, or read there.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; for "bernoulli" zeros, ones and NaN.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
+                collection
+            Counts; for "bernoulli" zeros, ones and NaN, in an array or matrix. A
+            :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
+            workers inside ``with distributed(client):``, where X can also be a Dask array or data frame.
         y : None
             Ignored.
 

@@ -75,8 +75,8 @@ class ClusterWatch:
             try:
                 return answer.result(timeout=self.look_after)
             except TimeoutError:
-                if answer.done():
-                    raise  # the answer
+                if answer.done():  # with this error, or since then
+                    return answer.result()
             self.check_connected()
             if of is not None:
                 self.check(of)

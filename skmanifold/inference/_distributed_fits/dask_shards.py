@@ -255,8 +255,8 @@ class DaskShards:
             try:
                 return future.result(timeout=self._watch.look_after)
             except TimeoutError as error:
-                if future.done():
-                    raise  # the answer
+                if future.done():  # with this error, or since then
+                    return future.result()
                 self._raise_if_lost(error)
 
     def _raise_if_lost(self, error: Exception) -> None:

@@ -51,8 +51,8 @@ def distributed(
 
     Distributed fits support samplers whose update of a row depends only on the current parameters: "esca" and "gibbs"
     of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
-    :class:`~skmanifold.ExponentialFamilyMixture`. Other fits raise an error. Only `fit` is distributed; `partial_fit`,
-    `transform` and the other methods run in this process.
+    :class:`~skmanifold.ExponentialFamilyMixture`. The first two also fit rows that only the workers read. Other fits
+    raise an error. Only `fit` is distributed; `partial_fit`, `transform` and the other methods run in this process.
 
     Parameters
     ----------
