@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
+from ..datasets import RowFiles
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._inputs.tables import labels, readable
 from ..utils._sklearn import n_rows, take_rows
@@ -135,10 +136,15 @@ class HeldOutMonitor(ScoringMonitor):
         Raises
         ------
         ValueError
-            If X has fewer than two rows, or is not in memory.
+            If X has fewer than two rows, or is neither in memory nor in `RowFiles`.
         """
         if self.X_val is not None:
             self._runs[estimator] = _Run(self.X_val, self.y_val)
+            return (X, *others)
+        if isinstance(X, RowFiles):
+            _, held = self._chosen(len(X), None)
+            X, X_val = X.hold_out(held)
+            self._runs[estimator] = _Run(X_val, None)
             return (X, *others)
         if not _is_in_memory(X):
             raise ValueError(
@@ -146,20 +152,24 @@ class HeldOutMonitor(ScoringMonitor):
             )
         check_structure(X)
         X = readable(X)
-        assert self.fraction is not None  # because there is no X_val
-        n_all = n_rows(X)
-        if n_all < 2:
-            raise ValueError(f"HeldOutMonitor needs at least two rows to hold one out, but X has n_samples={n_all}.")
-        n_held = min(max(1, round(self.fraction * n_all)), n_all - 1)
         y = others[0] if others else None
         by_class = y is not None and is_classifier(estimator)
         y = labels(y) if by_class else y
-        splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
-            1, test_size=n_held, random_state=self.random_state
-        )
-        kept, held = (np.sort(rows) for rows in next(splitter.split(np.empty(n_all), y if by_class else None)))
+        kept, held = self._chosen(n_rows(X), y if by_class else None)
         self._runs[estimator] = _Run(take_rows(X, held), None if y is None else take_rows(y, held))
         return tuple(None if array is None else take_rows(array, kept) for array in (X, *others))
+
+    def _chosen(self, n_all: int, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted indices of the rows that are kept, and of those that are held out."""
+        assert self.fraction is not None  # because there is no X_val
+        if n_all < 2:
+            raise ValueError(f"HeldOutMonitor needs at least two rows to hold one out, but X has n_samples={n_all}.")
+        n_held = min(max(1, round(self.fraction * n_all)), n_all - 1)
+        splitter = (ShuffleSplit if classes is None else StratifiedShuffleSplit)(
+            1, test_size=n_held, random_state=self.random_state
+        )
+        kept, held = next(splitter.split(np.empty(n_all), classes))
+        return np.sort(kept), np.sort(held)
 
     def is_due(self, context: Any) -> bool:
         """Whether the end of a task is scored.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class RowFile:
     n_rows: int
     n_features: int
     n_bytes: int
+    left_out: np.ndarray | None = field(default=None, compare=False)  # rows of the file, sorted, that are not read
 
     def read(self) -> Any:
         """The rows: an array, mapped from the file if possible, or a CSR array.
@@ -37,12 +39,19 @@ class RowFile:
         if not os.path.exists(self.path):
             raise FileNotFoundError(f"{self.path} does not exist: all workers must have the files of X by these paths.")
         rows = _READERS[Path(self.path).suffix](self.path)
-        if rows.shape != (self.n_rows, self.n_features):
+        n_rows = self.n_rows + (0 if self.left_out is None else len(self.left_out))
+        if rows.shape != (n_rows, self.n_features):
             raise ValueError(
-                f"{self.path} has the shape {rows.shape}, but had {(self.n_rows, self.n_features)}: the file has "
+                f"{self.path} has the shape {rows.shape}, but had {(n_rows, self.n_features)}: the file has "
                 "changed, or is not the same on all workers."
             )
-        return rows
+        return rows if self.left_out is None else rows[np.setdiff1d(np.arange(n_rows), self.left_out)]
+
+    def without(self, rows: np.ndarray) -> RowFile:
+        """The same file without these of its rows."""
+        if self.left_out is not None:
+            raise ValueError("Rows can be held out only once.")
+        return replace(self, n_rows=self.n_rows - len(rows), left_out=rows)
 
 
 class RowFiles:
@@ -114,6 +123,38 @@ class RowFiles:
 
     def __iter__(self) -> Iterator[Any]:
         return (file.read() for file in self.files)
+
+    def hold_out(self, rows: np.ndarray) -> tuple[RowFiles, Any]:
+        """The files without some rows, and these rows in memory; one file is read at a time.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Indices of the rows, sorted.
+
+        Returns
+        -------
+        kept : RowFiles
+            The other rows.
+        held : ndarray, csr_array or data frame
+            The rows; a data frame if the columns have names.
+        """
+        kept, held, first = copy(self), [], 0
+        kept.files = []
+        for file in self.files:
+            chosen = rows[(rows >= first) & (rows < first + file.n_rows)] - first
+            if len(chosen):
+                held.append(file.read()[chosen])
+            if len(chosen) < file.n_rows:
+                kept.files.append(file.without(chosen) if len(chosen) else file)
+            first += file.n_rows
+        kept.shape = self.shape[0] - len(rows), self.shape[1]
+        joined = sp.vstack(held, format="csr") if any(map(sp.issparse, held)) else np.vstack(held)
+        if self.feature_names:
+            import pandas as pd
+
+            return kept, pd.DataFrame(joined, columns=self.feature_names)
+        return kept, joined
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} rows of {self.shape[1]} columns in {len(self.files)} files>"
@@ -192,28 +233,31 @@ def _numeric(path: str, schema: Any) -> list[str]:
     """Names of the columns, without the index of a data frame; a ValueError if one is not of numbers."""
     from pyarrow import types
 
-    for field in schema:
-        if not (types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type)):
-            raise ValueError(f"The column {field.name!r} of {path} must have numbers; it has {field.type}.")
-    return [str(name) for name in schema.names]
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    names = [name for name in schema.names if name not in index]
+    for name in names:
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise ValueError(f"The column {name!r} of {path} must have numbers; it has {kind}.")
+    return names
 
 
 def _parquet(path: str) -> np.ndarray:
     _pyarrow()
     from pyarrow import parquet
 
-    return _of_table(parquet.read_table(path, use_threads=False))
+    return _of_table(path, parquet.read_table(path, use_threads=False))
 
 
 def _arrow(path: str) -> np.ndarray:
     pyarrow = _pyarrow()
     with pyarrow.memory_map(path) as source, pyarrow.ipc.open_file(source) as file:
-        return _of_table(file.read_all())
+        return _of_table(path, file.read_all())
 
 
-def _of_table(table: Any) -> np.ndarray:
-    """Missing values become NaN."""
-    columns = [column.to_numpy() for column in table.columns]
+def _of_table(path: str, table: Any) -> np.ndarray:
+    """The columns of numbers; missing values become NaN."""
+    columns = [table.column(name).to_numpy() for name in _numeric(path, table.schema)]
     return np.column_stack(columns) if columns else np.empty((len(table), 0))
 
 

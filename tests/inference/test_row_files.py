@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import ExponentialFamilyAdmixture, StochasticLDA, distributed
+from skmanifold import ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.datasets._row_files import RowFile
 from skmanifold.inference._distributed_fits.sources import FilesSource
@@ -87,6 +87,25 @@ def test_a_corpus_can_be_saved(folder, tmp_path):
     assert (sp.csr_array(corpus.rows(0, 60)) != X).nnz == 0
 
 
+def test_monitor_holds_out_the_rows_that_it_would_in_memory(folder):
+    def monitored(rows):
+        monitor = HeldOutMonitor(fraction=0.3, every=2)
+        fitted = lda().set_callbacks(monitor).fit(rows)
+        return learned(fitted), [row["score"] for row in monitor.get_logs().data]
+
+    is_table = RowFiles(folder).feature_names is not None
+    in_memory = pd.DataFrame(X.toarray(), columns=NAMES) if is_table else X
+    expected = monitored(in_memory)
+    with distributed(FakeClient(3)):
+        assert monitored(RowFiles(folder)) == expected
+    kept, held = RowFiles(folder).hold_out(np.arange(10, 31))  # all rows of the second file
+    assert len(kept.files) == 3
+    assert len(kept) + held.shape[0] == 60
+    assert (sp.csr_array(held) != X[10:31]).nnz == 0
+    with pytest.raises(ValueError, match="held out only once"):
+        kept.hold_out(np.arange(3))
+
+
 def test_seed_words_by_the_names_of_columns(tmp_path):
     write(tmp_path / "rows.parquet", X)
     expected = learned(lda(seed_words=[[3]]).fit(X))
@@ -95,6 +114,22 @@ def test_seed_words_by_the_names_of_columns(tmp_path):
         lda(seed_words=[[20]]).fit(RowFiles(tmp_path))
     with pytest.raises(ValueError, match="has the word 'other', which is not"):
         lda(seed_words=[["other"]]).fit(RowFiles(tmp_path))
+
+
+def test_index_of_a_data_frame_is_no_column(tmp_path):
+    table = pd.DataFrame({"a": [1, 2], "b": [3, 0]}, index=[7, 3])
+    table.to_parquet(tmp_path / "rows.parquet")
+    files = RowFiles(tmp_path)
+    assert files.shape == (2, 2)
+    (rows,) = files
+    np.testing.assert_array_equal(rows, table)
+
+
+def test_files_without_rows_are_one_sentence(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((0, 2)))
+    assert RowFiles(tmp_path).shape == (0, 2)
+    with pytest.raises(ValueError, match=r"^X has no rows\.$"):
+        lda().fit(RowFiles(tmp_path))
 
 
 def test_missing_cells_and_negative_counts_are_refused(tmp_path):

@@ -107,10 +107,11 @@ class DaskShards:
         self.n_features = max(widths)
         first_rows = np.concatenate(([0], np.cumsum([n_rows for n_rows, _ in shapes]))).tolist()
         self.n_rows = first_rows[-1]
-        places = [(first_row, self.n_features) for first_row in first_rows[:-1]]
+        places: list[tuple] = [(first_row, self.n_features) for first_row in first_rows[:-1]]
         if hasattr(self._given, "settle"):
             self.builder = self._given.settle(self._on_all("summarize", places))
-        self._on_all("begin", [(*place, self.builder) for place in places])
+            places = [(*place, self.builder) for place in places]
+        self._on_all("begin", places)
 
     def _split(self, n_parts: int) -> list[list]:
         try:

@@ -1,9 +1,10 @@
 """What shards exchange in a pass: pieces of the position, and parts of the statistics that each of them merges.
 
-The client sends each shard one piece of the pickled position, and the shards fetch the other pieces from each other.
-After its rows each shard divides its statistics into one part for each shard, and merges the parts of all shards that
-belong to it. So the messages of a pass have about the size of a position and twice the size of the statistics, for any
-number of shards, and the client sends and receives each only once.
+Shards are in groups of about equal size. The client sends each shard of a group one piece of the pickled position, and
+the shards fetch the other pieces from each other. After its rows each shard divides its statistics into one part for
+each shard of its group, and merges the parts of all that belong to it. So a shard receives a position and sends and
+receives about its statistics, for any number of shards. The client sends and receives one copy for each group, and
+merges the statistics of the groups. With one shard in each group there are the fewest rounds of messages.
 """
 
 from __future__ import annotations

@@ -144,7 +144,9 @@ class Shard:
 
     def _box(self, number: int) -> Box:
         """The box of a pass, of which another shard may hear before this one."""
-        return self._boxes.setdefault(number, Box())
+        if number not in self._boxes:
+            self._boxes[number] = Box()
+        return self._boxes[number]
 
     def _run_on_pieces(self, call: PassCall, pieces: list[bytes]) -> tuple[list, float]:
         """Run a pass; returns the packed parts of the statistics."""

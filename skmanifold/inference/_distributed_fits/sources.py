@@ -73,6 +73,8 @@ class FilesSource:
     is_ragged = False
 
     def __init__(self, rows: RowFiles):
+        if not rows.files:
+            raise ValueError("X has no rows.")
         self._files = rows.files
 
     def split(self, n_parts: int) -> list[list[RowFile]]:
