@@ -29,7 +29,7 @@ from skmanifold import StochasticLDA, distributed
 from skmanifold.inference._chains import Chain
 from skmanifold.inference._distributed_fits import exchange
 
-QUIET = {  # what Dask does besides the work
+QUIET = {  # what Dask does while workers compute
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
@@ -156,7 +156,7 @@ def main():
         for n_components in options.n_components:
             print(f"{size}: {X.sum() / 1e6:.1f} million tokens, K={n_components}", flush=True)
             measured.append((size, X.sum() / 1e6, n_components, *compare(X, n_components, *times, options)))
-    title("Seconds per pass, and the speed of two workers as a share of that of two threads beside the idle cluster")
+    title("Seconds per pass, and the speed of two workers as a share of that of two threads while the cluster is idle")
     names = list(measured[0][3])
     begin_table(("", "million tokens", "K", *names, "share"))
     for size, tokens, n_components, seconds, _ in measured:

@@ -264,7 +264,7 @@ def main():
                     longest[trial.fault] = max(longest[trial.fault], trial.seconds)
                     problems += trial.problems
                     if any(problem.startswith("no end") for problem in trial.problems):
-                        raise SystemExit("A fit hangs; the next trials would run beside it.")
+                        raise SystemExit("A fit hangs; the next trials would run at the same time.")
             gc.collect()
             end = time.monotonic() + 20
             while (left := files_of_workers(folder)) and time.monotonic() < end:

@@ -83,7 +83,7 @@ class DaskShards:
         """Release the rows and latents on the cluster."""
         if self._is_broken:
             for actor in self._actors:
-                with suppress(Exception):  # of a lost one; nobody waits for the answers
+                with suppress(Exception):  # of a lost one; the answers do not matter
                     actor.give_up()
             self._is_broken = False
         for future in self._futures:  # otherwise the traceback of an error would keep a failed shard in memory
