@@ -52,7 +52,7 @@ class CountedShards:
         first_row = 0
         for blocks in CountsSource(counts).split(n_shards):
             shard = Shard(builder, blocks)
-            shard.begin(first_row, counts.n_features, Workers(2))
+            shard.begin(first_row, counts.n_features, workers=Workers(2))
             self.shards.append(shard)
             first_row += shard.n_rows
         self.sent = {}
