@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._install import install_command
+from ..utils._inputs.sparse_structure import check_structure
 from ._text_files import PathLike
 
 _SUFFIXES = (".npy", ".npz", ".parquet", ".arrow", ".feather")
@@ -202,7 +203,9 @@ def _shape_of_sparse(path: str) -> tuple[tuple[int, ...], None]:
 
 
 def _sparse(path: str) -> sp.csr_array:
-    return sp.csr_array(sp.load_npz(path))
+    matrix = sp.load_npz(path)
+    check_structure(matrix)  # before scipy converts it
+    return sp.csr_array(matrix)
 
 
 def _pyarrow() -> Any:

@@ -125,6 +125,18 @@ def test_index_of_a_data_frame_is_no_column(tmp_path):
     np.testing.assert_array_equal(rows, table)
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_sparse_file_with_impossible_indices_is_refused(kind, tmp_path):
+    rows = X.asformat(kind).copy()
+    sp.save_npz(tmp_path / "rows.npz", rows)
+    with np.load(tmp_path / "rows.npz") as arrays:
+        changed = dict(arrays)
+    changed["indices"][5] = 10**6
+    np.savez(tmp_path / "rows.npz", **changed)
+    with pytest.raises(ValueError, match="index"):
+        lda().fit(RowFiles(tmp_path))
+
+
 def test_files_without_rows_are_one_sentence(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((0, 2)))
     assert RowFiles(tmp_path).shape == (0, 2)
