@@ -252,8 +252,9 @@ def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, mos
     most = max(_FEW_DOCUMENTS, _PER_ENTRY * n_entries) if most is None else most
     if n_documents > most:
         raise ValueError(
-            f"{path} has {n_documents} documents for {n_entries} entries, more than the limit of {most}: if "
-            f"the file is correct, read it by load_uci_docword with max_documents={n_documents}."
+            f"{path} has {n_documents} documents for {n_entries} entries, more than the limit of {most}: if the file "
+            f"is correct, read it as a matrix, by load_uci_docword with max_documents={n_documents} or by "
+            "scipy.io.mmread."
         )
 
 
