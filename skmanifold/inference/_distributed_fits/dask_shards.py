@@ -16,7 +16,8 @@ import numpy as np
 from ..._version import __version__
 from .cluster_watch import ClusterWatch
 from .exchange import LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
-from .shards import Shard, ShardBuilder
+from .shard_builder import ShardBuilder
+from .shards import Shard
 from .sources import check_same_width
 from .stored_latents import LatentFile
 

@@ -14,14 +14,12 @@ import contextvars
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...utils._threads import split_range
-
-if TYPE_CHECKING:
-    from .shards import ShardBuilder
+from .shard_builder import ShardBuilder
 
 _FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
 _MOST_GROUPS = 4

@@ -10,7 +10,8 @@ from ...utils._threads import Workers
 from .checkpoints import Checkpoints, describe_run
 from .dask_shards import DaskShards
 from .session import active_session
-from .shards import LocalShards, ShardBuilder, ShardedModel
+from .shard_builder import ShardBuilder
+from .shards import LocalShards, ShardedModel
 
 
 def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalShards | DaskShards:

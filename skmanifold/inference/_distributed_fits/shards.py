@@ -8,13 +8,14 @@ import gc
 import itertools
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
 
 from ...utils._threads import Workers, limit_threads
 from .exchange import Box, PassCall, cluster_worker, in_thread, joined_pieces, merge_packed, packed_parts, unpacked
+from .shard_builder import ShardBuilder
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
@@ -23,31 +24,6 @@ _OF_ROWS = frozenset(
 )
 _OF_STATISTICS = frozenset({"mode", "draw", "log_prior", "log_joint", "approximate"})
 _OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"})  # of latents that other shards wrote
-
-
-class ShardBuilder(Protocol):
-    """How an estimator makes models of parts of its data; pickled and sent to the workers with the rows.
-
-    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent, and
-    ``cut(statistics, n)`` and ``join(parts)``, with which different shards merge different parts of the statistics. The
-    parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
-    the parts of the merged statistics.
-
-    If the model depends on all rows, it has ``summarize(rows, first_row, n_features)``, which returns the rows to keep
-    and a summary of them, and ``settle(summaries)``, which returns the builder of the models.
-    """
-
-    def read(self, blocks: list) -> tuple[Any, int, int]:
-        """The validated rows of the blocks of one shard, their number, and their number of columns."""
-        ...
-
-    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
-        """A model of these rows; `first_row` is the index of the first one in the whole data."""
-        ...
-
-    def merge(self, left: Any, right: Any) -> Any:
-        """Merge the statistics of adjacent ranges of rows."""
-        ...
 
 
 class Shard:
