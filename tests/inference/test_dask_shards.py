@@ -175,11 +175,11 @@ def test_shards_that_wait_for_a_lost_one_give_up(monkeypatch):
     with pytest.warns(RuntimeWarning, match="has not reported"), pytest.raises(LostShardError, match="tcp://2"):
         shards.call("init_latents", 0, None, KEY)
     shards.close()
-    for _ in range(100):
-        if len(ended) == 3:
+    for _ in range(500):
+        if {0, 1} <= set(ended):
             break
         time.sleep(0.02)
-    assert sorted(ended) == [0, 1, 2]
+    assert {0, 1} <= set(ended)  # the last one may have been lost before it was called
 
 
 def test_futures_are_released_after_the_fit_and_when_rows_are_refused():

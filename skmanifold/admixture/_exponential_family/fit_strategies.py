@@ -154,9 +154,10 @@ class ComponentsStream(StatisticsStream):
         self.prior = admixture._row_prior()
         key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
         self.counts = admixture._read(emission, X, key, reset=batch.is_first)
-        self.settled = {"_tokens": admixture._tokens}
         if batch.is_first:
             self.settled = admixture._begin(emission, self.counts, self.counts.row_sums())
+        else:
+            self.settled = {"_tokens": admixture._tokens}
 
     def model(self, workers: Workers) -> Any:
         """The model of the minibatch."""
