@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-
-sys.path.insert(0, str(Path(__file__).parent))
 from _cluster_parts import take, watch
 from _corpora import load_counts
 from _results import add_write, begin_table, finish, row, show, title

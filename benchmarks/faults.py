@@ -31,8 +31,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
 from _fault_cluster import FaultCluster
 from _results import add_write, begin_table, finish, row, title
 
@@ -156,7 +154,7 @@ def run_fit(cluster, estimator, X, folder, found):
             with distributed(client, checkpoint_dir=folder, checkpoint_every=7, worker_timeout=WORKER_TIMEOUT):
                 found["bytes"] = learned(clone(estimator).fit(X))
             found["seconds"] = time.monotonic() - start
-    except BaseException as error:
+    except Exception as error:
         found["error"] = error
         found["traceback"] = traceback.format_exc()
     finally:

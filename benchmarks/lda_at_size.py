@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from _corpora import load_counts
 from _results import add_write, begin_table, finish, row, show, title
 from lda_memory import PeakMemory
-from lda_out_of_core import alias_table
+from lda_out_of_core import alias_table, count_words, draw_word
 from numba import njit
 
 from skmanifold import StochasticLDA
@@ -42,8 +42,6 @@ MARKS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100, 130, 160, 200, 250, 300
 @njit(cache=True, nogil=True)
 def draw_documents(key, start, articles, lengths, cumulated, tables, indptr, columns, counts):
     """Fill CSR arrays, which have space for all tokens, with documents from number `start` on."""
-    n_features = np.uint64(tables.shape[1])
-    low = np.uint64(0xFFFFFFFF)
     words = np.empty(lengths.max(), np.int32)
     n_pairs = 0
     indptr[0] = 0
@@ -54,20 +52,8 @@ def draw_documents(key, start, articles, lengths, cumulated, tables, indptr, col
         for j in range(lengths[i]):
             topic = np.searchsorted(shares, uniform(topic_key, j) * shares[-1], side="right")
             topic = min(topic, len(shares) - 1)
-            bits = random_bits(word_key, j)
-            cell = np.int64(((bits >> np.uint64(32)) * n_features) >> np.uint64(32))
-            shared = tables[topic, cell]
-            words[j] = np.int32(cell) if (bits & low) <= (shared >> np.uint64(32)) else np.int32(shared & low)
-        own_words = words[: lengths[i]]
-        own_words.sort()
-        last = -1
-        for word in own_words:
-            if word != last:
-                columns[n_pairs] = word
-                counts[n_pairs] = 0
-                n_pairs += 1
-                last = word
-            counts[n_pairs - 1] += 1
+            words[j] = draw_word(random_bits(word_key, j), tables[topic])
+        n_pairs = count_words(words[: lengths[i]], columns, counts, n_pairs)
         indptr[i + 1] = n_pairs
     return n_pairs
 

@@ -77,14 +77,36 @@ def draw_lengths(key, start, mean_length, out):
 
 
 @njit(cache=True, nogil=True)
+def draw_word(bits, table):
+    """The column that these random bits choose from an `alias_table`."""
+    low = np.uint64(0xFFFFFFFF)
+    cell = np.int64(((bits >> np.uint64(32)) * np.uint64(len(table))) >> np.uint64(32))
+    shared = table[cell]
+    return np.int32(cell) if (bits & low) <= (shared >> np.uint64(32)) else np.int32(shared & low)
+
+
+@njit(cache=True, nogil=True)
+def count_words(words, columns, counts, n_pairs):
+    """Append the sorted words of a document with their counts to CSR arrays; returns the number of pairs."""
+    words.sort()
+    last = -1
+    for word in words:
+        if word != last:
+            columns[n_pairs] = word
+            counts[n_pairs] = 0
+            n_pairs += 1
+            last = word
+        counts[n_pairs - 1] += 1
+    return n_pairs
+
+
+@njit(cache=True, nogil=True)
 def draw_documents(key, start, lengths, tables, concentration, indptr, columns, counts):
     """Fill CSR arrays, which have space for all tokens, with documents from number `start` on."""
-    n_components, n_features = tables.shape
+    n_components = len(tables)
     longest = lengths.max() if len(lengths) else 0
     topics = np.empty(longest, np.int32)
     words = np.empty(longest, np.int32)
-    n_cells = np.uint64(n_features)
-    low = np.uint64(0xFFFFFFFF)
     n_pairs = 0
     indptr[0] = 0
     for i in range(len(lengths)):
@@ -97,20 +119,8 @@ def draw_documents(key, start, lengths, tables, concentration, indptr, columns, 
             else:
                 topics[j] = topics[min(np.int64(place - concentration), j - 1)]
         for j in range(lengths[i]):  # on its own: reads of different tokens' cells wait together
-            bits = random_bits(word_key, j)
-            cell = np.int64(((bits >> np.uint64(32)) * n_cells) >> np.uint64(32))
-            shared = tables[topics[j], cell]
-            words[j] = np.int32(cell) if (bits & low) <= (shared >> np.uint64(32)) else np.int32(shared & low)
-        own_words = words[: lengths[i]]
-        own_words.sort()
-        last = -1
-        for word in own_words:
-            if word != last:
-                columns[n_pairs] = word
-                counts[n_pairs] = 0
-                n_pairs += 1
-                last = word
-            counts[n_pairs - 1] += 1
+            words[j] = draw_word(random_bits(word_key, j), tables[topics[j]])
+        n_pairs = count_words(words[: lengths[i]], columns, counts, n_pairs)
         indptr[i + 1] = n_pairs
     return n_pairs
 

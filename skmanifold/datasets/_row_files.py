@@ -16,8 +16,6 @@ from .._install import install_command
 from ..utils._inputs.sparse_structure import check_structure
 from ._text_files import PathLike
 
-_SUFFIXES = (".npy", ".npz", ".parquet", ".arrow", ".feather")
-
 
 @dataclass(frozen=True)
 class RowFile:
@@ -39,7 +37,7 @@ class RowFile:
         """
         if not os.path.exists(self.path):
             raise FileNotFoundError(f"{self.path} does not exist: all workers must have the files of X by these paths.")
-        rows = _READERS[Path(self.path).suffix](self.path)
+        rows = _FORMATS[Path(self.path).suffix][1](self.path)
         n_rows = self.n_rows + (0 if self.left_out is None else len(self.left_out))
         if rows.shape != (n_rows, self.n_features):
             raise ValueError(
@@ -58,9 +56,10 @@ class RowFile:
 class RowFiles:
     """Rows in several files, one after the other; the workers of a cluster open them by path.
 
-    Fits of :class:`~skmanifold.StochasticLDA` accept it as X. In a block of :func:`~skmanifold.distributed`, each
-    worker reads consecutive files, so that no process reads all rows; without a cluster all rows are read. Here only
-    shapes are read. An iterable of the rows of one file at a time, for the other methods or for :func:`save_corpus`.
+    Fits of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture` accept it as X. In a
+    block of :func:`~skmanifold.distributed`, each worker reads consecutive files, so that no process reads all rows;
+    without a cluster all rows are read. Here only shapes are read. An iterable of the rows of one file at a time, for
+    the other methods or for :func:`save_corpus`.
 
     Parameters
     ----------
@@ -167,21 +166,21 @@ def _listed(paths: Any) -> list[str]:
         folder = Path(paths)
         found: Iterable[Path] = [folder]
         if folder.is_dir():
-            found = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+            found = sorted(path for path in folder.iterdir() if path.suffix in _FORMATS)
     else:
         found = list(map(Path, paths))
     listed = [os.path.abspath(path) for path in found]
     if not listed:
-        raise ValueError(f"{paths} has no files with rows ({', '.join(_SUFFIXES)}).")
+        raise ValueError(f"{paths} has no files with rows ({', '.join(_FORMATS)}).")
     for path in listed:
-        if Path(path).suffix not in _SUFFIXES:
-            raise ValueError(f"{path} must be a file of one of the types {', '.join(_SUFFIXES)}.")
+        if Path(path).suffix not in _FORMATS:
+            raise ValueError(f"{path} must be a file of one of the types {', '.join(_FORMATS)}.")
     return listed
 
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
     """Path, shape, and the names of the columns if the file is a table."""
-    shape, names = _SHAPES[Path(path).suffix](path)
+    shape, names = _FORMATS[Path(path).suffix][0](path)
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
     return path, (int(shape[0]), int(shape[1])), names
@@ -264,11 +263,11 @@ def _of_table(path: str, table: Any) -> np.ndarray:
     return np.column_stack(columns) if columns else np.empty((len(table), 0))
 
 
-_READERS = {".npy": _array, ".npz": _sparse, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow}
-_SHAPES: dict[str, Any] = {
-    ".npy": lambda path: (_array(path).shape, None),
-    ".npz": _shape_of_sparse,
-    ".parquet": _shape_of_parquet,
-    ".arrow": _shape_of_arrow,
-    ".feather": _shape_of_arrow,
+_ARROW = _shape_of_arrow, _arrow
+_FORMATS: dict[str, tuple[Any, Any]] = {  # by suffix: what finds the shape and names, and what reads the rows
+    ".npy": (lambda path: (_array(path).shape, None), _array),
+    ".npz": (_shape_of_sparse, _sparse),
+    ".parquet": (_shape_of_parquet, _parquet),
+    ".arrow": _ARROW,
+    ".feather": _ARROW,
 }

@@ -142,7 +142,7 @@ def test_seed_words_of_a_dask_array_are_column_indices(client):
 
 
 def test_dask_data_frame(client):
-    dd = pytest.importorskip("dask.dataframe")
+    dd = pytest.importorskip("dask.dataframe", reason="data frames of older versions of Dask need dask-expr")
     names = [f"word {i}" for i in range(W)]
     table = dd.from_pandas(pd.DataFrame(X.toarray(), columns=names), npartitions=5)
     seeded = lda(seed_words=[[names[3]], [names[1]]])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -28,7 +29,6 @@ def write(path, rows):
     elif path.suffix == ".feather":
         table.to_feather(path)
     else:
-        pa = pytest.importorskip("pyarrow")
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.Table.from_pandas(table).schema) as file:
             file.write_table(pa.Table.from_pandas(table, preserve_index=False), max_chunksize=4)
 

@@ -58,8 +58,7 @@ class DaskShards:
         self._source = source
         self._lock = threading.Lock()  # of the numbers of passes:
         self._numbers = itertools.count()
-        self._under_way: set[int] = set()
-        self._is_broken = False  # whether shards may be in the middle of a pass
+        self._under_way: set[int] = set()  # those that failed stay until shards are closed
         self._futures: list[Any] = []  # of all shards
         self._actors: list[Any] = []  # of those with rows
         self._addresses: list[str] = []
@@ -82,11 +81,11 @@ class DaskShards:
 
     def close(self) -> None:
         """Release the rows and latents on the cluster."""
-        if self._is_broken:
+        if self._under_way:  # passes that failed
             for actor in self._actors:
-                with suppress(Exception):  # of a lost one; the answers do not matter
+                with suppress(RuntimeError, ValueError):  # of a lost one, as in `_on_some`; the answers do not matter
                     actor.give_up()
-            self._is_broken = False
+            self._under_way.clear()
         for future in self._futures:  # otherwise the traceback of an error would keep a failed shard in memory
             future.release()
         self._actors, self._futures = [], []
@@ -194,21 +193,16 @@ class DaskShards:
             number = next(self._numbers)
             self._under_way.add(number)
             oldest = min(self._under_way)
-        try:
-            sent = None if position is None else pickled(packed(self.builder, position))
-            groups = groups_of(len(self._actors), len(sent or b""))
-            calls = [
-                (PassCall(number, oldest, method, chain, key, place, self._actors[start:stop], piece),)
-                for start, stop in groups
-                for place, piece in enumerate(pieces_of(sent, stop - start))
-            ]
-            parts, log_likelihoods = zip(*self._on_all("make_pass", calls), strict=True)
-        except BaseException:
-            self._is_broken = True
-            raise
-        finally:
-            with self._lock:
-                self._under_way.remove(number)
+        sent = None if position is None else pickled(packed(self.builder, position))
+        groups = groups_of(len(self._actors), len(sent or b""))
+        calls = [
+            (PassCall(number, oldest, method, chain, key, place, self._actors[start:stop], piece),)
+            for start, stop in groups
+            for place, piece in enumerate(pieces_of(sent, stop - start))
+        ]
+        parts, log_likelihoods = zip(*self._on_all("make_pass", calls), strict=True)
+        with self._lock:
+            self._under_way.remove(number)
         statistics = [joined_parts(self.builder, parts[start:stop]) for start, stop in groups]
         return merged(self.builder, statistics), float(np.sum(log_likelihoods))
 
