@@ -179,13 +179,17 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
             run = Run(sampler, root_key(self.random_state), self._schedule(sampler), sample_weight)
             strategy = self._strategy(X, run)
             with self._open_workers(self.n_chains) as (chain_workers, kernel_workers):
-                model = strategy.model(kernel_workers)
-                strategy.check(model, self._samplers.values())
-                model, checkpoints = strategy.prepare(model, kernel_workers), None
-                if isinstance(model, ShardedModel):
-                    checkpoints = checkpoints_of(self, run.key, model)
-                fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
-                fitted.update(strategy.finish(fitted, model, kernel_workers))
+                model, checkpoints = strategy.model(kernel_workers), None
+                try:
+                    strategy.check(model, self._samplers.values())
+                    model = strategy.prepare(model, kernel_workers)
+                    if isinstance(model, ShardedModel):
+                        checkpoints = checkpoints_of(self, run.key, model)
+                    fitted = self._run_chains(strategy, model, run, X, chain_workers, checkpoints)
+                    fitted.update(strategy.finish(fitted, model, kernel_workers))
+                finally:
+                    if hasattr(model, "close"):
+                        model.close()
             self._forget(self._of_some_fits)
             self.__dict__.update(fitted)
             if checkpoints:

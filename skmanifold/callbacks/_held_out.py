@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
-from ..datasets import RowFiles
+from ..inference._distributed_fits.sources import is_elsewhere
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._inputs.tables import labels, readable
 from ..utils._sklearn import n_rows, take_rows
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ._stored_split import hold_out_stored
 from ._support import ScoringMonitor
 
 _FRACTION = 0.1
@@ -136,14 +137,13 @@ class HeldOutMonitor(ScoringMonitor):
         Raises
         ------
         ValueError
-            If X has fewer than two rows, or is neither in memory nor in `RowFiles`.
+            If X has fewer than two rows, or is of a type that no estimator reads.
         """
         if self.X_val is not None:
             self._runs[estimator] = _Run(self.X_val, self.y_val)
             return (X, *others)
-        if isinstance(X, RowFiles):
-            _, held = self._chosen(len(X), None)
-            X, X_val = X.hold_out(held)
+        if is_elsewhere(X):
+            X, X_val = hold_out_stored(X, lambda n_all: self._chosen(n_all, None)[1])
             self._runs[estimator] = _Run(X_val, None)
             return (X, *others)
         if not _is_in_memory(X):

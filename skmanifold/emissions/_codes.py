@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
+from ..sparse.counts import take_rows
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
-from ._linear_rows import take_rows
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier

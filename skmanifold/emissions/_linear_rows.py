@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..numerics.row_hash import hash_counts
-from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts
+from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts, take_rows
 from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
@@ -135,29 +135,6 @@ class LinearRows(NamedTuple):
         if row_weights is not None:
             counts = counts * np.repeat(row_weights, np.diff(self.indptr))
         return np.bincount(self.indices, weights=counts, minlength=n_statistics)
-
-
-def take_rows(
-    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Some rows of a sparse array in CSR order.
-
-    Parameters
-    ----------
-    indptr, indices, counts : ndarray
-        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
-    rows : ndarray of shape (n,), int64
-        Indices of rows.
-
-    Returns
-    -------
-    indptr, indices, counts : ndarray
-        The same of these rows alone.
-    """
-    sizes = np.diff(indptr)[rows]
-    taken = np.concatenate(([0], np.cumsum(sizes)))
-    entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
-    return taken, indices[entries], counts[entries]
 
 
 def read_counts(

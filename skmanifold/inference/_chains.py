@@ -12,12 +12,10 @@ from ..random._keys import Purpose, subkey
 from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints
-from ._distributed_fits.exchange import LostShardError
+from ._distributed_fits.exchange import MAX_LOST, LostShardError
 from ._distributed_fits.stored_chains import check_chain, check_draws, check_trace, window_of
 from ._schedule import Schedule
 from ._window_average import WindowAverage
-
-_MAX_LOST = 10  # number of worker failures after which a run is aborted
 
 
 class Plan(Protocol):
@@ -170,37 +168,33 @@ def run_chains(
     chain_arguments = [(plan, model, chain_key, schedule) for chain_key in keys]
     found: tuple[int, list[Chain]] | None = None
     n_lost, last_seen = 0, 0
-    try:
-        while found is None or found[0] < found[1][0].schedule.max_iter:
-            try:
-                if found is None:
-                    found = checkpoints.load(model, partial(_resume, chain_arguments)) if checkpoints else None
-                    found = found or (0, _run_all(workers, Chain, chain_arguments))
-                    continue
-                iteration, chains = found
-                if checkpoints and iteration and checkpoints.is_due(iteration):
-                    checkpoints.save(iteration, chains, model)
-                _run_all(workers, Chain.advance, [(chain, iteration + 1) for chain in chains])
-            except LostShardError:  # repeat the passes from the last checkpoint or the start, with the same result
-                n_lost += 1
-                if n_lost > _MAX_LOST:
-                    raise
-                model.recover()
-                found = None
+    while found is None or found[0] < found[1][0].schedule.max_iter:
+        try:
+            if found is None:
+                found = checkpoints.load(model, partial(_resume, chain_arguments)) if checkpoints else None
+                found = found or (0, _run_all(workers, Chain, chain_arguments))
                 continue
-            found = iteration + 1, chains
-            schedule = chains[0].schedule
-            settled = settled_schedule(plan, schedule, [chain.log_density for chain in chains])
-            if settled is not schedule:
-                for chain in chains:
-                    chain.follow(settled)
-            if iteration + 1 > last_seen:
-                last_seen = iteration + 1
-                if after_pass(iteration + 1, chains):
-                    break
-    finally:
-        if hasattr(model, "close"):
-            model.close()
+            iteration, chains = found
+            if checkpoints and iteration and checkpoints.is_due(iteration):
+                checkpoints.save(iteration, chains, model)
+            _run_all(workers, Chain.advance, [(chain, iteration + 1) for chain in chains])
+        except LostShardError:  # repeat the passes from the last checkpoint or the start, with the same result
+            n_lost += 1
+            if n_lost > MAX_LOST:
+                raise
+            model.recover()
+            found = None
+            continue
+        found = iteration + 1, chains
+        schedule = chains[0].schedule
+        settled = settled_schedule(plan, schedule, [chain.log_density for chain in chains])
+        if settled is not schedule:
+            for chain in chains:
+                chain.follow(settled)
+        if iteration + 1 > last_seen:
+            last_seen = iteration + 1
+            if after_pass(iteration + 1, chains):
+                break
     return found[1]
 
 

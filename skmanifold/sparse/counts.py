@@ -41,6 +41,10 @@ class Counts(NamedTuple):
         indptr = self.indptr[start : stop + 1] - first
         return Counts(indptr, self.indices[first:last], self.counts[first:last], self.n_features)
 
+    def take(self, rows: np.ndarray) -> Counts:
+        """The rows with these indices, as new arrays."""
+        return Counts(*take_rows(*self[:3], rows), self.n_features)
+
     def pair_start(self) -> np.ndarray:
         """Index of the first token of each pair in CSR order, then the number of tokens, (nnz + 1,) int64."""
         return np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
@@ -54,6 +58,29 @@ class Counts(NamedTuple):
         if self.counts.dtype.kind == "f":
             return sums_of_rows(self, self.counts)
         return np.diff(self.token_start())
+
+
+def take_rows(
+    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some rows of a sparse array in CSR order.
+
+    Parameters
+    ----------
+    indptr, indices, counts : ndarray
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
+    rows : ndarray of shape (n,), int64
+        Indices of rows.
+
+    Returns
+    -------
+    indptr, indices, counts : ndarray
+        The same of these rows alone.
+    """
+    sizes = np.diff(indptr)[rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
+    return taken, indices[entries], counts[entries]
 
 
 class _Rows(Protocol):

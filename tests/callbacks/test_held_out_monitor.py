@@ -27,7 +27,7 @@ from skmanifold import (
     VonMisesFisherMixture,
 )
 from skmanifold.admixture._lda.fit_strategies import CountsFit
-from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
+from skmanifold.datasets import _rest_of_corpus, make_lda_corpus, save_corpus
 
 rng = np.random.default_rng(0)
 POINTS = rng.normal(size=(60, 3)) + 4 * np.eye(3)[rng.integers(3, size=60)]
@@ -270,16 +270,32 @@ def test_settings_that_mean_nothing_are_refused(params, message):
         HeldOutMonitor(**params)
 
 
-def test_a_single_row_and_rows_on_disk_cannot_be_held_out(tmp_path):
+def test_a_single_row_cannot_be_held_out():
     lda = StochasticLDA(3, **SHORT).set_callbacks(HeldOutMonitor())
     with pytest.raises(ValueError, match="at least two rows to hold one out, but X has n_samples=1"):
         lda.fit(COUNTS[:1])
-    save_corpus(COUNTS, tmp_path / "corpus")
-    with pytest.raises(ValueError, match="cannot hold out rows of a Corpus, which is not in memory: pass X_val"):
-        lda.fit(open_corpus(tmp_path / "corpus"))
+
+
+def test_rows_on_disk_are_held_out_as_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(_rest_of_corpus, "_TOKENS_AT_ONCE", 200)
+    corpora = [save_corpus(COUNTS[:40], tmp_path / "a"), save_corpus(COUNTS[40:], tmp_path / "b")]
+    runs = []
+    for rows in (COUNTS, corpora):
+        monitor = HeldOutMonitor(fraction=0.3)
+        lda = StochasticLDA(3, **SHORT).set_callbacks(monitor).fit(rows)
+        runs.append((curve(monitor), lda.components_.tobytes()))
+    assert runs[0] == runs[1]
     monitor = HeldOutMonitor(COUNTS[:9])
-    lda.set_callbacks(monitor).fit(open_corpus(tmp_path / "corpus"))
+    lda.set_callbacks(monitor).fit(corpora)
     assert curve(monitor)[1][-1] == lda.score(COUNTS[:9])
+
+
+def test_rows_of_an_unknown_type_cannot_be_held_out():
+    class Rows:
+        shape = COUNTS.shape
+
+    with pytest.raises(ValueError, match="cannot hold out rows of a Rows, which is not in memory: pass X_val"):
+        StochasticLDA(3, **SHORT).set_callbacks(HeldOutMonitor()).fit(Rows())
 
 
 def test_an_estimator_that_does_not_tell_its_rows_is_refused(sklearn_callback):

@@ -9,15 +9,17 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold.datasets import _entries as entries
-from skmanifold.datasets import _save_corpus as writer
-from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
+    _rest_of_corpus,
     dump_uci_docword,
     dump_vocabulary,
     make_lda_corpus,
     open_corpus,
     save_corpus,
 )
+from skmanifold.datasets import _save_corpus as writer
+from skmanifold.datasets import _text_files as text_files
+from skmanifold.datasets._rest_of_corpus import hold_out_documents
 
 from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted
 
@@ -201,6 +203,26 @@ def test_pieces_are_all_documents_and_as_long_as_they_can_be(path, counts, n_tok
     for (start, stop), length in zip(pieces, lengths, strict=True):
         assert length <= n_tokens or stop == start + 1
         assert stop == len(counts) or length + counts[stop].sum() > n_tokens
+
+
+@pytest.mark.parametrize("left_out", [[0], [59], [3, 4, 5, 20, 59], [], list(range(1, 60))])
+def test_a_corpus_without_some_documents(path, left_out, monkeypatch):
+    monkeypatch.setattr(_rest_of_corpus, "_TOKENS_AT_ONCE", 50)
+    whole = save_corpus(make_lda_corpus(60, 20, 3, random_state=0).data, path, vocabulary=[f"w{i}" for i in range(20)])
+    dense, left_out = whole.rows(0, 60).toarray(), np.array(left_out, np.int64)
+    (rest,), held = hold_out_documents([whole], left_out)
+    expected = np.delete(dense, left_out, axis=0)
+    assert np.array_equal(held.toarray(), dense[left_out])
+    for corpus in (rest, pickle.loads(pickle.dumps(rest))):
+        assert np.array_equal(corpus.rows(0, len(corpus)).toarray(), expected)
+        assert (corpus.shape, corpus.nnz, corpus.n_tokens) == (expected.shape, (expected > 0).sum(), expected.sum())
+        assert np.array_equal(np.diff(corpus.token_start), expected.sum(axis=1))
+        assert corpus.vocabulary == whole.vocabulary
+        for start, stop in [*corpus.pieces(30), (0, 0)]:
+            assert np.array_equal(corpus.rows(start, stop).toarray(), expected[start:stop])
+    assert (rest.digest == whole.digest) == (len(left_out) == 0)
+    with pytest.raises(IndexError, match="not within the"):
+        rest.counts(0, len(rest) + 1) if len(left_out) else whole.counts(0, 61)
 
 
 def test_what_is_outside_is_refused(path):

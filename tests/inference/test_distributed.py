@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmanifold import StochasticLDA, distributed
+from skmanifold import ExponentialFamilyMixture, HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
@@ -154,6 +154,56 @@ def test_dask_data_frame(client):
     assert fitted.feature_names_in_.tolist() == names
     assert of_names == lda(seed_words=[[3], [1]]).fit(X).components_.tobytes()
     assert fitted.components_.tobytes() == lda().fit(X).components_.tobytes()
+    assert_left_nothing(client)
+
+
+def mixed(X, names=()):
+    """A mixture of counts of words."""
+    fitted = ExponentialFamilyMixture(3, emission="multinomial", max_iter=6, random_state=0).fit(X)
+    assert list(getattr(fitted, "feature_names_in_", ())) == list(names)
+    arrays = [fitted.components_, fitted.labels_, fitted.typical_rows_, fitted.log_density_trace_]
+    return [array.tobytes() for array in arrays]
+
+
+def test_mixture_of_dask_collections(client):
+    dd = pytest.importorskip("dask.dataframe", reason="data frames of older versions of Dask need dask-expr")
+    many = sp.vstack([X] * 50, format="csr")  # three blocks of 1,024 rows
+    rows = da.from_array(many.toarray(), chunks=((100, 1000, 600, 1300), (25, 14)))
+    sparse = da.from_array(many.toarray(), chunks=(700, -1)).map_blocks(sp.csr_matrix)
+    names = [f"word {i}" for i in range(W)]
+    table = dd.from_pandas(pd.DataFrame(many.toarray(), columns=names), npartitions=4)
+    unknown = table.to_dask_array()
+    alone = mixed(many)
+    with distributed(client):
+        assert mixed(rows) == alone
+        assert mixed(sparse) == alone
+        assert mixed(table, names) == alone
+        assert mixed(unknown) == alone
+        assert np.isnan(unknown.shape[0])
+        with pytest.raises(ValueError, match="does not read Dask bags"):
+            mixed(db.from_sequence([["a"]]))
+    assert_left_nothing(client)
+
+
+def test_monitor_holds_out_rows_of_dask_collections(client):
+    dd = pytest.importorskip("dask.dataframe", reason="data frames of older versions of Dask need dask-expr")
+
+    def monitored(X):
+        monitor = HeldOutMonitor(fraction=0.3, every=4)
+        fitted = lda(max_iter=4).set_callbacks(monitor).fit(X)
+        return [row["score"] for row in monitor.get_logs().data], fitted.components_.tobytes()
+
+    words = [f"word {i}" for i in range(W)]
+    documents = [np.repeat(np.arange(W), counts).tolist() for counts in X.toarray()]
+    alone = monitored(X)
+    with distributed(client):
+        assert monitored(da.from_array(X.toarray(), chunks=((7, 30, 1, 22), (25, 14)))) == alone
+        assert monitored(da.from_array(X.toarray(), chunks=(13, -1)).map_blocks(sp.csr_array)) == alone
+        assert monitored(dd.from_pandas(pd.DataFrame(X.toarray(), columns=words), npartitions=4)) == alone
+        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
+        held = HeldOutMonitor(fraction=0.3)._chosen(60, None)[1][0]
+        documents[held] = [*documents[held], W + 5]  # a word of no other document
+        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
     assert_left_nothing(client)
 
 

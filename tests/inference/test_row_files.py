@@ -76,9 +76,14 @@ def test_fit_has_the_bytes_of_the_fit_in_memory(folder):
 def test_client_reads_no_rows(folder, monkeypatch):
     files, read = RowFiles(folder), []
     monkeypatch.setattr(RowFile, "read", lambda self: read.append(self))
-    blocks = FilesSource(files).split(3)
-    assert [file for some in blocks for file in some] == files.files
-    assert len(blocks) == 3
+    for block_rows, n_parts in ((1, 3), (1, 7), (16, 3), (64, 3)):
+        parts = FilesSource(files, block_rows).split(n_parts)
+        covered = [(part.file, row) for some in parts for part in some for row in range(part.start, part.stop)]
+        assert covered == [(file, row) for file in files.files for row in range(file.n_rows)]
+        assert len(parts) == (1 if block_rows == 64 else n_parts)
+        sizes = [sum(part.stop - part.start for part in some) for some in parts]
+        assert all(size % block_rows == 0 for size in sizes[:-1])
+        assert max(sizes) < 60 / n_parts + max(8, block_rows) or block_rows == 64
     assert read == []
 
 

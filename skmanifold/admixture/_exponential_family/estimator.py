@@ -22,13 +22,13 @@ from ...emissions import BaseEmission
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
 from ...emissions._row_lengths import distinct_lengths
+from ...inference._distributed_fits.sources import is_elsewhere
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .._tokens.shards import is_elsewhere
 from .conditions import fitted_admixture
 from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
 from .inference import FamilyAdmixtureInference

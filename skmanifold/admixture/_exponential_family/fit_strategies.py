@@ -12,13 +12,12 @@ from ...emissions import BaseEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import corpora_of
+from ...inference._distributed_fits.sources import corpora_of, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
-from .._tokens.shards import remember_columns
 from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
 from .shards import RowSummary, UnsettledTokenShards, shard_admixture, shard_elsewhere
 

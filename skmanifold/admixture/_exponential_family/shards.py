@@ -10,11 +10,11 @@ import numpy as np
 from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import CountsSource
+from ...inference._distributed_fits.sources import CountsSource, source_of
 from ...sparse.counts import Counts, no_rows
 from ...utils._threads import Workers
 from .._tokens.latent_storage import StorableTokens
-from .._tokens.shards import NO_TOKENS, TokenShards, source_of
+from .._tokens.shards import NO_TOKENS, TokenShards
 from .token_laws import DirichletTokens, FamilyTokens
 
 
@@ -69,7 +69,7 @@ class UnsettledTokenShards(TokenShards):
     def __reduce__(self) -> tuple:
         return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom)
 
-    def summarize(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, RowSummary]:
+    def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Counts, RowSummary]:
         """The rows as whole counts, and their sums."""
         if isinstance(rows, list):
             rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])

@@ -12,7 +12,7 @@ from ...base import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrateg
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import corpora_of
+from ...inference._distributed_fits.sources import corpora_of, is_elsewhere, remember_columns
 from ...inference._draw_store import DrawStore
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
@@ -23,7 +23,7 @@ from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.sampler_types import expects_counts, is_variational
 from .._tokens.seeds import Seeds
-from .._tokens.shards import TokenShards, is_elsewhere, remember_columns, shard_tokens
+from .._tokens.shards import TokenShards, shard_tokens
 from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, mean_counts, scale_counts
 from .empirical_bayes import adapter
 from .expectation import ExpectationLDA

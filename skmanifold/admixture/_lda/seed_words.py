@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...base import samples_density
-from ...inference._distributed_fits.sources import column_names, corpora_of
+from ...inference._distributed_fits.sources import column_names, corpora_of, is_elsewhere
 from ...samplers import BaseSampler
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
-from .._tokens.shards import is_elsewhere
 
 
 def seeds_of(lda: Any, X: Any) -> Seeds:

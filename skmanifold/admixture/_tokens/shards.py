@@ -9,22 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
-from ...datasets import RowFiles
 from ...datasets._documents import counts_of_documents
-from ...datasets._row_files import RowFile
 from ...inference._distributed_fits.open_shards import open_shards
-from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import (
     CorpusRange,
-    CorpusSource,
     CountsSource,
-    DaskSource,
-    FilesSource,
+    FileRange,
     check_same_width,
-    column_names,
     corpora_of,
-    in_dask,
+    source_of,
 )
 from ...sparse.counts import (
     COUNT_TYPES,
@@ -81,7 +75,7 @@ class TokenShards:
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
-        parts = [_checked(block.read() if isinstance(block, RowFile) else block) for block in blocks]
+        parts = [_checked(block.read() if isinstance(block, FileRange) else block) for block in blocks]
         check_same_width(part.shape[1] for part in parts)
         csr = sp.csr_array(sp.vstack(parts, format="csr"))
         check_non_negative(csr, self.whom)
@@ -139,11 +133,6 @@ def _checked(block: Any) -> Any:
     )
 
 
-def is_elsewhere(X: Any) -> bool:
-    """Whether X is on disk or in Dask, so that this process must not read all of it."""
-    return bool(corpora_of(X)) or in_dask(X) or isinstance(X, RowFiles)
-
-
 def shard_tokens(
     X: Any, counts: Counts | None, builder: TokenShards, make_head: Callable[[int], Any], workers: Workers
 ) -> ShardedModel:
@@ -169,24 +158,3 @@ def shard_tokens(
             shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
         )
     return ShardedModel(make_head(shards.n_features), shards)
-
-
-def remember_columns(estimator: Any, X: Any, n_features: int) -> None:
-    """Store the number of columns of rows that are not in this process, and their names, if they have names."""
-    estimator.__dict__.pop("feature_names_in_", None)
-    estimator.n_features_in_ = n_features
-    names = column_names(X)
-    if names is not None:
-        estimator.feature_names_in_ = names
-
-
-def source_of(X: Any) -> Any:
-    """The source of rows that are not in this process."""
-    session = active_session()
-    client = session.client if session else None
-    if client is None and in_dask(X):
-        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
-    if isinstance(X, RowFiles):
-        return FilesSource(X)
-    corpora = corpora_of(X)
-    return CorpusSource(corpora) if corpora else DaskSource(client, X)

@@ -15,14 +15,13 @@ import numpy as np
 
 from ..._version import __version__
 from .cluster_watch import ClusterWatch
-from .exchange import LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
+from .exchange import MAX_LOST, LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
 from .shard_builder import ShardBuilder
 from .shards import Shard
 from .sources import check_same_width
 from .stored_latents import LatentFile
 
 _PATIENCE = 60.0  # seconds to wait for a first worker
-_MAX_LOST = 10  # maximum number of worker failures while rows are sent
 _VERSION = "{'skmanifold': __import__('skmanifold').__version__}"  # evaluated where this package may be missing
 _VERSIONS = _VERSION.replace("}", ", 'numba': __import__('numba').__version__}")  # which compiles the kernels
 _PAUSE = 1.0  # seconds before rows are sent again, so that the cluster can detect the failure
@@ -70,12 +69,12 @@ class DaskShards:
 
     def recover(self) -> None:
         """Send all rows, without latents, to the current workers."""
-        for n_lost in range(_MAX_LOST + 1):
+        for n_lost in range(MAX_LOST + 1):
             try:
                 self._begin()
                 return
             except LostShardError:
-                if n_lost == _MAX_LOST:
+                if n_lost == MAX_LOST:
                     raise
                 time.sleep(_PAUSE)
 
@@ -109,7 +108,8 @@ class DaskShards:
         self.n_rows = first_rows[-1]
         places: list[tuple] = [(first_row, self.n_features) for first_row in first_rows[:-1]]
         if hasattr(self._given, "settle"):
-            self.builder = self._given.settle(self._on_all("summarize", places))
+            summaries = self._on_all("summarize", [(first, self.n_rows, width) for first, width in places])
+            self.builder = self._given.settle(summaries)
             places = [(*place, self.builder) for place in places]
         self._on_all("begin", places)
 
@@ -209,6 +209,10 @@ class DaskShards:
     def total(self, name: str) -> int:
         """Sum over shards of the model's attribute with this name."""
         return sum(self._on_all("model_attribute", [(name,) for _ in self._actors]))
+
+    def ask(self, method: str, *arguments: Any) -> list:
+        """What a method of the builder returns for the model of each shard, in the order of the rows."""
+        return self._on_all("ask", [(method, *arguments) for _ in self._actors])
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and order of all rows."""

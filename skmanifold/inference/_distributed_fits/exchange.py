@@ -23,6 +23,7 @@ from .shard_builder import ShardBuilder
 
 _FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
 _MOST_GROUPS = 4
+MAX_LOST = 10  # number of worker failures after which a run, or the transfer of rows, is aborted
 
 
 class LostShardError(RuntimeError):

@@ -15,8 +15,9 @@ class ShardBuilder(Protocol):
     parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
     the parts of the merged statistics.
 
-    If the model depends on all rows, it has ``summarize(rows, first_row, n_features)``, which returns the rows to keep
-    and a summary of them, and ``settle(summaries)``, which returns the builder of the models.
+    If the model depends on all rows, it has ``summarize(rows, first_row, n_all_rows, n_features)``, which returns the
+    rows to keep and a summary of them, and ``settle(summaries)``, which returns the builder of the models. Methods for
+    ``ask(method, *arguments)`` of the shards have the model as their first argument.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:

@@ -14,7 +14,18 @@ import numpy as np
 from joblib import parallel_config
 
 from ...utils._threads import Workers, limit_threads
-from .exchange import Box, PassCall, cluster_worker, in_thread, joined_pieces, merge_packed, packed_parts, unpacked
+from .exchange import (
+    MAX_LOST,
+    Box,
+    LostShardError,
+    PassCall,
+    cluster_worker,
+    in_thread,
+    joined_pieces,
+    merge_packed,
+    packed_parts,
+    unpacked,
+)
 from .shard_builder import ShardBuilder
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
@@ -47,9 +58,9 @@ class Shard:
         """Numbers of rows and columns."""
         return self.n_rows, self.n_features
 
-    def summarize(self, first_row: int, n_features: int) -> Any:
+    def summarize(self, first_row: int, n_all_rows: int, n_features: int) -> Any:
         """What the builder needs to know of the rows before models can be made."""
-        self.rows, summary = self.builder.summarize(self.rows, first_row, n_features)
+        self.rows, summary = self.builder.summarize(self.rows, first_row, n_all_rows, n_features)
         return summary
 
     def begin(
@@ -65,10 +76,16 @@ class Shard:
             atexit.register(gc.freeze)  # no final garbage collection of the compiler's objects when the process ends
         self.first_row = first_row
         self.model = self.builder.build(self.rows, first_row, n_features, workers)
+        self.rows = None  # the model has what it needs
 
     def model_attribute(self, name: str) -> Any:
         """The attribute of the model with this name."""
         return getattr(self.model, name)
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a method of the builder returns for the model."""
+        with limit_threads("blas"):
+            return getattr(self.builder, method)(self.model, *arguments)
 
     def run(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
         """Call a method of the model, and store its latents; returns statistics and the log likelihood, if any."""
@@ -157,7 +174,7 @@ class LocalShards:
     def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
         self._shard = Shard(builder, blocks)
         if hasattr(builder, "settle"):
-            builder = builder.settle([self._shard.summarize(0, self._shard.n_features)])
+            builder = builder.settle([self._shard.summarize(0, self._shard.n_rows, self._shard.n_features)])
         self._shard.begin(0, self._shard.n_features, builder, workers)
 
     @property
@@ -182,6 +199,10 @@ class LocalShards:
     def total(self, name: str) -> int:
         """The model's attribute with this name."""
         return self._shard.model_attribute(name)
+
+    def ask(self, method: str, *arguments: Any) -> list:
+        """What a method of the builder returns for the model, in a list."""
+        return [self._shard.ask(method, *arguments)]
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and order of all rows."""
@@ -269,6 +290,15 @@ class ShardedModel:
             return call(next(self._chains), position, None)
 
         return init if method.startswith("init") else expect if method.startswith("expect") else sample
+
+    def ask(self, method: str, *arguments: Any) -> list:
+        """What a method of the builder returns for the model of each shard; rows are loaded again if one is lost."""
+        for _ in range(MAX_LOST):
+            try:
+                return self.shards.ask(method, *arguments)
+            except LostShardError:
+                self.recover()
+        return self.shards.ask(method, *arguments)
 
     def recover(self) -> None:
         """After the loss of a shard, load all rows again, without latents."""

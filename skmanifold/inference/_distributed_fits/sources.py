@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +18,7 @@ from ...datasets._row_files import RowFile
 from ...sparse.counts import Counts
 from ...utils._inputs.sparse_structure import check_structure
 from ...utils._threads import split_range
+from .session import active_session
 
 
 class CorpusRange(NamedTuple):
@@ -23,6 +27,23 @@ class CorpusRange(NamedTuple):
     corpus: Corpus
     start: int
     stop: int
+
+    def read(self) -> sp.csr_array:
+        """The documents as a matrix in memory."""
+        return self.corpus.rows(self.start, self.stop)
+
+
+@dataclass(frozen=True)  # a tuple would be a document of a bag
+class FileRange:
+    """The rows `start` to `stop` of a file."""
+
+    file: RowFile
+    start: int
+    stop: int
+
+    def read(self) -> Any:
+        """The rows: an array, mapped from the file if possible, or a CSR array."""
+        return self.file.read()[self.start : self.stop]
 
 
 class CountsSource:
@@ -40,48 +61,54 @@ class CountsSource:
 
 
 class CorpusSource:
-    """Consecutive corpora on disk."""
+    """Consecutive corpora on disk, cut at multiples of `block_rows` documents."""
 
     is_ragged = False
 
-    def __init__(self, corpora: list[Corpus]):
+    def __init__(self, corpora: list[Corpus], block_rows: int = 1):
         check_same_width(corpus.shape[1] for corpus in corpora)
         if not any(corpus.n_tokens for corpus in corpora):
             raise ValueError("X has no tokens.")
         self.corpora = corpora
+        self.block_rows = block_rows
 
     def split(self, n_parts: int) -> list[list[CorpusRange]]:
         """Ranges of documents of about equal numbers of tokens."""
-        ends = np.cumsum([len(corpus) for corpus in self.corpora])
         before = np.concatenate(([0], np.cumsum([corpus.n_tokens for corpus in self.corpora])))
         tokens = np.concatenate([[0], *(c.token_start[1:] + b for c, b in zip(self.corpora, before, strict=False))])
-        parts = []
-        for start, stop in cut_rows(tokens, n_parts):
-            ranges = []
-            for corpus, end in zip(self.corpora, ends.tolist(), strict=True):
-                first = end - len(corpus)
-                low, high = max(start, first), min(stop, end)
-                if low < high:
-                    ranges.append(CorpusRange(corpus, low - first, high - first))
-            parts.append(ranges)
-        return parts
+        cuts = cut_rows(tokens, n_parts, self.block_rows)
+        ends = np.cumsum([len(corpus) for corpus in self.corpora])
+        return [[CorpusRange(self.corpora[i], *of) for i, *of in _ranges(ends, *cut)] for cut in cuts]
 
 
 class FilesSource:
-    """Rows in files, which are read where they are needed."""
+    """Rows in files, which are read where they are needed, cut at multiples of `block_rows` rows."""
 
     is_ragged = False
 
-    def __init__(self, rows: RowFiles):
+    def __init__(self, rows: RowFiles, block_rows: int = 1):
         if not rows.files:
             raise ValueError("X has no rows.")
         self._files = rows.files
+        self._block_rows = block_rows
 
-    def split(self, n_parts: int) -> list[list[RowFile]]:
-        """Consecutive files, of about equal numbers of bytes."""
-        ends = np.cumsum([file.n_bytes for file in self._files])
-        cuts = cut_rows(np.concatenate(([0], ends)), n_parts)
-        return [self._files[start:stop] for start, stop in cuts]
+    def split(self, n_parts: int) -> list[list[FileRange]]:
+        """Ranges of rows of about equal numbers of bytes, if those of one file have equally many."""
+        bytes_before = np.cumsum([0, *(file.n_bytes for file in self._files)])
+        rows_before = np.cumsum([0, *(file.n_rows for file in self._files)])
+        wanted = np.arange(1, n_parts) * (bytes_before[-1] / n_parts)
+        cuts = _cut_at(np.interp(wanted, bytes_before, rows_before), rows_before[-1], self._block_rows)
+        return [[FileRange(self._files[i], *of) for i, *of in _ranges(rows_before[1:], *cut)] for cut in cuts]
+
+
+def _ranges(ends: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """The ranges that make up the rows `start` to `stop` of consecutive parts with these ends."""
+    first = 0
+    for part, end in enumerate(ends.tolist()):
+        low, high = max(start, first), min(stop, end)
+        if low < high:
+            yield part, low - first, high - first
+        first = end
 
 
 class DaskSource:
@@ -91,24 +118,47 @@ class DaskSource:
     ----------
     client : distributed.Client
     X : dask.array.Array, dask.dataframe.DataFrame or dask.bag.Bag
+    block_rows : int
+        Each block has a multiple of so many rows, except the last. If it is not 1, X is not a bag, and the cluster
+        first counts the rows of blocks whose size is not known.
     """
 
-    def __init__(self, client: Any, X: Any):
+    def __init__(self, client: Any, X: Any, block_rows: int = 1):
         self.is_ragged = not hasattr(X, "shape")
         if not self.is_ragged and X.ndim != 2:
             raise ValueError(f"Expected 2D array, got a Dask array of {X.ndim} dimensions instead.")
         self._client = client
+        self._X = X
+        self._block_rows = block_rows
+
+    @cached_property
+    def blocks(self) -> list:
+        """The blocks of rows, delayed."""
+        X = self._X if self._block_rows == 1 else self._in_blocks(self._X)
         if self.is_ragged:
-            self._blocks = X.map_partitions(list).to_delayed()
-        elif hasattr(X, "columns"):
-            self._blocks = X.to_delayed()
-        else:
-            join = sys.modules["dask"].delayed(_side_by_side)
-            self._blocks = [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
+            return X.map_partitions(list).to_delayed()
+        if hasattr(X, "columns"):
+            return X.to_delayed()
+        join = sys.modules["dask"].delayed(_side_by_side)
+        return [row[0] if len(row) == 1 else join(list(row)) for row in X.to_delayed()]
+
+    def computed(self, delayed: list) -> list:
+        """The values of delayed objects."""
+        return self._client.gather(self._client.compute(delayed))
+
+    def _in_blocks(self, X: Any) -> Any:
+        """X as an array in other blocks."""
+        with self._client.as_current():
+            if hasattr(X, "columns"):
+                X = X.to_dask_array(lengths=True)
+            elif np.isnan(X.shape[0]):
+                X = copy(X).compute_chunk_sizes()
+        most = max(1, *X.chunks[0])
+        return X.rechunk({0: -(-most // self._block_rows) * self._block_rows})
 
     def split(self, n_parts: int) -> list[list]:
         """Futures of consecutive blocks, computed again; the cluster releases them with these futures."""
-        blocks = self._client.compute(list(self._blocks))
+        blocks = self._client.compute(list(self.blocks))
         return [blocks[start:stop] for start, stop in split_range(len(blocks), -(-len(blocks) // n_parts))]
 
 
@@ -149,9 +199,40 @@ def check_same_width(widths: Iterable[int]) -> None:
         raise ValueError(f"All parts of X must have the same number of columns; there are parts of {different}.")
 
 
-def cut_rows(token_start: np.ndarray, n_parts: int) -> list[tuple[int, int]]:
-    """At most `n_parts` ranges of rows, none empty, of about equal numbers of tokens."""
+def cut_rows(token_start: np.ndarray, n_parts: int, block_rows: int = 1) -> list[tuple[int, int]]:
+    """At most `n_parts` ranges of rows, none empty, of about equal numbers of tokens, cut after whole blocks."""
     first, n_rows = token_start[0], len(token_start) - 1
     wanted = first + np.arange(1, n_parts) * ((token_start[-1] - first) / n_parts)
-    cuts = np.union1d(np.searchsorted(token_start, wanted), [0, n_rows]).tolist()
-    return list(pairwise(cuts))
+    return _cut_at(np.searchsorted(token_start, wanted), n_rows, block_rows)
+
+
+def _cut_at(rows: np.ndarray, n_rows: int, block_rows: int) -> list[tuple[int, int]]:
+    """Ranges of `n_rows` rows, cut near these rows at multiples of `block_rows`; none is empty."""
+    blocks = np.rint(rows / block_rows).astype(np.int64)
+    return list(pairwise(np.union1d(np.minimum(blocks * block_rows, n_rows), [0, n_rows]).tolist()))
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X is on disk or in Dask, so that this process must not read all of it."""
+    return bool(corpora_of(X)) or in_dask(X) or isinstance(X, RowFiles)
+
+
+def source_of(X: Any, block_rows: int = 1) -> Any:
+    """The source of rows that are not in this process."""
+    session = active_session()
+    client = session.client if session else None
+    if client is None and in_dask(X):
+        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
+    if isinstance(X, RowFiles):
+        return FilesSource(X, block_rows)
+    corpora = corpora_of(X)
+    return CorpusSource(corpora, block_rows) if corpora else DaskSource(client, X, block_rows)
+
+
+def remember_columns(estimator: Any, X: Any, n_features: int) -> None:
+    """Store the number of columns of rows that are not in this process, and their names, if they have names."""
+    estimator.__dict__.pop("feature_names_in_", None)
+    estimator.n_features_in_ = n_features
+    names = column_names(X)
+    if names is not None:
+        estimator.feature_names_in_ = names

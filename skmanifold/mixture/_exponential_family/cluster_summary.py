@@ -94,10 +94,11 @@ class SummarizesComponents:
         return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])
 
 
-def find_typical_rows(shares: np.ndarray, log_density: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The row of each component with the highest density in it among those with its label, (K,); -1 without rows.
+def find_typical_rows(shares: np.ndarray, log_density: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The row of each component with the highest density in it among those with its label, and its log density, (K,).
 
-    Membership probabilities times densities of rows are the weighted densities of the components.
+    Membership probabilities times densities of rows are the weighted densities of the components. Without rows, they
+    are -1 and -inf.
     """
     of_own = np.log(shares[np.arange(len(labels)), labels]) + log_density
     order = np.lexsort((-of_own, labels))
@@ -105,7 +106,7 @@ def find_typical_rows(shares: np.ndarray, log_density: np.ndarray, labels: np.nd
     first, stop = (np.searchsorted(labels[order], components, side=side) for side in ("left", "right"))
     found = np.full(len(components), -1)
     found[first < stop] = order[first[first < stop]]
-    return found
+    return found, np.where(found < 0, -np.inf, of_own[found])
 
 
 def _with_missing(rows: np.ndarray) -> Any:

@@ -19,12 +19,13 @@ from ...base import (
 )
 from ...callbacks._hooks import labels_of_all
 from ...emissions import EMISSIONS, BaseEmission
+from ...inference._distributed_fits.sources import is_elsewhere
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
-from .fit_strategies import RowsFit, RowsStream
+from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
 from .inference import FamilyInference
 
 
@@ -371,7 +372,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         return self._partial_fit(X)
 
     def _strategy(self, X, run: Run) -> FitStrategy:
-        return RowsFit(self, X, self._resolve_emission(), run)
+        strategy = StoredRowsFit if is_elsewhere(X) else RowsFit
+        return strategy(self, X, self._resolve_emission(), run)
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
         emission = self._resolve_emission()

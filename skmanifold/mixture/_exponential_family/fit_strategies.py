@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
-from ...emissions import BaseEmission
+from ...emissions import BaseEmission, Columns
 from ...emissions._abilities import HasSeeds, HasShares
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.sources import corpora_of, remember_columns
 from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel
 from ...numerics.block_sums import BlockSums
+from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .cluster_summary import find_typical_rows
 from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
 from .model import FamilyModel, Position
 from .row_weights import RowWeights, WeightedRows, check_takes_weights, read_weighted
-from .shards import shard_mixture
+from .shards import check_parts, shard_mixture
+from .stored_shards import (
+    LabelledRows,
+    RowSample,
+    StoredFamilyShards,
+    StoredMixture,
+    UnsettledFamilyShards,
+    shard_stored_rows,
+)
 
 
 class RowsFit(FitStrategy):
@@ -32,16 +42,27 @@ class RowsFit(FitStrategy):
 
     def __init__(self, mixture: Any, X: Any, emission: BaseEmission, run: Run):
         super().__init__(run.sampler)
-        if run.sample_weight is not None:
-            check_takes_weights(mixture, run.sampler)
-            mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight", mixture._emissions)
         self.mixture = mixture
-        self.data = read_weighted(mixture, emission, X, run.sample_weight)
+        self.run = run
+        self._read(X, emission)
+
+    def _read(self, X: Any, emission: BaseEmission) -> None:
+        """Read and validate the rows and their weights."""
+        mixture, sample_weight = self.mixture, self.run.sample_weight
+        if sample_weight is not None:
+            check_takes_weights(mixture, self.sampler)
+            mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight", mixture._emissions)
+        self._settle(read_weighted(mixture, emission, X, sample_weight), emission)
         self.n_rows = self.data.every.n_rows
-        self.family = bind(mixture, emission, self.data.rows, self.data.weights)
+
+    def _settle(self, data: WeightedRows, emission: BaseEmission) -> None:
+        """Store the rows and what depends on them."""
+        mixture = self.mixture
+        self.data = data
+        self.family = bind(mixture, emission, data.rows, data.weights)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
-        self.settled = {"_key": run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
+        self.settled = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
         self.settled |= {name: vars(mixture)[name] for name in emission.stores}
 
     @property
@@ -73,10 +94,10 @@ class RowsFit(FitStrategy):
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean statistics, the mode of the parameters given these, and its draws."""
-        sampler, model = self.sampler, self.here
-        best = best_chain(chains)
+        sampler, best = self.sampler, best_chain(chains)
         if self.climbs:
             best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
+        model = self._whole_model(chains[best])
         total, n_passes = chains[best].estimate()
         sums = total.map(lambda array: array / n_passes)
         position = model.mode(sums)
@@ -90,12 +111,16 @@ class RowsFit(FitStrategy):
         fitted["_draws"] = kept if sampler.draws_parameters else []
         return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": model.total_weight}
 
+    def _whole_model(self, chain: Chain) -> Any:
+        """The model of all rows, for sums of expectations."""
+        return self.here
+
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The most probable component of each row, also of weight zero, typical rows, and the rows in traces."""
         shares, log_density = shares_and_log_density(self.family, self.data.every, fitted["_position"], workers)
         labels = shares.argmax(axis=1)
         of_traces = {} if self.data.weights is None else {"_n_units": self.here.total_weight}
-        return {"labels_": labels, "typical_rows_": find_typical_rows(shares, log_density, labels), **of_traces}
+        return {"labels_": labels, "typical_rows_": find_typical_rows(shares, log_density, labels)[0], **of_traces}
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about a maximisation that has not converged."""
@@ -107,6 +132,61 @@ class RowsFit(FitStrategy):
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+
+class StoredRowsFit(RowsFit):
+    """The same fit to rows in files or Dask collections, of which this process reads a sample."""
+
+    def _read(self, X: Any, emission: BaseEmission) -> None:
+        """Nothing is read here; refuse what only this process could read."""
+        mixture, name = self.mixture, type(self.mixture).__name__
+        if isinstance(emission, Columns):
+            raise ValueError(f"emission={mixture.emission!r} of {name} needs X in memory: an array or a table.")
+        if not hasattr(X, "shape") and not corpora_of(X):
+            raise ValueError(f"{name} does not read Dask bags: use a Dask array or data frame.")
+        if self.run.sample_weight is not None or not isinstance(mixture.init, str):
+            raise ValueError("sample_weight, and an init of labels, need X in memory.")
+        self.X, self.emission = X, emission
+        self.builder: StoredFamilyShards | None = None
+
+    def model(self, workers: Workers) -> StoredMixture:
+        """The model of all rows, which are read into their shards."""
+        key = subkey(self.run.key, Purpose.SUBSAMPLE)
+        shards = shard_stored_rows(UnsettledFamilyShards(self._settled_by, key), self.X, workers)
+        self.n_rows = shards.n_rows
+        remember_columns(self.mixture, self.X, shards.n_features)
+        self.here = mixture_model(self.mixture, self.data, self.family, workers)
+        return StoredMixture(self.here, shards)
+
+    def _settled_by(self, sample: RowSample) -> StoredFamilyShards:
+        """The builder after these rows; the first sample is that of all later ones."""
+        if self.builder is None:
+            mixture, emission = self.mixture, self.emission
+            rows = sample.typed(emission.read(mixture, sample.rows, reset=True))
+            check_parts(rows)
+            self._settle(WeightedRows(rows, None, slice(None), rows), emission)
+            stored = {name: vars(mixture)[name] for name in ("n_features_in_", *emission.stores)}
+            rest, whom = sample._replace(rows=None), type(mixture).__name__
+            self.builder = StoredFamilyShards(self.family, _weight_prior(mixture), rest, emission, stored, whom)
+        return self.builder
+
+    def target(self, model: StoredMixture) -> FamilyModel:
+        """The model of the sample, which offers the same."""
+        return self.here
+
+    def prepare(self, model: StoredMixture, workers: Workers) -> StoredMixture:
+        """The same model."""
+        return model
+
+    def _whole_model(self, chain: Chain) -> StoredMixture:
+        """The chain's model."""
+        return chain.model
+
+    def finish(self, fitted: dict[str, Any], model: StoredMixture, workers: Workers) -> dict[str, Any]:
+        """The most probable component of each row, and typical rows."""
+        found = model.ask("label_rows", fitted["_position"])
+        labels = np.concatenate([part.labels for part in found], dtype=np.int64)
+        return {"labels_": labels, "typical_rows_": reduce(LabelledRows.better, found).typical_rows}
 
 
 class RowsStream(StatisticsStream):
@@ -161,14 +241,18 @@ def mixture_model(
 ) -> FamilyModel:
     """The model of some rows; only the first minibatch, or a fit, uses an array of initial labels."""
     K, init = mixture.n_components, mixture.init
-    prior = 1.0 / K if mixture.weight_prior is None else float(mixture.weight_prior)
     start: np.ndarray | partial
     if isinstance(init, str) or not is_first:
         values = None if data.weights is None else data.weights.values
         start = partial(start_labels, family, data.rows, init, row_weights=values)
     else:
         start = checked_labels(init, data.every.n_rows, K)[data.used]
-    return FamilyModel(data.rows, 0, prior, family, start, workers, mixture.n_init if K > 1 else 1, data.weights)
+    n_init = mixture.n_init if K > 1 else 1
+    return FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, workers, n_init, data.weights)
+
+
+def _weight_prior(mixture: Any) -> float:
+    return 1.0 / mixture.n_components if mixture.weight_prior is None else float(mixture.weight_prior)
 
 
 def fitted_parameters(family: RowFamily, position: Position) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Mixtures of exponential families whose rows are distributed over the workers of a cluster."""
+"""Mixtures of exponential families whose rows are in shards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FamilyShards:
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
         """A model of these weighted rows; the client provides the initial labels."""
         rows, weights = rows
-        return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers, row_weights=weights)
+        return FamilyModel(rows, first_row, self.weight_prior, self.family, no_start, workers, row_weights=weights)
 
     def merge(self, left: BlockSums, right: BlockSums) -> BlockSums:
         """Sums over adjacent ranges of blocks."""
@@ -77,15 +77,20 @@ class ShardedMixture(ShardedModel):
 
 def shard_mixture(model: FamilyModel) -> ShardedMixture:
     """The same model, its rows on the workers of the session."""
-    lacks = missing_members(model.rows, [HasParts])
-    if lacks:
-        raise ValueError(
-            f"Distributed fits need {in_words(lacks)}, which {type(model.rows).__name__}, the rows of the emission, do "
-            "not offer: read X as DenseRows or LinearRows."
-        )
+    check_parts(model.rows)
     builder = FamilyShards(model.family, model.weight_prior)
     return ShardedMixture(model, open_shards(builder, BlockSource(model.rows, model.row_weights), model.workers))
 
 
-def _no_start(key: np.uint64) -> Any:
+def check_parts(rows: Any) -> None:
+    """Raise a ValueError unless these rows can be in shards."""
+    lacks = missing_members(rows, [HasParts])
+    if lacks:
+        raise ValueError(
+            f"Distributed fits need {in_words(lacks)}, which {type(rows).__name__}, the rows of the emission, do not "
+            "offer: read X as DenseRows or LinearRows."
+        )
+
+
+def no_start(key: np.uint64) -> Any:
     raise RuntimeError("Shards have no initial labels.")
