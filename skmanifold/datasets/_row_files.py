@@ -56,10 +56,10 @@ class RowFile:
 class RowFiles:
     """Rows in several files, one after the other; the workers of a cluster open them by path.
 
-    Fits of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture` accept it as X. In a
-    block of :func:`~skmanifold.distributed`, each worker reads consecutive files, so that no process reads all rows;
-    without a cluster all rows are read. Here only shapes are read. An iterable of the rows of one file at a time, for
-    the other methods or for :func:`save_corpus`.
+    Fits of :class:`~skmanifold.StochasticLDA`, :class:`~skmanifold.ExponentialFamilyAdmixture` and
+    :class:`~skmanifold.ExponentialFamilyMixture` accept it as X. In a block of :func:`~skmanifold.distributed`, each
+    worker reads consecutive rows, so that no process reads all of them; without a cluster all rows are read. Here only
+    shapes are read. An iterable of the rows of one file at a time, for the other methods or for :func:`save_corpus`.
 
     Parameters
     ----------

@@ -181,6 +181,9 @@ def test_client_reads_only_the_sample(tmp_path, monkeypatch):
 def test_fit_predict_returns_the_labels(tmp_path):
     mixture, files = make_mixture("gaussian", "esca"), stored(ROWS["gaussian"], tmp_path)
     assert np.array_equal(mixture.fit_predict(files), mixture.labels_)
+    mixture.set_callbacks(HeldOutMonitor())
+    with pytest.raises(ValueError, match="fit_predict cannot predict rows that a callback holds out of X on disk"):
+        mixture.fit_predict(files)
 
 
 @pytest.mark.parametrize("is_sampled", [False, True])

@@ -45,7 +45,7 @@ class RowSummary(NamedTuple):
 
 
 class UnsettledTokenShards(TokenShards):
-    """The same for rows that the client does not have: first their sums, then the distribution of the tokens.
+    """An `UnsettledShardBuilder` for rows that the client does not have, by the sums of their rows and columns.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numpy as np
 from ..._version import __version__
 from .cluster_watch import ClusterWatch
 from .exchange import MAX_LOST, LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
-from .shard_builder import ShardBuilder
+from .shard_builder import AnyShardBuilder
 from .shards import Shard
 from .sources import check_same_width
 from .stored_latents import LatentFile
@@ -33,7 +33,7 @@ class DaskShards:
     Parameters
     ----------
     client : distributed.Client
-    builder : ShardBuilder
+    builder : ShardBuilder or UnsettledShardBuilder
     source : object
         With ``split(n)``: lists of blocks for n shards, in the order of the rows; a block may be a future.
     worker_timeout : float
@@ -49,11 +49,11 @@ class DaskShards:
         If the rows are not valid, or shards differ in width.
     """
 
-    def __init__(self, client: Any, builder: ShardBuilder, source: Any, worker_timeout: float, advice: str):
+    def __init__(self, client: Any, builder: AnyShardBuilder, source: Any, worker_timeout: float, advice: str):
         self._client = client
         self._watch = ClusterWatch(client, worker_timeout, advice)
         self._given = builder
-        self.builder = builder  # of the models: the given one, settled
+        self.builder: Any = builder  # of the models: the given one, settled
         self._source = source
         self._lock = threading.Lock()  # of the numbers of passes:
         self._numbers = itertools.count()

@@ -10,11 +10,11 @@ from ...utils._threads import Workers
 from .checkpoints import Checkpoints, describe_run
 from .dask_shards import DaskShards
 from .session import active_session
-from .shard_builder import ShardBuilder
+from .shard_builder import AnyShardBuilder
 from .shards import LocalShards, ShardedModel
 
 
-def open_shards(builder: ShardBuilder, source: Any, workers: Workers) -> LocalShards | DaskShards:
+def open_shards(builder: AnyShardBuilder, source: Any, workers: Workers) -> LocalShards | DaskShards:
     """Shards with the rows of a source, on the workers of the session's cluster, or in this process with `workers`."""
     session = active_session()
     if session is None or session.client is None:

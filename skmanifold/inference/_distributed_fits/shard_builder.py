@@ -15,9 +15,7 @@ class ShardBuilder(Protocol):
     parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
     the parts of the merged statistics.
 
-    If the model depends on all rows, it has ``summarize(rows, first_row, n_all_rows, n_features)``, which returns the
-    rows to keep and a summary of them, and ``settle(summaries)``, which returns the builder of the models. Methods for
-    ``ask(method, *arguments)`` of the shards have the model as their first argument.
+    Methods for ``ask(method, *arguments)`` of the shards have the model as their first argument.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
@@ -31,3 +29,22 @@ class ShardBuilder(Protocol):
     def merge(self, left: Any, right: Any) -> Any:
         """Merge the statistics of adjacent ranges of rows."""
         ...
+
+
+class UnsettledShardBuilder(Protocol):
+    """The same for models that depend on all rows; the client makes their builder from summaries of the shards."""
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """The rows of the blocks of one shard, their number, and their number of columns."""
+        ...
+
+    def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Any, Any]:
+        """The rows to keep, for `build` of the builder of the models, and a summary of them."""
+        ...
+
+    def settle(self, summaries: list) -> ShardBuilder:
+        """The builder of the models, after the summaries of all shards in the order of the rows."""
+        ...
+
+
+AnyShardBuilder = ShardBuilder | UnsettledShardBuilder

@@ -26,7 +26,7 @@ from .exchange import (
     packed_parts,
     unpacked,
 )
-from .shard_builder import ShardBuilder
+from .shard_builder import AnyShardBuilder, ShardBuilder
 from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
@@ -42,13 +42,13 @@ class Shard:
 
     Parameters
     ----------
-    builder : ShardBuilder
+    builder : ShardBuilder or UnsettledShardBuilder
         Converts blocks to rows, and rows to a model.
     blocks : list
         The blocks of data that contain the rows.
     """
 
-    def __init__(self, builder: ShardBuilder, blocks: list):
+    def __init__(self, builder: AnyShardBuilder, blocks: list):
         self.builder: Any = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
         self.latents: dict[int, Any] = {}
@@ -165,13 +165,13 @@ class LocalShards:
 
     Parameters
     ----------
-    builder : ShardBuilder
+    builder : ShardBuilder or UnsettledShardBuilder
     blocks : list
     workers : Workers
         Threads for the kernels of the model.
     """
 
-    def __init__(self, builder: ShardBuilder, blocks: list, workers: Workers):
+    def __init__(self, builder: AnyShardBuilder, blocks: list, workers: Workers):
         self._shard = Shard(builder, blocks)
         if hasattr(builder, "settle"):
             builder = builder.settle([self._shard.summarize(0, self._shard.n_rows, self._shard.n_features)])

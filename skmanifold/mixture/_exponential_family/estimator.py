@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -17,16 +18,19 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
-from ...callbacks._hooks import labels_of_all
+from ...callbacks._hooks import check_labels_of_all, labels_of_all
+from ...datasets import Corpus, RowFiles
 from ...emissions import EMISSIONS, BaseEmission
 from ...inference._distributed_fits.sources import is_elsewhere
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
 from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
 from .inference import FamilyInference
+
+Rows: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike
 
 
 @fitted_mixture
@@ -275,15 +279,22 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Rows, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the mixture to rows.
+
+        Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the rows are sent to the workers of the
+        cluster, or read there.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
+                collection
             Rows as the emission requires: real numbers, zeros and ones, codes of categories, or counts. Sparse input
             stays sparse; "categorical" and "gaussian" refuse it. For "bernoulli", "categorical", "gaussian",
-            "negative_binomial" and "poisson", NaN is a missing cell.
+            "negative_binomial" and "poisson", NaN is a missing cell. A :class:`~skmanifold.datasets.Corpus` and
+            :class:`~skmanifold.datasets.RowFiles` are read into memory: of the workers inside
+            ``with distributed(client):``, where X can also be a Dask array or data frame. This process then has a
+            sample of 16,384 rows, for initial labels and priors that depend on the data.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -304,6 +315,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         IncompatibleError
             If the sampler needs something that this model does not provide, or there are weights and the sampler draws
             one component for each row, as "esca" and "gibbs" do.
+        TypeError
+            If X is a Dask collection outside ``with distributed(client):``.
 
         Warns
         -----
@@ -312,12 +325,13 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         """
         return self._fit(X, sample_weight)
 
-    def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
+    def fit_predict(self, X: Rows, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
         """Fit, and return the component of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
+                collection
             Rows as in `fit`.
         y : None
             Ignored.
@@ -332,8 +346,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Raises
         ------
         ValueError
-            As in `fit`.
+            As in `fit`, or if callbacks hold out rows of an X that is not in memory.
         """
+        check_labels_of_all(self, X)
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
     @available_if(takes_minibatches)

@@ -70,12 +70,12 @@ class RowsFit(FitStrategy):
         """Whether the sampler maximises and does not draw, so that the last log density is the highest."""
         return ExpectationModel in self.sampler.requires
 
-    def model(self, workers: Workers) -> FamilyModel:
+    def model(self, workers: Workers) -> Any:
         """The model of all rows."""
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
         return self.here
 
-    def prepare(self, model: FamilyModel, workers: Workers) -> Any:
+    def prepare(self, model: Any, workers: Workers) -> Any:
         """The model; in a distributed session, with its rows sent to their shards."""
         return shard_mixture(model) if active_session() else model
 
@@ -149,7 +149,7 @@ class StoredRowsFit(RowsFit):
         self.X, self.emission = X, emission
         self.builder: StoredFamilyShards | None = None
 
-    def model(self, workers: Workers) -> StoredMixture:
+    def model(self, workers: Workers) -> Any:
         """The model of all rows, which are read into their shards."""
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
         shards = shard_stored_rows(UnsettledFamilyShards(self._settled_by, key), self.X, workers)
@@ -170,11 +170,11 @@ class StoredRowsFit(RowsFit):
             self.builder = StoredFamilyShards(self.family, _weight_prior(mixture), rest, emission, stored, whom)
         return self.builder
 
-    def target(self, model: StoredMixture) -> FamilyModel:
+    def target(self, model: Any) -> FamilyModel:
         """The model of the sample, which offers the same."""
         return self.here
 
-    def prepare(self, model: StoredMixture, workers: Workers) -> StoredMixture:
+    def prepare(self, model: Any, workers: Workers) -> Any:
         """The same model."""
         return model
 
@@ -182,7 +182,7 @@ class StoredRowsFit(RowsFit):
         """The chain's model."""
         return chain.model
 
-    def finish(self, fitted: dict[str, Any], model: StoredMixture, workers: Workers) -> dict[str, Any]:
+    def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The most probable component of each row, and typical rows."""
         found = model.ask("label_rows", fitted["_position"])
         labels = np.concatenate([part.labels for part in found], dtype=np.int64)

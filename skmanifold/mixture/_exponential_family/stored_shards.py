@@ -114,7 +114,7 @@ class StoredFamilyShards(FamilyShards):
 
 
 class UnsettledFamilyShards:
-    """A `ShardBuilder` that first sends some of the rows to the client.
+    """An `UnsettledShardBuilder` that sends some of the rows to the client.
 
     Parameters
     ----------
