@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+import skmanifold
+
 
 class Proxy:
     """A TCP proxy on this machine, in a thread; `cut` stops its data, and `restore` sends what has waited."""
@@ -133,9 +135,14 @@ class FaultCluster:
 
 
 def _start(kind, *arguments, log):
+    folder = log.parent / kind
+    folder.mkdir(exist_ok=True)
+    package = str(Path(skmanifold.__file__).parents[1])
+    paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
     with open(log, "ab") as file:
         command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments]
-        return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+        settings = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": paths}, "start_new_session": True}
+        return subprocess.Popen(command, stdout=file, stderr=file, **settings)
 
 
 def _children(pid):

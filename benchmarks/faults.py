@@ -1,9 +1,10 @@
 """Random faults of a cluster during fits of all estimators that run in shards.
 
-In each trial a fit runs on two workers. At a random time a worker is killed or stopped for a while, the network is cut
-for a while, the scheduler is restarted, or the disk with the checkpoints is full. The fit must end with the bytes of an
-undisturbed fit in one process, or with an error of one sentence, after which the same fit must resume to these bytes.
-No trial may wait longer than `--patience` seconds, and no process, thread or file may be left.
+In each trial a fit runs on two workers, and in one of four trials a second fit at the same time. Client and workers run
+in different folders. At a random time a worker is killed or stopped for a while, the network is cut for a while, the
+scheduler is restarted, or the disk with the checkpoints is full. Each fit must end with the bytes of an undisturbed fit
+in one process, or with an error of one sentence, after which the same fit must resume to these bytes. No trial may wait
+longer than `--patience` seconds, and no process, thread or file may be left.
 
     python -m benchmarks.faults --seed 0 --n 200
     python -m benchmarks.faults --seed 0 --only 17
@@ -53,6 +54,9 @@ def fits(folder):
         np.save(folder / "rows" / f"{i}.npy", X[75 * i : 75 * (i + 1)].toarray())
     rng = np.random.default_rng(0)
     reals = rng.normal(size=(9000, 3)) + 3.0 * rng.integers(0, 3, 9000)[:, None]
+    (folder / "many").mkdir()
+    for i in range(3):  # the client has a sample of them
+        np.save(folder / "many" / f"{i}.npy", rng.normal(size=(8000, 3)) + 3.0 * rng.integers(0, 3, 8000)[:, None])
     some = {"max_iter": 120, "thin": 4, "random_state": 0}
     mixture = {"n_init": 1, **some}
     return {
@@ -68,6 +72,7 @@ def fits(folder):
         "mixture esca": (ExponentialFamilyMixture(3, sampler="esca", **mixture), reals),
         "mixture em": (ExponentialFamilyMixture(3, sampler=EM(tol=0.0), **mixture), reals),
         "mixture gibbs": (ExponentialFamilyMixture(3, sampler="gibbs", **mixture), reals),
+        "mixture esca, files": (ExponentialFamilyMixture(3, sampler="esca", **mixture), RowFiles(folder / "many")),
     }
 
 
@@ -88,11 +93,12 @@ class Trial:
         self.delay = float(rng.uniform(0.0, 1.0))  # as a share of the time of an undisturbed fit
         self.duration = float(rng.uniform(0.5, 10.0))
         self.which = int(rng.integers(2))
+        self.second = str(rng.choice(names)) if rng.random() < 0.25 else ""  # a fit at the same time
         self.outcome, self.seconds, self.problems, self.in_time = "", 0.0, [], False
 
     def described(self):
         """What is written to the log."""
-        keys = ("number", "fault", "name", "delay", "duration", "in_time", "outcome", "seconds", "problems")
+        keys = ("number", "fault", "name", "second", "delay", "duration", "in_time", "outcome", "seconds", "problems")
         return {key: getattr(self, key) for key in keys}
 
 
@@ -161,43 +167,73 @@ def run_fit(cluster, estimator, X, folder, found):
         found["begun"].set()
 
 
-def run(trial, cluster, estimator, X, expected, usual, folder, patience):
+class Fit:
+    """A fit in a thread.
+
+    Parameters
+    ----------
+    cluster : FaultCluster
+    estimator, X : object
+        What is fitted.
+    expected : bytes
+        What it learns.
+    folder : Path
+        Of its checkpoints.
+    """
+
+    def __init__(self, cluster, estimator, X, expected, folder):
+        self.expected, self.arguments = expected, (cluster, estimator, X, folder)
+        self.found = {"begun": threading.Event()}
+        self.thread = threading.Thread(target=run_fit, args=(*self.arguments, self.found), daemon=True)
+        self.thread.start()
+
+    def problems(self, patience):
+        """How the fit ended, and what was wrong with it."""
+        self.thread.join(patience)
+        if self.thread.is_alive():
+            frame = sys._current_frames().get(self.thread.ident)
+            stack = "".join(traceback.format_stack(frame)) if frame else ""
+            return "", [f"no end after {patience:g} seconds", stack]
+        if "bytes" in self.found:
+            return "the same bytes", [] if self.found["bytes"] == self.expected else ["other bytes"]
+        error, problems = self.found["error"], []
+        if not isinstance(error, (RuntimeError, OSError)) or "\n" in str(error):
+            problems.append("not one sentence: " + self.found["traceback"])
+        return f"{type(error).__name__}: {error}", problems
+
+    def resumed(self):
+        """What is wrong with the same fit from its checkpoint."""
+        again = {"begun": threading.Event()}
+        run_fit(*self.arguments, again)
+        if again.get("bytes") == self.expected:
+            return []
+        return ["did not resume to the same bytes: " + again.get("traceback", "other bytes")]
+
+
+def run(trial, cluster, of_name, expected, usual, folder, patience):
     """Run one trial; its outcome and problems are stored in it."""
-    checkpoints = folder / "passes"
-    found = {"begun": threading.Event()}
-    fit = threading.Thread(target=run_fit, args=(cluster, estimator, X, checkpoints, found), daemon=True)
-    fit.start()
-    found["begun"].wait(120)
+    names = [name for name in (trial.name, trial.second) if name]
+    fits = [Fit(cluster, *of_name[name], expected[name], folder / f"passes-{i}") for i, name in enumerate(names)]
+    for fit in fits:
+        fit.found["begun"].wait(120)
     start = time.monotonic()
-    time.sleep(trial.delay * usual)
-    trial.in_time = fit.is_alive()
+    time.sleep(trial.delay * sum(usual[name] for name in names))
+    trial.in_time = any(fit.thread.is_alive() for fit in fits)
     disturb(trial, cluster, folder)
-    fit.join(patience)
+    ended = [fit.problems(patience) for fit in fits]
     trial.seconds = time.monotonic() - start
     (folder / "filler").unlink(missing_ok=True)
-    if fit.is_alive():
-        trial.problems.append(f"no end after {patience:g} seconds")
-        frame = sys._current_frames().get(fit.ident)
-        trial.problems.append("".join(traceback.format_stack(frame)) if frame else "")
-        return
-    if "bytes" in found:
-        trial.outcome = "the same bytes"
-        if found["bytes"] != expected:
-            trial.problems.append("other bytes")
-        return
-    error = found["error"]
-    trial.outcome = f"{type(error).__name__}: {error}"
-    if not isinstance(error, (RuntimeError, OSError)) or "\n" in str(error):
-        trial.problems.append("not one sentence: " + found["traceback"])
-    again = {"begun": threading.Event()}
-    run_fit(cluster, estimator, X, checkpoints, again)
-    if again.get("bytes") != expected:
-        trial.problems.append("did not resume to the same bytes: " + again.get("traceback", "other bytes"))
+    outcomes, problems = zip(*ended, strict=True)
+    trial.outcome = next((outcome for outcome in outcomes if outcome != "the same bytes"), "the same bytes")
+    trial.problems += [problem for some in problems for problem in some]
+    for fit, outcome in zip(fits, outcomes, strict=True):
+        if outcome and outcome != "the same bytes":
+            trial.problems += fit.resumed()
 
 
 def left_in(folder):
-    """Files of checkpoints and of workers that should not be there."""
-    return [path.name for path in (folder / "passes").glob("*")] if (folder / "passes").exists() else []
+    """Files of checkpoints that should not be there."""
+    return [path.name for of_fit in folder.glob("passes-*") for path in of_fit.glob("*")]
 
 
 def files_of_workers(folder):
@@ -242,15 +278,13 @@ def main():
                 for name, (estimator, X) in of_name.items():
                     for _ in range(2):  # the first fit reads kernels
                         found = {"begun": threading.Event()}
-                        run_fit(cluster, estimator, X, folder / "disk" / "passes", found)
+                        run_fit(cluster, estimator, X, folder / "disk" / "passes-0", found)
                     if found.get("bytes") != expected[name]:
                         raise SystemExit(f"{name}: other bytes without a fault; {found.get('traceback', '')}")
                     usual[name] = found["seconds"]
                 for number in options.only or range(options.n):
                     trial = Trial(number, options.seed, list(of_name), with_disk)
-                    estimator, X = of_name[trial.name]
-                    of_trial = expected[trial.name], usual[trial.name]
-                    run(trial, cluster, estimator, X, *of_trial, folder / "disk", options.patience)
+                    run(trial, cluster, of_name, expected, usual, folder / "disk", options.patience)
                     trial.problems += [f"left: {name}" for name in left_in(folder / "disk")]
                     print(json.dumps(trial.described()), flush=True)
                     if options.log:
