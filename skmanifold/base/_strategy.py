@@ -156,10 +156,13 @@ class FitStrategy(_Strategy):
         Number of rows; a subclass sets it in its constructor, or at the latest in `prepare`.
     n_unsettled : int
         Number of first passes that a tolerance ignores, because the model changes between them; by default 0.
+    draws_vary : bool
+        Whether the arrays of draws differ in shape, as with an inferred number of components; by default False.
     """
 
     n_rows: int
     n_unsettled: int = 0
+    draws_vary: bool = False
 
     def __init__(self, sampler: BaseSampler, passes: BaseSampler | None = None) -> None:
         self.sampler = sampler

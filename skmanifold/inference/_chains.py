@@ -23,6 +23,7 @@ class Plan(Protocol):
 
     passes: BaseSampler  # what makes the passes
     n_unsettled: int  # first passes that a tolerance ignores
+    draws_vary: bool  # whether the arrays of draws differ in shape
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the statistics of two passes."""
@@ -237,7 +238,7 @@ def _resume(chain_arguments: list[tuple], iteration: Any, stored: Any) -> list[C
         raise ValueError(f"no checkpoint is written after pass {iteration} of {schedule.max_iter}")
     for chain in stored:
         check_chain(chain, plan.passes, model, schedule, iteration)
-    check_draws(stored)
+    check_draws(stored, plan.draws_vary)
     keys = [key for _, _, key, _ in chain_arguments]
     return [Chain(plan, model, key, schedule, chain) for key, chain in zip(keys, stored, strict=True)]
 

@@ -22,9 +22,10 @@ import numpy as np
 
 from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate
+from ...sparse.counts import Counts
 from ...utils._njit import njit
-from .._tokens.document_gibbs import Documents, WordTable
-from .weights import Hyperparameters, TopicWeights
+from .._tokens.document_gibbs import WordTable
+from .weights import Hyperparameters, TopicWeights, count_tokens
 
 _ROOM = 8  # topics that may begin before arrays grow
 
@@ -37,7 +38,7 @@ class Born(NamedTuple):
 
 
 def sample_with_births(
-    documents: Documents,
+    documents: Counts,
     rows: np.ndarray,
     token_topics: np.ndarray,
     n_tokens: np.ndarray,
@@ -51,12 +52,12 @@ def sample_with_births(
 
     Parameters
     ----------
-    documents : Documents
-        The corpus.
-    rows : ndarray of int64
-        The documents, each once.
+    documents : Counts
+        The documents.
+    rows : ndarray of shape (n_rows,)
+        Their indices in the corpus, on which their streams depend.
     token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of all tokens; new topics have the numbers from K on.
+        Topics of their tokens; new topics have the numbers from K on.
     n_tokens : ndarray of shape (K,)
         Number of tokens of each topic in the whole corpus, positive.
     table : WordTable
@@ -70,29 +71,22 @@ def sample_with_births(
     key : uint64
         Key of the draw.
     """
-    n_within = np.zeros(len(n_tokens), np.int64)
-    column = np.empty(len(documents.words), np.int32)
-    n_words = _read_rows(
-        rows, documents.indptr, documents.pair_word, documents.token_start, token_topics, n_within, column
-    )
-    is_local = n_within == n_tokens
-    arrays = documents.indptr, documents.pair_word, documents.pair_count, documents.token_start
+    is_local = count_tokens(token_topics, len(n_tokens)) == n_tokens
+    column = np.full(documents.n_features, -1, np.int32)
+    n_words = _number_words(documents.indices, column)
+    arrays = documents.indptr, documents.indices, documents.counts, documents.token_start()
     topics = table.scores, table.log_scale, *weights, given
     return Born(*_sample_rows(rows, *arrays, token_topics, is_local, column, n_words, *topics, max_topics, key))
 
 
 @njit(cache=True, nogil=True)
-def _read_rows(rows, indptr, pair_word, token_start, token_topics, out_n_tokens, out_column):
-    """Count the tokens of each topic in some rows, and number their words; returns the number of words."""
-    out_column[:] = -1
+def _number_words(pair_word, out_column):
+    """Number the words in order of first occurrence; returns how many there are."""
     n_words = 0
-    for row in rows:
-        for token in range(token_start[row], token_start[row + 1]):
-            out_n_tokens[np.int64(token_topics[token])] += 1
-        for pair in range(indptr[row], indptr[row + 1]):
-            if out_column[pair_word[pair]] < 0:
-                out_column[pair_word[pair]] = n_words
-                n_words += 1
+    for word in pair_word:
+        if out_column[word] < 0:
+            out_column[word] = n_words
+            n_words += 1
     return n_words
 
 
@@ -137,7 +131,7 @@ def _sample_rows(
     in_row = np.zeros(n_old + size, np.int64)
     running = np.empty(n_old)
     n_topics, n_in_use = n_old, n_old
-    for row in rows:
+    for row in range(len(rows)):
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
             for _ in range(pair_count[pair]):
@@ -146,8 +140,8 @@ def _sample_rows(
                     totals[at] += 1
                     word_counts[at, column[pair_word[pair]]] += 1
                 token += 1
-    for row in rows:
-        row_key = fold_in(key, row)
+    for row in range(len(rows)):
+        row_key = fold_in(key, rows[row])
         for token in range(token_start[row], token_start[row + 1]):
             in_row[np.int64(token_topics[token])] += 1
         token = token_start[row]

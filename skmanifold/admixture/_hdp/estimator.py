@@ -172,6 +172,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
     """
 
     _samplers = {Gibbs.short_name: Gibbs}  # noqa: RUF012
+    _runs_in_shards = True
     _unit = "token"
     _parameter_constraints: dict = {  # noqa: RUF012
         "concentration": _CONCENTRATION,

@@ -11,16 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
+from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from .._lda.priors import prior_attributes
 from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
+from .._tokens.shards import open_token_shards
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import Concentrations, HDPModel
+from .shards import ShardedHDP, ShardRanges, TokenRowsShards
 from .starts import start_of
 from .statistics import HDPStatistics, add_statistics, take_topics
+from .token_rows import OneRange, TokenRows
 
 _GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
@@ -28,6 +33,8 @@ _ROOM = 1.5  # expected number of topics over that at the start, for the memory 
 
 class HDPFit(FitStrategy):
     """The fit with samplers of topics of tokens given the topics and their weights, such as `Gibbs`."""
+
+    draws_vary = True
 
     def __init__(self, admixture: Any, X: Any, run: Run):
         super().__init__(run.sampler)
@@ -39,35 +46,54 @@ class HDPFit(FitStrategy):
             check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
             check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
         )
-        self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
-        self.n_rows = self.counts.n_rows
-        self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, self.counts.n_features)
-        self.start, n_topics = start_of(admixture.init, self.counts, admixture.max_components)
-        self.starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
+        self.X, self.counts = X, None
         self.n_unsettled = int(SHARE_OF_PASSES * run.schedule.burn_in)
-        draw_bytes = int(4 * _ROOM * n_topics) * self.counts.n_features * admixture.n_chains
-        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
-        self.stride = store.stride(run.schedule.n_draws)
+        if not is_elsewhere(X):
+            self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
+            self._settle(self.counts.n_rows, self.counts.n_tokens, self.counts.n_features)
 
-    def model(self, workers: Workers) -> HDPModel:
-        """The model of all documents."""
+    def _settle(self, n_rows: int, n_tokens: int, n_features: int) -> None:
+        """Store what depends on the size of the corpus."""
         admixture = self.admixture
-        model = HDPModel(
-            self.counts,
-            self.topic_word_prior,
-            self.concentrations,
-            self.start,
-            admixture.max_components,
-            admixture.n_split_merge,
-            workers,
-        )
-        return self._model_after(0, model)
+        self.n_rows = n_rows
+        self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, n_features)
+        self.start, n_topics = start_of(admixture.init, n_tokens, n_features, admixture.max_components)
+        self.starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
+        draw_bytes = int(4 * _ROOM * n_topics) * n_features * admixture.n_chains
+        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
+        self.stride = store.stride(self.run.schedule.n_draws)
 
-    def adapt(self, model: HDPModel, state: Any) -> HDPModel:
+    def model(self, workers: Workers) -> HDPModel | ShardedHDP:
+        """The model of all documents, in this process or in shards."""
+        if self.counts is not None and not active_session():
+            ranges = OneRange(TokenRows(self.counts, 0, workers))
+            return self._model_after(0, self._whole(ranges, self.counts.n_features, workers))
+        return self._in_shards(workers)
+
+    def _in_shards(self, workers: Workers) -> ShardedHDP:
+        """The model, with its rows in their shards."""
+        builder = TokenRowsShards(subkey(self.run.key, Purpose.ROUNDING), type(self.admixture).__name__)
+        shards = open_token_shards(self.X, self.counts, builder, workers)
+        try:
+            if self.counts is None:
+                self._settle(shards.n_rows, shards.total("n_tokens"), shards.n_features)
+                remember_columns(self.admixture, self.X, shards.n_features)
+            head = self._whole(ShardRanges(shards), shards.n_features, workers)
+            return self._model_after(0, ShardedHDP(head, shards))
+        except BaseException:
+            shards.close()
+            raise
+
+    def _whole(self, ranges: Any, n_features: int, workers: Workers) -> HDPModel:
+        most, n_moves = self.admixture.max_components, self.admixture.n_split_merge
+        arguments = self.topic_word_prior, self.concentrations, self.start, most, n_moves, workers
+        return HDPModel(ranges, n_features, *arguments)
+
+    def adapt(self, model: Any, state: Any) -> Any:
         """The model with the concentration of the documents in the next pass of burn-in."""
         return self._model_after(state.n_steps, model)
 
-    def _model_after(self, n_passes: int, model: HDPModel) -> HDPModel:
+    def _model_after(self, n_passes: int, model: Any) -> Any:
         """The model of a pass of burn-in; no topics are merged as long as their words are random."""
         alpha, n_moves = self.concentrations.alpha, self.admixture.n_split_merge
         is_unsettled, is_early = n_passes < self.n_unsettled, 2 * n_passes < self.n_unsettled
@@ -77,7 +103,7 @@ class HDPFit(FitStrategy):
         merges_greedily = is_unsettled and not is_early and n_passes >= _LEAST_PASSES and n_passes % _GREEDY_EVERY == 0
         return model.in_burn_in(alpha, n_moves, merges_greedily)
 
-    def n_units(self, model: HDPModel) -> int:
+    def n_units(self, model: Any) -> int:
         """The number of tokens."""
         return model.n_tokens
 

@@ -16,20 +16,19 @@ error.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ...utils._njit import njit
-from ...utils._threads import Workers
-from .._tokens.document_gibbs import Documents, count_topics
 from .._tokens.topic_counts import TopicCounts
+from .token_rows import Ranges
 from .two_sides import (
+    Union,
     add_token,
     clear_sides,
     count_sides,
-    gather_tokens,
     log_gain_of_split,
-    no_tokens,
     share_of_first,
     table_of_words,
 )
@@ -40,7 +39,7 @@ _LEAST_SHARE = 1e-9  # of a token on a side; smaller ones have no entropy
 
 
 def merge_greedily(
-    documents: Documents, token_topics: np.ndarray, weights: np.ndarray, given: Hyperparameters, workers: Workers
+    ranges: Ranges, topics: Any, counts: TopicCounts, weights: np.ndarray, given: Hyperparameters
 ) -> np.ndarray:
     """Merge each topic, the smallest first, with the most similar larger one, if this is more probable.
 
@@ -48,28 +47,36 @@ def merge_greedily(
 
     Parameters
     ----------
-    documents : Documents
+    ranges : Ranges
         The corpus.
-    token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of all tokens, changed in place; the larger topic keeps its number.
+    topics : object
+        Handle of the topics of all tokens, which are changed; the larger topic keeps its number.
+    counts : TopicCounts
+        Counts of the words of the topics.
     weights : ndarray of shape (n_topics,)
         Weights of the topics.
     given : Hyperparameters
         Concentrations, and the prior of the topics.
-    workers : Workers
-        Who counts the words of the topics.
 
     Returns
     -------
     weights : ndarray of shape (n_topics,)
         After merging: 0 for topics without tokens.
     """
-    counts = count_topics(documents, token_topics, 1, len(weights), workers)
     order = np.argsort(counts.totals, kind="stable")
     order = order[counts.totals[order] > 0]
     merged_with, weights = np.arange(len(weights)), weights.copy()
-    pairs = order, _most_similar_larger(counts, order)
-    _merge_greedily(documents, token_topics, weights, counts.totals, *pairs, given, merged_with)
+    counted, of_word = ranges.no_counts(), table_of_words(given)
+    for lost, kept in zip(order.tolist(), _most_similar_larger(counts, order).tolist(), strict=True):
+        if kept < 0:
+            continue
+        while merged_with[kept] != kept:
+            kept = merged_with[kept]
+        union = Union(ranges, topics, kept, lost)
+        if _is_merged(union.tokens, union.of_other, weights[kept], weights[lost], given, of_word, *counted):
+            union.assign(None, kept)
+            weights[kept], weights[lost] = weights[kept] + weights[lost], 0.0
+            merged_with[lost] = kept
     return weights
 
 
@@ -88,42 +95,18 @@ def _most_similar_larger(counts: TopicCounts, order: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _merge_greedily(
-    documents,
-    token_topics,
-    weights,
-    n_tokens,
-    order,
-    partners,
-    given,
-    merged_with,
-):
-    """Change topics and weights; `merged_with` holds the topic into which each was merged, or itself."""
-    in_row, in_word = no_tokens(documents)
-    of_word = table_of_words(given)
-    for i in range(len(order)):
-        lost, kept = order[i], partners[i]
-        if kept < 0:
-            continue
-        while merged_with[kept] != kept:
-            kept = merged_with[kept]
-        size = n_tokens[lost] + n_tokens[kept]
-        union, sides, _ = gather_tokens(documents, token_topics, kept, lost, size, 0, 0)
-        total = weights[kept] + weights[lost]
-        share = weights[kept] / total
-        count_sides(union, sides, in_row, in_word)
-        gain = -math.log(given.gamma * total)
-        gain -= log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
-        if gain > 0.0:
-            gain = _less_entropy(
-                gain, union, sides, (n_tokens[kept], n_tokens[lost]), total, share, given, in_row, in_word
-            )
-        if gain > 0.0:
-            for token in union.tokens:
-                token_topics[token] = kept
-            weights[kept], weights[lost] = total, 0.0
-            n_tokens[kept], n_tokens[lost] = size, 0
-            merged_with[lost] = kept
+def _is_merged(union, sides, of_kept, of_lost, given, of_word, in_row, in_word):
+    """Whether two topics with these weights are merged; the counts stay zero."""
+    total = of_kept + of_lost
+    share = of_kept / total
+    count_sides(union, sides, in_row, in_word)
+    gain = -math.log(given.gamma * total)
+    gain -= log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
+    if gain > 0.0:
+        n_lost = np.count_nonzero(sides)
+        sizes = len(sides) - n_lost, n_lost
+        gain = _less_entropy(gain, union, sides, sizes, total, share, given, in_row, in_word)
+    return gain > 0.0
 
 
 @njit(cache=True, nogil=True)

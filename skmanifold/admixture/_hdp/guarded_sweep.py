@@ -20,7 +20,7 @@ def sweep_with_guards(
     expected: np.ndarray,
     row_keys: np.ndarray,
     token_topics: np.ndarray,
-    guard_key: np.uint64,
+    guards: Guards,
     workers: Workers,
 ) -> float:
     """Draw the topic of each token given the others of its document, in place; some tokens stay, see `Guards`.
@@ -37,8 +37,8 @@ def sweep_with_guards(
         A stream for each document.
     token_topics : ndarray of shape (n_tokens,), uint16
         Topics of the tokens, in CSR order.
-    guard_key : uint64
-        Stream of the tokens' priorities.
+    guards : Guards
+        From the tokens of the whole corpus, see `guards_of`.
     workers : Workers
         Threads, on which the draws do not depend.
 
@@ -47,7 +47,6 @@ def sweep_with_guards(
     log_likelihood : float
         Sum over tokens of the log probability given the others of the document.
     """
-    guards = Guards(pad_topics(least_priorities(token_topics, len(expected), guard_key, workers)), guard_key)
     log_likelihood, sweep = np.zeros(len(row_keys)), Sweeps(0, 0, 1, False)
     history = np.empty(0, np.uint16)
     shared = documents, table, document_prior(expected), guards, row_keys, sweep, token_topics, history, log_likelihood
@@ -55,17 +54,24 @@ def sweep_with_guards(
     return exact_sum(log_likelihood)
 
 
-def least_priorities(token_topics: np.ndarray, n_components: int, key: np.uint64, workers: Workers) -> np.ndarray:
+def guards_of(least: np.ndarray, key: np.uint64, first_token: int) -> Guards:
+    """The guards of documents whose first token has this number, given the least priorities in the whole corpus."""
+    return Guards(pad_topics(least), key, first_token)
+
+
+def least_priorities(
+    token_topics: np.ndarray, n_components: int, first_token: int, key: np.uint64, workers: Workers
+) -> np.ndarray:
     """The least priority of the tokens of each topic, (n_components,); 1 for a topic without tokens."""
     tasks = split_range(len(token_topics), _TASK_TOKENS)
-    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, key) for tokens in tasks])
+    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, first_token, key) for tokens in tasks])
     return np.min([np.ones(n_components), *parts], axis=0)
 
 
 @njit(cache=True, nogil=True)
-def _find_least(first, stop, token_topics, n_components, key):
+def _find_least(first, stop, token_topics, n_components, first_token, key):
     least = np.ones(n_components)
     for token in range(first, stop):
         topic = np.uint64(token_topics[token])
-        least[topic] = min(least[topic], uniform(key, token))
+        least[topic] = min(least[topic], uniform(key, first_token + token))
     return least

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
-from typing import NamedTuple, Self
+from functools import cached_property, reduce
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...random._keys import fold_in_each, subkey
+from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
-from ...sparse.counts import Counts
-from ...utils._njit import njit
+from ...utils._conditions import Array, Real, Whole
+from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .._tokens.document_gibbs import Documents, all_documents, count_topics, make_word_table
 from .._tokens.log_topic_word import LogTopics, draw_topics
-from .._tokens.topic_counts import TopicPrior
+from .._tokens.topic_counts import TopicPrior, add_counts
 from .births import sample_with_births
 from .greedy_merging import merge_greedily
-from .guarded_sweep import sweep_with_guards
 from .split_merge import split_and_merge
 from .starts import Start
-from .statistics import HDPStatistics
+from .statistics import HDPStatistics, check_ids
+from .token_rows import Prepared, Ranges, first_tokens, put_documents, take_documents
 from .weights import (
     Hyperparameters,
     TopicWeights,
-    count_tokens,
     draw_document_concentration,
-    draw_tables,
     draw_topic_concentration,
     draw_weights,
 )
@@ -51,19 +48,22 @@ class Concentrations(NamedTuple):
         return self.alpha or alpha, self.gamma or gamma
 
 
-class HDPLatents(NamedTuple):
-    """Topics of the tokens."""
-
-    token_topics: np.ndarray  # (n_tokens,) uint16
-    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
-    n_ids: int  # number of ids that have been used
-
-
+@holds(
+    lambda position, sizes: check_ids(position.ids, position.n_ids),
+    ids=Array("int64", ("n_components",), low=0),
+    topics=Held(LogTopics),
+    weights=Held(TopicWeights),
+    n_ids=Whole(),
+    alpha=Real(above=0),
+    gamma=Real(above=0),
+)
 class HDPPosition(NamedTuple):
     """Topics in use with their weights, and the concentrations."""
 
     topics: LogTopics
     weights: TopicWeights
+    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
+    n_ids: int  # number of ids that have been used
     alpha: float
     gamma: float
 
@@ -77,8 +77,10 @@ class HDPModel:
 
     Parameters
     ----------
-    counts : Counts
+    ranges : Ranges
         The corpus.
+    n_features : int
+        Number of words.
     topic_word_prior : ndarray of shape () or (n_features,)
         Dirichlet parameters of the topics.
     concentrations : Concentrations
@@ -90,12 +92,13 @@ class HDPModel:
     n_moves : int
         Number of split-merge proposals of a pass.
     workers : Workers
-        Who runs the kernels.
+        Who runs the kernels that need no documents.
     """
 
     def __init__(
         self,
-        counts: Counts,
+        ranges: Ranges,
+        n_features: int,
         topic_word_prior: np.ndarray,
         concentrations: Concentrations,
         start: Start,
@@ -103,7 +106,8 @@ class HDPModel:
         n_moves: int,
         workers: Workers,
     ):
-        self.counts = counts
+        self.ranges = ranges
+        self.n_features = n_features
         self.topic_word_prior = topic_word_prior
         self.concentrations = concentrations
         self.start = start
@@ -122,111 +126,123 @@ class HDPModel:
     @property
     def n_rows(self) -> int:
         """Number of documents."""
-        return self.counts.n_rows
+        return sum(map(len, self.ranges.lengths))
 
     @property
     def n_tokens(self) -> int:
         """Sum of all counts."""
-        return self.counts.n_tokens
-
-    @cached_property
-    def documents(self) -> Documents:
-        """The corpus in the format of the document step."""
-        return all_documents(self.counts)
+        return sum(int(lengths.sum()) for lengths in self.ranges.lengths)
 
     @cached_property
     def _beta(self) -> tuple[np.ndarray, float]:
         beta = np.atleast_1d(self.topic_word_prior)
-        return beta, float(np.broadcast_to(beta, (self.counts.n_features,)).sum())
+        return beta, float(np.broadcast_to(beta, (self.n_features,)).sum())
 
     def topic_prior(self, n_topics: int) -> TopicPrior:
         """The prior of this number of topics."""
-        return TopicPrior(self.topic_word_prior, n_topics, self.counts.n_features)
+        return TopicPrior(self.topic_word_prior, n_topics, self.n_features)
 
-    def init_rows(self, key: np.uint64) -> tuple[HDPLatents, HDPStatistics]:
+    def init_rows(self, key: np.uint64) -> tuple[Any, HDPStatistics]:
         """The topics of the tokens at the start."""
-        topics = self.start(self.documents, self.workers, subkey(key, _START))
-        topics, used = _renumber(topics, int(topics.max()) + 1)
-        ids = np.arange(len(used))
-        return HDPLatents(topics, ids, len(ids)), self._statistics(topics, ids, *self._first_weights(topics), key)
-
-    def _first_weights(self, topics: np.ndarray) -> tuple[np.ndarray, float, float]:
+        topics = self.ranges.begin(self.start, subkey(key, _START))
+        n_topics = 1 + max(self.ranges.ask("find_largest", topics))
+        n_tokens, used = self._renumber(topics, self._count(topics, n_topics))
         alpha, gamma = self.concentrations.start()
-        shares = count_tokens(topics, int(topics.max()) + 1) / len(topics)
-        return alpha * shares, alpha, gamma
+        expected = alpha * (n_tokens / n_tokens.sum())
+        return topics, self._statistics(topics, np.arange(len(used)), len(used), expected, alpha, gamma, key)
 
-    def sample_rows(self, position: HDPPosition, latents: HDPLatents, key: np.uint64):
+    def sample_rows(self, position: HDPPosition, topics: Any, key: np.uint64) -> tuple[Any, HDPStatistics, float]:
         """Redraw the topics of all tokens, with births, deaths, splits and merges of topics, and the tables."""
-        documents, topics, weights = self.documents, latents.token_topics, position.weights
-        expected = position.alpha * weights.used
-        table = make_word_table(*position.topics, expected, self.workers)
-        row_keys = fold_in_each(subkey(key, _TOKENS), np.arange(self.n_rows))
-        guard_key = subkey(key, _GUARDS)
-        log_likelihood = sweep_with_guards(documents, table, expected, row_keys, topics, guard_key, self.workers)
+        prepared = Prepared(position.topics, position.alpha * position.weights.used)
+        log_likelihood, n_tokens = self._sweep(topics, prepared, key)
         given = Hyperparameters(position.alpha, position.gamma, *self._beta)
-        n_topics = len(weights.used)
-        weights = TopicWeights(*self._with_births(topics, table, weights, given, key))
-        topics, used = _renumber(topics, len(weights.used))
+        weights, n_tokens = self._with_births(topics, prepared, position.weights, n_tokens, given, key)
+        n_topics = len(n_tokens)
+        n_tokens, used = self._renumber(topics, n_tokens)
         weights = TopicWeights(weights.used[used], weights.log_unused)
-        ids, n_ids = _ids_after(latents.ids, n_topics, used, latents.n_ids)
-        n_topics = len(weights.used)
-        moves = split_and_merge(documents, topics, weights, given, self.max_topics, self.n_moves, subkey(key, _MOVES))
-        of_topics = moves.weights
+        ids, n_ids = _ids_after(position.ids, len(position.ids), used, position.n_ids)
+        n_topics, moves_key = len(used), subkey(key, _MOVES)
+        moves = split_and_merge(self.ranges, topics, n_tokens, weights, given, self.max_topics, self.n_moves, moves_key)
+        of_topics, n_tokens = moves.weights, moves.n_tokens
         if self.merges_greedily:
-            of_topics = merge_greedily(documents, topics, of_topics, given, self.workers)
-        topics, used = _renumber(topics, len(of_topics))
+            counts = reduce(add_counts, self.ranges.ask("count_words", topics, len(of_topics)))
+            of_topics = merge_greedily(self.ranges, topics, counts, of_topics, given)
+            n_tokens = self._count(topics, len(of_topics))
+        n_tokens, used = self._renumber(topics, n_tokens)
         ids, n_ids = _ids_after(ids, n_topics, used, n_ids)
+        concentrations = position.alpha, position.gamma
         expected = position.alpha * of_topics[used]
-        statistics = self._statistics(topics, ids, expected, position.alpha, position.gamma, key)
-        return HDPLatents(topics, ids, n_ids), statistics, log_likelihood
+        return topics, self._statistics(topics, ids, n_ids, expected, *concentrations, key), log_likelihood
 
-    def _with_births(self, topics, table, weights, given, key):
-        part = np.empty((1, min(self.n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * self.n_rows)))), np.int64)
-        choose_rows(np.array([subkey(key, _PART)]), 0, self.n_rows, part)
-        n_tokens = count_tokens(topics, len(weights.used))
-        birth_key = subkey(key, _BIRTHS)
-        return sample_with_births(
-            self.documents, part[0], topics, n_tokens, table, weights, given, self.max_topics, birth_key
-        )
+    def _sweep(self, topics: Any, prepared: Prepared, key: np.uint64) -> tuple[float, np.ndarray]:
+        """Draw the topics of all tokens; the log likelihood, and the numbers of tokens of the topics."""
+        tokens_key, guard_key, n_topics = subkey(key, _TOKENS), subkey(key, _GUARDS), len(prepared.expected)
+        firsts = first_tokens(self.ranges)
+        parts = self.ranges.ask_each("find_least", topics, [(n_topics, first, guard_key) for first in firsts])
+        least = np.min(parts, axis=0)
+        arguments = [(prepared, least, first, tokens_key, guard_key) for first in firsts]
+        log_likelihoods, n_tokens = zip(*self.ranges.ask_each("sweep", topics, arguments), strict=True)
+        return float(np.sum(log_likelihoods)), np.sum(n_tokens, axis=0)
 
-    def _statistics(self, topics, ids, expected, alpha, gamma, key) -> HDPStatistics:
-        n_tables = draw_tables(self.documents.token_start, topics, expected, 0, subkey(key, _TABLES), self.workers)
-        counts = count_topics(self.documents, topics, 1, len(expected), self.workers)
-        return HDPStatistics(counts, n_tables, ids, np.ones(len(ids), np.int64), alpha, gamma)
+    def _with_births(self, topics, prepared, weights, n_tokens, given, key) -> tuple[TopicWeights, np.ndarray]:
+        """Weights and numbers of tokens after a step in which topics begin and end."""
+        n_rows = self.n_rows
+        part = np.empty((1, min(n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * n_rows)))), np.int64)
+        choose_rows(np.array([subkey(key, _PART)]), 0, n_rows, part)
+        documents, of_tokens = take_documents(self.ranges, topics, part[0])
+        arguments = n_tokens, prepared.table(self.workers), weights, given, self.max_topics, subkey(key, _BIRTHS)
+        after = TopicWeights(*sample_with_births(documents, part[0], of_tokens, *arguments))
+        return after, put_documents(self.ranges, topics, part[0], documents, of_tokens, len(after.used))
+
+    def _count(self, topics: Any, n_topics: int) -> np.ndarray:
+        """Numbers of tokens of the topics."""
+        return np.sum(self.ranges.ask("count", topics, n_topics), axis=0)
+
+    def _renumber(self, topics: Any, n_tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Number the topics that have tokens without gaps; the numbers of their tokens, and their old numbers."""
+        used = np.flatnonzero(n_tokens)
+        if len(used) < len(n_tokens):
+            number = np.zeros(len(n_tokens), np.uint16)
+            number[used] = np.arange(len(used))
+            self.ranges.ask("renumber", topics, number)
+        return n_tokens[used], used
+
+    def _statistics(self, topics, ids, n_ids, expected, alpha, gamma, key) -> HDPStatistics:
+        tables, counts = zip(*self.ranges.ask("summarize", topics, expected, subkey(key, _TABLES)), strict=True)
+        n_tables, n_passes = np.sum(tables, axis=0), np.ones(len(ids), np.int64)
+        return HDPStatistics(reduce(add_counts, counts), n_tables, ids, n_passes, n_ids, alpha, gamma)
 
     def draw(self, statistics: HDPStatistics, key: np.uint64) -> HDPPosition:
         """Draw the weights, concentrations and topics given the topics of the tokens and the tables."""
-        counts, n_tables, _, _, alpha, gamma = statistics
+        counts, n_tables, ids, _, n_ids, alpha, gamma = statistics
         given = self.concentrations
         if given.alpha is not None:
             alpha = given.alpha
         else:
-            alpha = draw_document_concentration(
-                alpha, np.diff(self.documents.token_start), n_tables.sum(), given.alpha_prior, subkey(key, _ALPHA)
-            )
+            lengths = np.concatenate(self.ranges.lengths)
+            arguments = lengths, n_tables.sum(), given.alpha_prior, subkey(key, _ALPHA)
+            alpha = draw_document_concentration(alpha, *arguments)
         weights = draw_weights(n_tables, gamma, subkey(key, _WEIGHTS))
         if given.gamma is None:
             gamma = draw_topic_concentration(weights, given.gamma_prior, subkey(key, _GAMMA))
-        n_topics, n_features = len(n_tables), self.counts.n_features
-        prior = self.topic_prior(n_topics).strides(n_topics, n_features)
+        n_topics = len(n_tables)
+        prior = self.topic_prior(n_topics).strides(n_topics, self.n_features)
         topics = draw_topics(prior, counts, subkey(key, _TOPICS), self.workers)
-        return HDPPosition(topics, weights, alpha, gamma)
+        return HDPPosition(topics, weights, ids, n_ids, alpha, gamma)
 
+    # Checkpoints
 
-def _renumber(token_topics: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
-    """Number the topics that have tokens without gaps; also returns their old numbers, ascending."""
-    used = np.flatnonzero(count_tokens(token_topics, n_topics))
-    if len(used) < n_topics:
-        number = np.zeros(n_topics, np.uint16)
-        number[used] = np.arange(len(used))
-        _replace(number, token_topics)
-    return token_topics, used
+    def latent_type(self, drawn: bool) -> np.dtype:
+        """Type of the stored topics of tokens."""
+        return np.dtype(np.uint16)
 
+    def check_position(self, position: Any, drawn: bool) -> None:
+        """Raise a ValueError unless these can be topics of this vocabulary, with their weights."""
+        Held(HDPPosition)(position, "a position", {"n_features": self.n_features})
 
-@njit(cache=True, nogil=True)
-def _replace(number, token_topics):
-    for token in range(len(token_topics)):
-        token_topics[token] = number[np.uint64(token_topics[token])]
+    def check_statistics(self, statistics: Any) -> None:
+        """Raise a ValueError unless these can be counts of the words of topics."""
+        Held(HDPStatistics)(statistics, "statistics", {"n_features": self.n_features})
 
 
 def _ids_after(ids: np.ndarray, n_topics: int, used: np.ndarray, n_ids: int) -> tuple[np.ndarray, int]:

@@ -39,25 +39,25 @@ References
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...random._keys import fold_in, uniform
+from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
-from .._tokens.document_gibbs import Documents
+from .token_rows import Ranges
 from .two_sides import (
+    Union,
     add_token,
     clear_sides,
     count_sides,
-    gather_tokens,
     log_gain_of_split,
-    no_tokens,
+    places_of,
     share_of_first,
     table_of_words,
 )
-from .weights import Hyperparameters, TopicWeights, count_tokens
+from .weights import Hyperparameters, TopicWeights
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
 _KIND, _TOPIC, _OTHER, _FIRST, _SECOND, _N_SCANS = range(6)  # draws of a choice
@@ -73,13 +73,33 @@ class Moves(NamedTuple):
     """Result of some moves."""
 
     weights: np.ndarray  # of the old topics, 0 for those that were merged, and of the new ones behind them
+    n_tokens: np.ndarray  # of the same topics
     n_splits: int
     n_merges: int
 
 
+class _Choice(NamedTuple):
+    """What a move proposes."""
+
+    is_split: bool
+    topic: int
+    other: int  # the same for a split
+    first: int  # one of the tokens of the one topic
+    second: int  # one of the tokens of the other
+
+
+class _Proposal(NamedTuple):
+    """Result of a proposal."""
+
+    is_accepted: bool
+    share: float  # of the first part in the weight of both
+    sides: np.ndarray  # (n,) int8: of the tokens
+
+
 def split_and_merge(
-    documents: Documents,
-    token_topics: np.ndarray,
+    ranges: Ranges,
+    topics: Any,
+    n_tokens: np.ndarray,
     weights: TopicWeights,
     given: Hyperparameters,
     max_topics: int,
@@ -90,11 +110,13 @@ def split_and_merge(
 
     Parameters
     ----------
-    documents : Documents
+    ranges : Ranges
         The corpus.
-    token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of all tokens, changed in place; new topics have the numbers from K on. If a topic is split, the larger
-        part keeps its number, and if topics are merged, the larger one.
+    topics : object
+        Handle of the topics of all tokens, which are changed; new topics have the numbers from K on. If a topic is
+        split, the larger part keeps its number, and if topics are merged, the larger one.
+    n_tokens : ndarray of shape (K,)
+        Number of tokens of each topic.
     weights : TopicWeights
         Current weights.
     given : Hyperparameters
@@ -106,117 +128,111 @@ def split_and_merge(
     key : uint64
         Key of the moves.
     """
-    n_topics = len(weights.used)
-    of_topics = np.zeros(n_topics + n_moves)
-    of_topics[:n_topics] = weights.used
-    n_numbers, n_splits, n_merges = _make_moves(
-        documents, token_topics, of_topics, n_topics, given, max_topics, n_moves, key
-    )
-    return Moves(of_topics[:n_numbers], n_splits, n_merges)
+    n_topics = n_in_use = len(weights.used)
+    of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
+    counted, of_word = ranges.no_counts(), table_of_words(given)
+    n_splits = n_merges = 0
+    for move in range(n_moves):
+        move_key = subkey(key, move)
+        choice = _choose(n_tokens, n_in_use, max_topics, move_key)
+        is_split, topic, other = choice[:3]
+        if topic < 0:
+            continue
+        union = Union(ranges, topics, topic, other)
+        arguments = choice, of_topics[topic], of_topics[other], n_in_use, given, of_word, *counted, move_key
+        is_accepted, share, sides = _propose(union.tokens, union.of_other, *arguments)
+        if not is_accepted:
+            continue
+        if is_split:
+            n_second, total = np.count_nonzero(sides), of_topics[topic]
+            moved = 1 if 2 * n_second <= len(sides) else 0
+            of_moved = share if moved == 0 else 1.0 - share
+            of_topics[topic], of_topics[n_topics] = (1.0 - of_moved) * total, of_moved * total
+            n_tokens[n_topics] = n_second if moved == 1 else len(sides) - n_second
+            n_tokens[topic] -= n_tokens[n_topics]
+            union.assign(sides == moved, n_topics)
+            n_topics, n_in_use, n_splits = n_topics + 1, n_in_use + 1, n_splits + 1
+        else:
+            kept, lost = (topic, other) if n_tokens[topic] >= n_tokens[other] else (other, topic)
+            of_topics[kept], of_topics[lost] = of_topics[topic] + of_topics[other], 0.0
+            union.assign(None, kept)
+            n_tokens[kept], n_tokens[lost] = len(union.tokens.rows), 0
+            n_in_use, n_merges = n_in_use - 1, n_merges + 1
+    return Moves(of_topics[:n_topics], n_tokens[:n_topics], n_splits, n_merges)
 
 
 @njit(cache=True, nogil=True)
-def _make_moves(
-    documents,
-    token_topics,
-    weights,
-    n_topics,
-    given,
-    max_topics,
-    n_moves,
-    key,
-):
-    """Propose `n_moves` moves; returns how many numbers of topics were used, and the numbers of splits and merges."""
-    in_row, in_word = no_tokens(documents)
-    n_tokens = count_tokens(token_topics, len(weights))
-    n_in_use, n_splits, n_merges = n_topics, 0, 0
-    of_word = table_of_words(given)
-    alpha, gamma = given.alpha, given.gamma
-    for move in range(n_moves):
-        move_key = fold_in(key, move)
-        choice = fold_in(move_key, _CHOICE)
-        is_split = uniform(choice, _KIND) < _SHARE_OF_SPLITS
-        topic = _choose_topic(n_tokens, -1, n_in_use, uniform(choice, _TOPIC))
-        n_first = n_tokens[topic]
-        first = np.int64(min(uniform(choice, _FIRST) * n_first, n_first - 1))
-        if is_split:
-            if n_in_use >= max_topics or n_first < 2:
-                continue
-            other, n_second = topic, n_first - 1
-        else:
-            if n_in_use < 2:
-                continue
-            other = _choose_topic(n_tokens, topic, n_in_use - 1, uniform(choice, _OTHER))
-            n_second = n_tokens[other]
-        second = np.int64(min(uniform(choice, _SECOND) * n_second, n_second - 1))
-        if is_split and second >= first:
-            second += 1
-        size = n_first if is_split else n_first + n_second
-        union, target, chosen = gather_tokens(documents, token_topics, topic, other, size, first, second)
-        total = weights[topic] if is_split else weights[topic] + weights[other]
-        log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
-        starts = _starts_of_documents(union.rows)
-        log_ratio = math.log(gamma * total)  # of the split, without q
-        share = weights[topic] / total  # of the first part in the weight of both; 1 before a split
-        if not is_split:
-            count_sides(union, target, in_row, in_word)
-            log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
-            log_ratio += _log_choices(n_first, n_second, n_in_use - 1)
-            if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
-                continue
-        sides, totals = np.empty(size, np.int8), np.zeros(2, np.int64)
-        scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
-        arrays = given, in_row, in_word, totals
-        sides[:] = -1
-        for side in range(2):
-            _place(union, chosen[side], chosen[side] + 1, side, sides, in_row, in_word, totals)
-        half = alpha * total / 2
-        n_scans = _SCANS_BEFORE[np.int64(uniform(choice, _N_SCANS) * len(_SCANS_BEFORE))]
-        if n_scans > 0:
-            _begin(union, starts, chosen, sides, *arrays)
-        for scan in range(n_scans):
-            at_first = half if _SHARE_WIDE * scan >= n_scans else max(half, _WIDE)
-            _scan(union, chosen, sides, *arrays, (at_first, at_first), 1, target[:0], fold_in(scan_key, scan))
-        a, b, n_before = 1.0, 1.0, 0
-        if n_scans > 0:
-            of_sides = _documents_of_sides(union.rows, in_row)
-            a, b, n_before = float(of_sides[0]), float(of_sides[1]), 1
-        if is_split:
-            share = math.exp(log_beta_variate(share_key, a, b)[0])
-            share = min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
-        expected = alpha * total * share, alpha * total * (1.0 - share)
-        log_q = _log_beta_density(share, a, b)
-        log_q += _scan(union, chosen, sides, *arrays, expected, n_before, target, fold_in(scan_key, n_scans))
-        if is_split:
-            n_second = np.count_nonzero(sides)
-            log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
-            log_ratio += _log_choices(size - n_second, n_second, n_in_use)
-        else:
-            clear_sides(union, in_row, in_word)
-        log_ratio -= log_q
-        if not log_u < (log_ratio if is_split else -log_ratio):
-            continue
-        if is_split:
-            moved = 1 if 2 * n_second <= size else 0
-            of_moved = share if moved == 0 else 1.0 - share
-            weights[topic], weights[n_topics] = (1.0 - of_moved) * total, of_moved * total
-            n_tokens[n_topics] = n_second if moved == 1 else size - n_second
-            n_tokens[topic] -= n_tokens[n_topics]
-            for i in range(size):
-                if sides[i] == moved:
-                    token_topics[union.tokens[i]] = n_topics
-            n_topics += 1
-            n_in_use += 1
-            n_splits += 1
-        else:
-            kept, lost = (topic, other) if n_first >= n_second else (other, topic)
-            weights[kept], weights[lost] = total, 0.0
-            for token in union.tokens:
-                token_topics[token] = kept
-            n_tokens[kept], n_tokens[lost] = size, 0
-            n_in_use -= 1
-            n_merges += 1
-    return n_topics, n_splits, n_merges
+def _choose(n_tokens, n_in_use, max_topics, move_key):
+    """What a move proposes; topic -1 if it is impossible."""
+    choice = fold_in(move_key, _CHOICE)
+    is_split = uniform(choice, _KIND) < _SHARE_OF_SPLITS
+    topic = _choose_topic(n_tokens, -1, n_in_use, uniform(choice, _TOPIC))
+    n_first = n_tokens[topic]
+    first = np.int64(min(uniform(choice, _FIRST) * n_first, n_first - 1))
+    if is_split:
+        if n_in_use >= max_topics or n_first < 2:
+            return _Choice(is_split, -1, -1, 0, 0)
+        other, n_second = topic, n_first - 1
+    else:
+        if n_in_use < 2:
+            return _Choice(is_split, -1, -1, 0, 0)
+        other = _choose_topic(n_tokens, topic, n_in_use - 1, uniform(choice, _OTHER))
+        n_second = n_tokens[other]
+    second = np.int64(min(uniform(choice, _SECOND) * n_second, n_second - 1))
+    if is_split and second >= first:
+        second += 1
+    return _Choice(is_split, topic, other, first, second)  # type: ignore[arg-type]  # numba has one kind of integers
+
+
+@njit(cache=True, nogil=True)
+def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word, in_row, in_word, move_key):
+    """Propose the move of a choice; `target` has the sides of the tokens before a merge. The counts stay zero."""
+    is_split = choice.is_split
+    size = len(union.rows)
+    sides, totals = np.empty(size, np.int8), np.zeros(2, np.int64)
+    chosen = places_of(target, choice.first, choice.second)
+    total = of_topic if is_split else of_topic + of_other
+    log_u = math.log(open_uniform(fold_in(move_key, _ACCEPTANCE), 0))
+    starts = _starts_of_documents(union.rows)
+    log_ratio = math.log(given.gamma * total)  # of the split, without q
+    share = of_topic / total  # of the first part in the weight of both; 1 before a split
+    if not is_split:
+        n_second = np.count_nonzero(target)
+        count_sides(union, target, in_row, in_word)
+        log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
+        log_ratio += _log_choices(size - n_second, n_second, n_in_use - 1)
+        if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
+            return _Proposal(False, share, sides)
+    scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
+    arrays = given, in_row, in_word, totals
+    sides[:] = -1
+    for side in range(2):
+        _place(union, chosen[side], chosen[side] + 1, side, sides, in_row, in_word, totals)
+    half = given.alpha * total / 2
+    n_scans = _SCANS_BEFORE[np.int64(uniform(fold_in(move_key, _CHOICE), _N_SCANS) * len(_SCANS_BEFORE))]
+    if n_scans > 0:
+        _begin(union, starts, chosen, sides, *arrays)
+    for scan in range(n_scans):
+        at_first = half if _SHARE_WIDE * scan >= n_scans else max(half, _WIDE)
+        _scan(union, chosen, sides, *arrays, (at_first, at_first), 1, target[:0], fold_in(scan_key, scan))
+    a, b, n_before = 1.0, 1.0, 0
+    if n_scans > 0:
+        of_sides = _documents_of_sides(union.rows, in_row)
+        a, b, n_before = float(of_sides[0]), float(of_sides[1]), 1
+    if is_split:
+        share = math.exp(log_beta_variate(share_key, a, b)[0])
+        share = min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+    expected = given.alpha * total * share, given.alpha * total * (1.0 - share)
+    log_q = _log_beta_density(share, a, b)
+    log_q += _scan(union, chosen, sides, *arrays, expected, n_before, target, fold_in(scan_key, n_scans))
+    if is_split:
+        n_second = np.count_nonzero(sides)
+        log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
+        log_ratio += _log_choices(size - n_second, n_second, n_in_use)
+    else:
+        clear_sides(union, in_row, in_word)
+    log_ratio -= log_q
+    return _Proposal(log_u < (log_ratio if is_split else -log_ratio), share, sides)
 
 
 @njit(cache=True, nogil=True)
@@ -289,7 +305,7 @@ def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_befo
     `n_before` is how often each token is counted before: 1 in a Gibbs scan, and 0 if tokens are added one after the
     other. The chosen tokens stay.
     """
-    _, rows, words = union
+    rows, words = union
     log_q, product = 0.0, 1.0
     for i in range(len(rows)):
         if i == chosen[0] or i == chosen[1]:

@@ -6,9 +6,32 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole
+from ...utils._declared import Held, holds
 from .._tokens.topic_counts import TopicCounts, add_counts
 
 
+def check_ids(ids: np.ndarray, n_ids: int) -> str | None:
+    """What is wrong with the ids of topics, if anything."""
+    if (np.diff(ids) <= 0).any() or ids[-1] >= n_ids:
+        return "has ids of topics that are not in order"
+    return None
+
+
+def _agree(statistics: HDPStatistics, sizes: Sizes) -> str | None:
+    return check_ids(statistics.ids, statistics.n_ids)
+
+
+@holds(
+    _agree,
+    n_tables=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
+    counts=Held(TopicCounts),
+    ids=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
+    n_passes=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
+    n_ids=Whole(),
+    alpha=Real(above=0),
+    gamma=Real(above=0),
+)
 class HDPStatistics(NamedTuple):
     """What passes leave for draws and estimates, for the topics in use after the last of them."""
 
@@ -16,6 +39,7 @@ class HDPStatistics(NamedTuple):
     n_tables: np.ndarray  # (K,) int64
     ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
     n_passes: np.ndarray  # (K,) int64: passes in which the topic was in use
+    n_ids: int  # number of ids that have been used
     alpha: float
     gamma: float
 
@@ -27,7 +51,8 @@ def add_statistics(left: HDPStatistics, right: HDPStatistics) -> HDPStatistics:
     n_tables, n_passes = right.n_tables.copy(), right.n_passes.copy()
     n_tables[at_right] += left.n_tables[at_left]
     n_passes[at_right] += left.n_passes[at_left]
-    return HDPStatistics(counts, n_tables, right.ids, n_passes, left.alpha + right.alpha, left.gamma + right.gamma)
+    concentrations = left.alpha + right.alpha, left.gamma + right.gamma
+    return HDPStatistics(counts, n_tables, right.ids, n_passes, right.n_ids, *concentrations)
 
 
 def take_topics(counts: TopicCounts, topics: np.ndarray) -> TopicCounts:

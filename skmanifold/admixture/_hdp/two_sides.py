@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,24 +15,62 @@ _LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions ar
 class Tokens(NamedTuple):
     """The tokens of a topic, or of two topics, in the order of the corpus."""
 
-    tokens: np.ndarray  # (n,) int64
     rows: np.ndarray  # (n,) int32
     words: np.ndarray  # (n,) int32
 
 
-@njit(cache=True, nogil=True)
-def gather_tokens(documents, token_topics, topic, other, size, first, second):
-    """The tokens of one or two topics; for two, whether each is of the other topic; places of the chosen tokens.
+class Counted(NamedTuple):
+    """Counts of both sides, which are zero between moves."""
 
-    The chosen tokens are the `first`-th of the one topic and the `second`-th of the other.
+    in_row: np.ndarray  # (n_rows, 2) int32
+    in_word: np.ndarray  # (n_features, 2) int32
+
+    @classmethod
+    def none(cls, n_rows: int, n_features: int) -> Counted:
+        """No tokens are counted."""
+        return cls(np.zeros((n_rows, 2), np.int32), np.zeros((n_features, 2), np.int32))
+
+
+class Union:
+    """The tokens of one or two topics in all ranges.
+
+    Parameters
+    ----------
+    ranges : Ranges
+        All documents.
+    topics : object
+        Handle of the topics of their tokens.
+    topic, other : int
+        The topics; equal if there is one.
     """
+
+    def __init__(self, ranges: Any, topics: Any, topic: int, other: int):
+        self._ranges, self._topics = ranges, topics
+        self._tokens, rows, words, of_other = zip(*ranges.ask("gather", topics, topic, other), strict=True)
+        self.tokens = Tokens(np.concatenate(rows), np.concatenate(words))
+        self.of_other: np.ndarray = np.concatenate(of_other)  # (n,) int8, whether of the other topic; (0,) if one
+
+    def assign(self, is_moved: np.ndarray | None, topic: int) -> None:
+        """Give some of these tokens, or all, another topic."""
+        ends = np.cumsum([len(tokens) for tokens in self._tokens])[:-1]
+        tokens = list(self._tokens)
+        if is_moved is not None:
+            tokens = [own[moved] for own, moved in zip(tokens, np.split(is_moved, ends), strict=True)]
+        self._ranges.ask_each("assign", self._topics, [(own, topic) for own in tokens])
+
+
+@njit(cache=True, nogil=True)
+def gather_tokens(documents, token_topics, topic, other, first_row):
+    """The tokens of one or two topics, and their documents and words; for two, whether each is of the other topic."""
     indptr, token_start = documents.indptr, documents.token_start
     pair_word, pair_count = documents.pair_word, documents.pair_count
+    first_topic, second_topic = np.uint16(topic), np.uint16(other)
+    size = 0
+    for i in range(len(token_topics)):
+        size += (token_topics[i] == first_topic) | (token_topics[i] == second_topic)
     tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     of_other = np.zeros(size if topic != other else 0, np.int8)
-    chosen_first, chosen_second = first, second
-    first_topic, second_topic = np.uint16(topic), np.uint16(other)
-    n, n_other = 0, 0
+    n = 0
     for row in range(len(indptr) - 1):
         is_here = np.uint16(0)
         of_row = token_topics[token_start[row] : token_start[row + 1]]
@@ -45,24 +83,28 @@ def gather_tokens(documents, token_topics, topic, other, size, first, second):
             for _ in range(pair_count[pair]):
                 here = token_topics[token]
                 if here in (topic, other):
-                    tokens[n], rows[n], words[n] = token, row, pair_word[pair]
+                    tokens[n], rows[n], words[n] = token, first_row + row, pair_word[pair]
                     if topic != other:
-                        if here == other:
-                            of_other[n] = 1
-                            if n_other == second:
-                                chosen_second = n
-                            n_other += 1
-                        elif n - n_other == first:
-                            chosen_first = n
+                        of_other[n] = here == other
                     n += 1
                 token += 1
-    return Tokens(tokens, rows, words), of_other, (chosen_first, chosen_second)
+    return tokens, rows, words, of_other
 
 
 @njit(cache=True, nogil=True)
-def no_tokens(documents):
-    """Counts of both sides in the documents and for the words, all zero."""
-    return np.zeros((len(documents.token_start) - 1, 2), np.int32), np.zeros((len(documents.words), 2), np.int32)
+def places_of(of_other, first, second):
+    """Places of the `first`-th token of the one topic, and of the `second`-th of the other, if there are two."""
+    if len(of_other) == 0:
+        return first, second
+    chosen_first, chosen_second, n_other = first, second, 0
+    for i in range(len(of_other)):
+        if of_other[i]:
+            if n_other == second:
+                chosen_second = i
+            n_other += 1
+        elif i - n_other == first:
+            chosen_first = i
+    return chosen_first, chosen_second
 
 
 @njit(cache=True, nogil=True)

@@ -22,6 +22,8 @@ import numpy as np
 
 from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import log_beta_variate, log_gamma_variate
+from ...utils._conditions import Array, Real
+from ...utils._declared import holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task
 
@@ -38,6 +40,7 @@ class Hyperparameters(NamedTuple):
     beta_total: float  # sum over the words
 
 
+@holds(used=Array("float64", ("n_components",), above=0, high=1), log_unused=Real(high=0))
 class TopicWeights(NamedTuple):
     """Weights of the topics in use, and of all others together; their sum is 1."""
 

@@ -234,7 +234,7 @@ def sample_documents(
     if token_topics is None:
         n_burn_in = max(n_burn_in, 1)
         token_topics = np.zeros(n_tokens, np.uint16)
-    prior, guards = document_prior(alpha), Guards(np.zeros(0), np.uint64(0))
+    prior, guards = document_prior(alpha), Guards(np.zeros(0), np.uint64(0), 0)
     log_likelihood = np.zeros(len(row_keys))
     counts: TopicCounts | None = None
     n_sweeps = n_burn_in + n_kept

@@ -76,7 +76,8 @@ class Guards(NamedTuple):
     """
 
     least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic; (0,) if all moves are allowed
-    key: np.uint64  # stream of the priorities, by token
+    key: np.uint64  # stream of the priorities, by token of the whole corpus
+    first_token: int  # number of the first token of these documents in the whole corpus
 
 
 class Sweeps(NamedTuple):
@@ -321,7 +322,7 @@ def _draw_topic(slot, arrays, task):
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
     if len(task.guards.least) > 0:
         least, previous = task.guards.least, np.int64(task.topics[_index(cursor)])
-        priority = uniform(task.guards.key, task.first_token + cursor)
+        priority = uniform(task.guards.key, task.guards.first_token + task.first_token + cursor)
         if priority <= least[_index(previous)] or priority < least[_index(topic)]:
             topic = previous
     task.topics[_index(cursor)] = topic

@@ -136,7 +136,13 @@ def _checked(block: Any) -> Any:
 def shard_tokens(
     X: Any, counts: Counts | None, builder: TokenShards, make_head: Callable[[int], Any], workers: Workers
 ) -> ShardedModel:
-    """The model of a fit whose rows are in shards.
+    """The model of a fit whose rows are in shards; `make_head` makes the model without rows for a number of columns."""
+    shards = open_token_shards(X, counts, builder, workers)
+    return ShardedModel(make_head(shards.n_features), shards)
+
+
+def open_token_shards(X: Any, counts: Counts | None, builder: TokenShards, workers: Workers) -> Any:
+    """The rows of a fit in shards; raises an error if there are no tokens.
 
     Parameters
     ----------
@@ -145,8 +151,6 @@ def shard_tokens(
     counts : Counts or None
         X, if it is in memory.
     builder : TokenShards
-    make_head : callable
-        Function of the number of columns that returns the same model without rows.
     workers : Workers
         Threads for the kernels of rows in this process.
     """
@@ -155,6 +159,6 @@ def shard_tokens(
         raise ValueError(NO_TOKENS)
     if counts is None and not corpora_of(X):
         warn_of_fractions(
-            shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=6
+            shards.total("moved_by_rounding"), shards.total("n_tokens"), USE_COUNTS_OF_WORDS, stacklevel=7
         )
-    return ShardedModel(make_head(shards.n_features), shards)
+    return shards

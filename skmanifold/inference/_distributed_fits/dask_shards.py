@@ -214,6 +214,18 @@ class DaskShards:
         """What a method of the builder returns for the model of each shard, in the order of the rows."""
         return self._on_all("ask", [(method, *arguments) for _ in self._actors])
 
+    def begin_chain(self, method: str, chain: int, *arguments: Any) -> None:
+        """Store what a method of the model of each shard returns as the latents of a chain."""
+        self._on_all("begin_chain", [(method, chain, *arguments) for _ in self._actors])
+
+    def ask_latents(self, method: str, chain: int | None, *arguments: tuple) -> list:
+        """What a method of the model of each shard returns for the latents of a chain.
+
+        There is one tuple of arguments for all shards, or one for each of them.
+        """
+        of_shards = arguments if len(arguments) > 1 else arguments * len(self._actors)
+        return self._on_all("ask_latents", [(method, chain, *of_shard) for of_shard in of_shards])
+
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and order of all rows."""
         return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64

@@ -7,6 +7,7 @@ import atexit
 import gc
 import itertools
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +52,7 @@ class Shard:
     def __init__(self, builder: AnyShardBuilder, blocks: list):
         self.builder: Any = builder
         self.rows, self.n_rows, self.n_features = builder.read(blocks)
-        self.latents: dict[int, Any] = {}
+        self.latents: dict[int | None, Any] = {}
         self._boxes: dict[int, Box] = {}  # by pass: what the other shards need
 
     def shape(self) -> tuple[int, int]:
@@ -68,6 +69,7 @@ class Shard:
     ) -> None:
         """Make the model; its kernels use the given threads, or those of the cluster's worker."""
         self.builder = builder or self.builder
+        self._is_remote = workers is None
         if workers is None:
             worker = cluster_worker()
             with parallel_config("threading"):  # joblib's default backend allows no threads in a daemonic process
@@ -86,6 +88,18 @@ class Shard:
         """What a method of the builder returns for the model."""
         with limit_threads("blas"):
             return getattr(self.builder, method)(self.model, *arguments)
+
+    def begin_chain(self, method: str, chain: int, *arguments: Any) -> None:
+        """Store what a method of the model returns as the latents of a chain."""
+        self.latents[chain] = getattr(self.model, method)(*self._owned(arguments))
+
+    def ask_latents(self, method: str, chain: int | None, *arguments: Any) -> Any:
+        """What a method of the model returns for the latents of a chain, which it may change."""
+        return getattr(self.model, method)(self.latents.get(chain), *self._owned(arguments))
+
+    def _owned(self, arguments: tuple) -> tuple:
+        """Copies of arguments from another process: received arrays are read-only, which needs other kernels."""
+        return deepcopy(arguments) if self._is_remote else arguments
 
     def run(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
         """Call a method of the model, and store its latents; returns statistics and the log likelihood, if any."""
@@ -203,6 +217,14 @@ class LocalShards:
     def ask(self, method: str, *arguments: Any) -> list:
         """What a method of the builder returns for the model, in a list."""
         return [self._shard.ask(method, *arguments)]
+
+    def begin_chain(self, method: str, chain: int, *arguments: Any) -> None:
+        """Store what a method of the model returns as the latents of a chain."""
+        self._shard.begin_chain(method, chain, *arguments)
+
+    def ask_latents(self, method: str, chain: int | None, arguments: tuple) -> list:
+        """What a method of the model returns for the latents of a chain, in a list."""
+        return [self._shard.ask_latents(method, chain, *arguments)]
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and order of all rows."""

@@ -88,13 +88,15 @@ def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedul
                 model.check_position(value, drawn)
 
 
-def check_draws(chains: list[dict[str, Any]]) -> None:
-    """Raise a ValueError unless draws of all chains have the same names, shapes and types."""
+def check_draws(chains: list[dict[str, Any]], shapes_vary: bool) -> None:
+    """Raise a ValueError unless draws of all chains have the same names, types and shapes, or numbers of dimensions."""
     if any([*map(set, chain["draws"])] != [*map(set, chains[0]["draws"])] for chain in chains):
         raise ValueError("chains have draws of different quantities")
     kinds: dict[Any, Any] = {}
     for name, value in (item for chain in chains for draw in chain["draws"] for item in draw.items()):
-        kind = (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
+        kind: Any = type(value)
+        if isinstance(value, np.ndarray):
+            kind = value.dtype, value.ndim if shapes_vary else value.shape
         if not isinstance(name, str) or kinds.setdefault(name, kind) != kind:
             raise ValueError(f"draws of {name!r} differ in shape or type")
 

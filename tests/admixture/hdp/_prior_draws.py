@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skmanifold.admixture._hdp.model import Concentrations, HDPLatents, HDPModel, HDPPosition
+from skmanifold.admixture._hdp.model import Concentrations, HDPModel, HDPPosition
 from skmanifold.admixture._hdp.statistics import HDPStatistics
+from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import TopicWeights
-from skmanifold.admixture._tokens.document_gibbs import count_topics
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.samplers._latent.gibbs import GibbsState
 from skmanifold.utils._threads import Workers
@@ -64,15 +64,17 @@ def _choose(rng, weights):
 
 
 def make_model(table, concentrations=PRIORS, beta=BETA, max_topics=1000, n_moves=2, start=None):
-    return HDPModel(make_counts(table), np.array(beta), concentrations, start, max_topics, n_moves, Workers(1))
+    counts = make_counts(table)
+    ranges = OneRange(TokenRows(counts, 0, Workers(1)))
+    return HDPModel(ranges, counts.n_features, np.array(beta), concentrations, start, max_topics, n_moves, Workers(1))
 
 
 def state_of(model, topics, n_tables, phi, weights, alpha, gamma, key):
     """The state of a chain."""
     ids = np.arange(len(n_tables))
-    counts = count_topics(model.documents, topics, 1, len(ids), Workers(1))
-    statistics = HDPStatistics(counts, n_tables, ids, np.ones_like(ids), alpha, gamma)
+    (counts,) = model.ranges.ask("count_words", topics, len(ids))
+    statistics = HDPStatistics(counts, n_tables, ids, np.ones_like(ids), len(ids), alpha, gamma)
     with np.errstate(divide="ignore"):
         log_phi = np.log(np.maximum(phi.T, 1e-300))
-    position = HDPPosition(LogTopics(log_phi, np.zeros(len(ids))), weights, alpha, gamma)
-    return GibbsState(position, key, 0, -np.inf, statistics, HDPLatents(topics.copy(), ids, len(ids)))
+    position = HDPPosition(LogTopics(log_phi, np.zeros(len(ids))), weights, ids, len(ids), alpha, gamma)
+    return GibbsState(position, key, 0, -np.inf, statistics, topics.copy())

@@ -5,8 +5,9 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.births import sample_with_births
+from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows, put_documents, take_documents
 from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
-from skmanifold.admixture._tokens.document_gibbs import all_documents, make_word_table
+from skmanifold.admixture._tokens.document_gibbs import make_word_table
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
 
@@ -15,7 +16,7 @@ from . import _tiny_hdp as tiny
 
 KEY = root_key(11)
 MANY = 1000
-DOCUMENTS = all_documents(make_counts(tiny.TABLE))
+RANGES = OneRange(TokenRows(make_counts(tiny.TABLE), 0, Workers(1)))
 
 
 def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights: weights):
@@ -28,7 +29,10 @@ def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights
     table = make_word_table(np.log(phi.T), np.zeros(n_topics), tiny.ALPHA * weights.used, Workers(1))
     n_tokens = np.bincount(topics, minlength=n_topics)
     given = Hyperparameters(tiny.ALPHA, gamma, np.array([tiny.BETA]), 3 * tiny.BETA)
-    return sample_with_births(DOCUMENTS, rows, topics, n_tokens, table, weights, given, MANY, subkey(key, 1))
+    documents, taken = take_documents(RANGES, topics, rows)
+    born = sample_with_births(documents, rows, taken, n_tokens, table, weights, given, MANY, subkey(key, 1))
+    put_documents(RANGES, topics, rows, documents, taken, len(born.weights))
+    return born
 
 
 def after_steps(n_runs, choose_rows, **options):
@@ -72,7 +76,7 @@ def test_weights_belong_to_topics_in_use_and_sum_to_one():
 
 
 def test_many_topics_can_begin_in_one_document():
-    documents = all_documents(make_counts(np.eye(40, dtype=int).sum(axis=0)[np.newaxis]))
+    documents = make_counts(np.eye(40, dtype=int).sum(axis=0)[np.newaxis])
     topics = np.zeros(40, np.uint16)
     table = make_word_table(np.zeros((40, 1)), np.full(1, np.log(40)), np.ones(1), Workers(1))
     weights = TopicWeights(np.array([1e-9]), np.log1p(-1e-9))

@@ -6,8 +6,8 @@ from scipy.special import entr, gammaln
 
 from skmanifold.admixture._hdp import greedy_merging
 from skmanifold.admixture._hdp.greedy_merging import merge_greedily
+from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import Hyperparameters
-from skmanifold.admixture._tokens.document_gibbs import all_documents
 from skmanifold.utils._threads import Workers
 
 from ..tokens._documents import make_counts
@@ -25,14 +25,14 @@ def corpus_of(topics, n_documents, rng):
     rows, words, z = rows[order], words[order], z[order]
     table = np.zeros((n_documents, topics.shape[1]), int)
     np.add.at(table, (rows, words), 1)
-    return all_documents(make_counts(table)), z.astype(np.uint16), rows, words
+    return make_counts(table), z.astype(np.uint16), rows, words
 
 
 def merged(documents, z, weights, beta):
-    given = Hyperparameters(ALPHA, GAMMA, beta, float(np.broadcast_to(beta, len(documents.words)).sum()))
-    after = z.copy()
-    with Workers(1) as workers:
-        of_topics = merge_greedily(documents, after, weights, given, workers)
+    given = Hyperparameters(ALPHA, GAMMA, beta, float(np.broadcast_to(beta, documents.n_features).sum()))
+    after, ranges = z.copy(), OneRange(TokenRows(documents, 0, Workers(1)))
+    (counts,) = ranges.ask("count_words", after, len(weights))
+    of_topics = merge_greedily(ranges, after, counts, weights, given)
     assert of_topics.sum() == pytest.approx(weights.sum())
     np.testing.assert_array_equal(of_topics > 0, np.bincount(after, minlength=len(weights)) > 0)
     return after

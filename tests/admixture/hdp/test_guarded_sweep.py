@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._hdp.guarded_sweep import least_priorities, sweep_with_guards
+from skmanifold.admixture._hdp.guarded_sweep import guards_of, least_priorities, sweep_with_guards
 from skmanifold.admixture._tokens.document_gibbs import all_documents, sample_documents
 from skmanifold.random._keys import subkey
 from skmanifold.utils._threads import Workers
@@ -49,7 +49,9 @@ def after_a_sweep(n_runs, guard):
     table = make_table(PHI, ALPHA)
     begin = STATES[np.random.default_rng(0).choice(len(STATES), n_runs, p=law())].astype(np.uint16)
     for run, state in enumerate(begin):
-        sweep_with_guards(DOCUMENTS, table, ALPHA, make_keys(3, run), state, guard(run, state), Workers(1))
+        key = guard(run, state)
+        guards = guards_of(least_priorities(state, K, 0, key, Workers(1)), key, 0)
+        sweep_with_guards(DOCUMENTS, table, ALPHA, make_keys(3, run), state, guards, Workers(1))
     return begin
 
 
@@ -64,7 +66,7 @@ def test_priorities_must_not_depend_on_the_topics():
     def largest_first_guard(run, state):
         """Of eight keys, the one whose guard of the first topic has the largest priority."""
         keys = [subkey(KEY, run, i) for i in range(8)]
-        return max(keys, key=lambda key: least_priorities(state, K, key, Workers(1))[0])
+        return max(keys, key=lambda key: least_priorities(state, K, 0, key, Workers(1))[0])
 
     states = after_a_sweep(5_000, largest_first_guard)
     assert_disagrees(summarize(functions(states)), law() @ functions(STATES))
@@ -88,8 +90,10 @@ def test_without_guards_topics_lose_their_tokens():
 
 def test_least_priorities_do_not_depend_on_threads():
     topics = np.random.default_rng(1).integers(5, size=200_000).astype(np.uint16)
-    alone = least_priorities(topics, 6, KEY, Workers(1))
+    alone = least_priorities(topics, 6, 0, KEY, Workers(1))
     assert alone[5] == 1
     assert 0 < alone[:5].max() < 1e-3
     with Workers(2) as workers:
-        np.testing.assert_array_equal(least_priorities(topics, 6, KEY, workers), alone)
+        np.testing.assert_array_equal(least_priorities(topics, 6, 0, KEY, workers), alone)
+        parts = [least_priorities(topics[a:b], 6, a, KEY, workers) for a, b in ((0, 150_000), (150_000, 200_000))]
+    np.testing.assert_array_equal(np.min(parts, axis=0), alone)

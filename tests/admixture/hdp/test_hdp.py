@@ -194,7 +194,9 @@ def test_sums_follow_ids():
     tables = [rng.integers(0, 4, (6, n)) for n in (3, 2, 4)]
     ids = [np.array([0, 1, 2]), np.array([0, 2]), np.array([0, 2, 3, 5])]
     parts = [
-        HDPStatistics(counts_from_dense(t.astype(np.int32), t.sum(axis=0)), t.sum(axis=0), i, np.ones_like(i), 0.5, 2.0)
+        HDPStatistics(
+            counts_from_dense(t.astype(np.int32), t.sum(axis=0)), t.sum(axis=0), i, np.ones_like(i), 6, 0.5, 2.0
+        )
         for t, i in zip(tables, ids, strict=True)
     ]
     total = add_statistics(add_statistics(parts[0], parts[1]), parts[2])

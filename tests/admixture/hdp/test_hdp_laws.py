@@ -31,7 +31,7 @@ def after_passes(n_runs, n_passes=2, **options):
         state = state_of(model, topics, n_tables, phi, weights, tiny.ALPHA, tiny.GAMMA, subkey(KEY, run, 1))
         for _ in range(n_passes):
             state = sampler.step(model, state)
-        found[run] = state.latents.token_topics
+        found[run] = state.latents
     return summarize(tiny.functions(found))
 
 
@@ -77,9 +77,9 @@ def joint_draws(n_runs, change=None, **options):
         before = statistics_of(*corpus[1:])
         for _ in range(2):
             state = sampler.step(model, state)
-        topics, position = state.latents.token_topics, state.position
+        topics, position = state.latents, state.position
         phi = position.topics.toarray(np.float64)
-        after = statistics_of(topics, state.statistics.n_tables, phi, *position[1:])
+        after = statistics_of(topics, state.statistics.n_tables, phi, position.weights, *position[-2:])
         differences.append(np.subtract(after, before, dtype=float))
     return summarize(np.array(differences))
 
@@ -130,7 +130,9 @@ def test_calibration():
                 state = sampler.step(model, state)
             phi = state.position.topics.toarray(np.float64)
             drawn.append(
-                statistics_of(state.latents.token_topics, state.statistics.n_tables, phi, *state.position[1:])[4:]
+                statistics_of(
+                    state.latents, state.statistics.n_tables, phi, state.position.weights, *state.position[-2:]
+                )[4:]
             )
         drawn, true = np.array(drawn, float), np.array(statistics_of(*corpus[1:])[4:], float)
         ties = (drawn == true).sum(axis=0)

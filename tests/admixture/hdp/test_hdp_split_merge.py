@@ -5,16 +5,17 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.split_merge import split_and_merge
+from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
-from skmanifold.admixture._tokens.document_gibbs import all_documents
 from skmanifold.random._keys import root_key, subkey
+from skmanifold.utils._threads import Workers
 
 from ..tokens._documents import make_counts
 from . import _tiny_hdp as tiny
 
 KEY = root_key(12)
 MANY = 1000
-DOCUMENTS = all_documents(make_counts(tiny.TABLE))
+RANGES = OneRange(TokenRows(make_counts(tiny.TABLE), 0, Workers(1)))
 
 
 def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change=lambda weights: weights):
@@ -26,9 +27,11 @@ def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change
         found[run], tables = tiny.draw_start(rng)
         weights = change(draw_weights(tables, tiny.GAMMA, subkey(KEY, run, 0)))
         given = Hyperparameters(*concentrations, np.array([tiny.BETA]), 3 * tiny.BETA)
-        moves = split_and_merge(DOCUMENTS, found[run], weights, given, MANY, n_moves, subkey(KEY, run, 1))
-        in_use = np.bincount(found[run], minlength=len(moves.weights)) > 0
-        np.testing.assert_array_equal(moves.weights > 0, in_use)
+        n_tokens = np.bincount(found[run], minlength=len(weights.used))
+        moves = split_and_merge(RANGES, found[run], n_tokens, weights, given, MANY, n_moves, subkey(KEY, run, 1))
+        after = np.bincount(found[run], minlength=len(moves.weights))
+        np.testing.assert_array_equal(moves.n_tokens, after)
+        np.testing.assert_array_equal(moves.weights > 0, after > 0)
         assert moves.weights.sum() == pytest.approx(weights.used.sum())
         n_made += moves.n_splits, moves.n_merges
     return summarize(tiny.functions(found)), n_made
