@@ -35,7 +35,7 @@ import numpy as np
 from _fault_cluster import FaultCluster
 from _results import add_write, begin_table, finish, row, title
 
-from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, StochasticLDA, distributed
+from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, HDPAdmixture, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.samplers import EM
 
@@ -69,6 +69,7 @@ def fits(folder):
             ExponentialFamilyAdmixture(8, emission="multinomial", sampler="gibbs", **some),
             X,
         ),
+        "hdp": (HDPAdmixture(init=12, max_iter=40, random_state=0), X),
         "mixture esca": (ExponentialFamilyMixture(3, sampler="esca", **mixture), reals),
         "mixture em": (ExponentialFamilyMixture(3, sampler=EM(tol=0.0), **mixture), reals),
         "mixture gibbs": (ExponentialFamilyMixture(3, sampler="gibbs", **mixture), reals),

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmanifold import ExponentialFamilyMixture, HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import ExponentialFamilyMixture, HDPAdmixture, HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
@@ -182,6 +182,20 @@ def test_mixture_of_dask_collections(client):
         assert np.isnan(unknown.shape[0])
         with pytest.raises(ValueError, match="does not read Dask bags"):
             mixed(db.from_sequence([["a"]]))
+    assert_left_nothing(client)
+
+
+def test_number_of_topics_on_workers(client):
+    def topics(rows):
+        fitted = HDPAdmixture(init=10, max_iter=20, random_state=0).fit(rows)
+        arrays = fitted.components_, fitted.topic_weights_, fitted.log_density_trace_
+        return [array.tobytes() for array in arrays]
+
+    documents = [np.repeat(np.arange(W), counts).tolist() for counts in X.toarray()]
+    alone = topics(X)
+    with distributed(client):
+        for rows in (X, da.from_array(X.toarray(), chunks=(13, -1)), db.from_sequence(documents, npartitions=4)):
+            assert topics(rows) == alone
     assert_left_nothing(client)
 
 

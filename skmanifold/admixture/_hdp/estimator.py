@@ -15,7 +15,7 @@ from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTR
 from ...topics.topic_word import TopicWord
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._lda.estimator import StochasticLDA
+from .._lda.estimator import Documents, StochasticLDA
 from .._posterior.inference import TopicInference
 from .conditions import fitted_hdp
 from .fit_strategy import HDPFit
@@ -233,14 +233,20 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Stored, y: Ignored = None) -> Self:
+    def fit(self, X: Documents, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
+
+        Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the documents are sent to the workers of
+        the cluster, or read there. Tokens are drawn there; births, splits and merges in this process, which receives
+        the documents or tokens that they need.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
+                collection
             Counts of words in documents; fractional counts are rounded at random. A
-            :class:`~skmanifold.datasets.Corpus`, or a list of them, is read into memory as a whole.
+            :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
+            workers inside ``with distributed(client):``, where X can also be a Dask array, data frame or bag.
         y : None
             Ignored.
 
