@@ -29,6 +29,7 @@ NAMES = (
     "ExponentialFamilyMixture",
     "ExponentialFamilyAdmixture",
 )
+OF_COUNTS = {"ExponentialFamilyMixture": {"emission": "multinomial"}}  # a corpus has counts
 SHORT = {"n_components": 2, "max_iter": 2, "burn_in": 1, "init": "random", "random_state": 0}
 X = np.array([[2, 1, 0, 1], [0, 3, 1, 0], [1, 0, 2, 2], [4, 0, 0, 1], [1, 1, 1, 0], [0, 2, 3, 1]] * 2, float)
 
@@ -40,6 +41,8 @@ def new(name, **settings):
     short = {key: value for key, value in SHORT.items() if key in known}
     if name in {"DPCategoricalMixture", "DPMixture", "SubspaceMixture"}:
         short["init"] = np.arange(len(X)) % 2
+    if name == "HDPAdmixture":
+        short["init"] = 2
     return estimator.set_params(**short)
 
 
@@ -92,7 +95,7 @@ def of_input(name, corpus):
         only_with("emission", emissions(name), lambda **of: get_tags(cls(**of)).input_tags.allow_nan),
         only_with("sampler", samplers(name), lambda **of: hasattr(cls(**of), "partial_fit")),
         only_with("sampler", samplers(name), lambda **of: fits_on_workers(name, **of)),
-        only_with("sampler", samplers(name), lambda **of: fits(name, corpus, **of)),
+        only_with("sampler", samplers(name), lambda **of: fits(name, corpus, **of, **OF_COUNTS.get(name, {}))),
     ]
 
 

@@ -217,6 +217,12 @@ def is_elsewhere(X: Any) -> bool:
     return bool(corpora_of(X)) or in_dask(X) or isinstance(X, RowFiles)
 
 
+def is_read_in_shards(X: Any) -> bool:
+    """Whether a fit to X reads it in shards: on disk, or in Dask within a session. Other Dask arrays are in memory."""
+    session = active_session()
+    return is_elsewhere(X) and (not in_dask(X) or (session is not None and session.client is not None))
+
+
 def source_of(X: Any, block_rows: int = 1) -> Any:
     """The source of rows that are not in this process."""
     session = active_session()
