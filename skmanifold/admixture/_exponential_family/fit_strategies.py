@@ -12,7 +12,7 @@ from ...emissions import BaseEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import corpora_of, remember_columns
+from ...inference._distributed_fits.sources import corpora_of, n_columns, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
@@ -115,7 +115,7 @@ class StoredComponentsFit(ComponentsFit):
 
     def model(self, workers: Workers) -> Any:
         """A model without rows, as if each token occurred once."""
-        n_features = int((corpora_of(self.X) or [self.X])[0].shape[1])
+        n_features = n_columns(self.X)
         summary = RowSummary(np.ones(n_features, np.int64), np.array([n_features]), 0.0)
         settled = self.admixture._begin(deepcopy(self.emission), summary.as_one_row(), summary.row_sums)
         return settled["_tokens"].model(no_rows(n_features), self.prior, workers)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import pickle
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from ...utils._threads import split_range
 from .shard_builder import ShardBuilder
+from .worker import cluster_worker
 
 _FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
 _MOST_GROUPS = 4
@@ -165,17 +165,3 @@ def packed(builder: ShardBuilder, value: Any) -> Any:
 def unpacked(builder: ShardBuilder, value: Any) -> Any:
     """The inverse of `packed`."""
     return builder.unpack(value) if hasattr(builder, "unpack") else value
-
-
-def scratch_folder() -> str | None:
-    """The folder for temporary files: on a cluster that of the worker, which removes it at the end."""
-    worker = cluster_worker()
-    return worker.local_directory if worker else None
-
-
-def cluster_worker() -> Any:
-    """The worker of a Dask cluster that runs this code, or None."""
-    try:
-        return sys.modules["distributed"].get_worker()
-    except (KeyError, ValueError):
-        return None

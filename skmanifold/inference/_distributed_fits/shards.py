@@ -20,7 +20,6 @@ from .exchange import (
     Box,
     LostShardError,
     PassCall,
-    cluster_worker,
     in_thread,
     joined_pieces,
     merge_packed,
@@ -29,6 +28,7 @@ from .exchange import (
 )
 from .shard_builder import AnyShardBuilder, ShardBuilder
 from .stored_latents import LatentFile, StoredLatents, write_latents
+from .worker import cluster_worker
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
 _OF_ROWS = frozenset(

@@ -177,6 +177,14 @@ def in_dask(X: Any) -> bool:
     )
 
 
+def n_columns(X: Any) -> int:
+    """The number of columns of X, which is not in memory; a ValueError if a Dask array does not know it."""
+    found = (corpora_of(X) or [X])[0].shape[1]
+    if found != found:
+        raise ValueError("X is a Dask array with an unknown number of columns: call X.compute_chunk_sizes().")
+    return int(found)
+
+
 def column_names(X: Any) -> np.ndarray | None:
     """The names of the columns of files or of a Dask data frame, if all are strings."""
     names = X.feature_names if isinstance(X, RowFiles) else getattr(X, "columns", None) if in_dask(X) else None
