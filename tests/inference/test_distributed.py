@@ -11,7 +11,14 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmanifold import ExponentialFamilyMixture, HDPAdmixture, HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import (
+    ExponentialFamilyAdmixture,
+    ExponentialFamilyMixture,
+    HDPAdmixture,
+    HeldOutMonitor,
+    StochasticLDA,
+    distributed,
+)
 from skmanifold.datasets import make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
@@ -183,6 +190,14 @@ def test_mixture_of_dask_collections(client):
         with pytest.raises(ValueError, match="does not read Dask bags"):
             mixed(db.from_sequence([["a"]]))
     assert_left_nothing(client)
+
+
+def test_unknown_number_of_columns_is_one_sentence(client):
+    rows = da.from_array(X.toarray(), chunks=(20, -1))
+    rows = rows[:, rows.sum(axis=0) >= 0]
+    admixture = ExponentialFamilyAdmixture(2, emission="poisson", max_iter=2)
+    with distributed(client), pytest.raises(ValueError, match=r"unknown number of columns: call X\.compute_chunk"):
+        admixture.fit(rows)
 
 
 def test_number_of_topics_on_workers(client):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import DPMixture, ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.datasets._row_files import RowFile
 from skmanifold.inference._distributed_fits.sources import FilesSource
@@ -256,6 +256,17 @@ def test_admixture_survives_a_lost_worker(tmp_path):
     with distributed(client):
         fitted = admixture("gaussian").fit(RowFiles(tmp_path))
     assert all_learned(fitted) == all_learned(admixture("gaussian").fit(X))
+
+
+def test_what_is_not_in_memory_is_refused_in_one_sentence_where_it_is_not_read(tmp_path):
+    write(tmp_path / "a.npy", X)
+    fitted = lda(max_iter=2).fit(X)
+    for rows in (RowFiles(tmp_path), save_corpus(X, tmp_path / "corpus")):
+        name = type(rows).__name__
+        with pytest.raises(TypeError, match=f"^X is a {name}, which is not in memory: pass its rows part by part"):
+            DPMixture(emission="poisson").fit(rows)
+    with pytest.raises(TypeError, match="^X is a RowFiles, which is not in memory"):
+        fitted.transform(RowFiles(tmp_path))
 
 
 def test_what_an_admixture_cannot_read_is_one_sentence(tmp_path):

@@ -60,9 +60,7 @@ def readable(X: Any, name: str = "X") -> Any:
     if hasattr(X, "columns") and hasattr(X, "__dask_graph__"):
         raise TypeError(f"{name} is a data frame of Dask, which is not in memory: pass X.compute().")
     if _is(X, "skmanifold.datasets", "Corpus", "RowFiles"):
-        raise TypeError(
-            f"{name} is a {type(X).__name__}, which is not in memory: pass parts of it, one after the other."
-        )
+        raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass its rows part by part.")
     if _is(X, "pandas", "DataFrame"):
         return _without_objects(_without_dates(X, name))
     if _is(X, "pandas", "Series"):
