@@ -265,7 +265,7 @@ def test_what_is_not_in_memory_is_refused_in_one_sentence_where_it_is_not_read(t
         name = type(rows).__name__
         with pytest.raises(TypeError, match=f"^X is a {name}, which is not in memory: pass its rows part by part"):
             DPMixture(emission="poisson").fit(rows)
-    with pytest.raises(TypeError, match="^X is a RowFiles, which is not in memory"):
+    with pytest.raises(TypeError, match=r"^X is a RowFiles, which is not in memory"):
         fitted.transform(RowFiles(tmp_path))
 
 
