@@ -113,10 +113,10 @@ class PassTimes:
         return False
 
 
-def measure(corpus, n_components, n_threads, n_passes):
+def measure(corpus, n_components, n_passes):
     """Median seconds of the passes after the first, their spread, and the peak memory."""
     times = PassTimes()
-    lda = StochasticLDA(n_components, max_iter=n_passes, burn_in=n_passes - 1, n_jobs=n_threads, random_state=0)
+    lda = StochasticLDA(n_components, max_iter=n_passes, burn_in=n_passes - 1, n_jobs=2, random_state=0)
     with PeakMemory() as memory:
         lda.set_callbacks(times).fit(corpus)
     passes = np.diff(times.ends)[1:]
@@ -138,17 +138,14 @@ def main():
     corpus = open_corpus(options.folder)
     StochasticLDA(5, max_iter=2).fit(make_lda_corpus(200, 500, 5, random_state=0).data)  # compiles
     n_bytes = sum(file.stat().st_size for file in corpus.path.iterdir())
-    title(
-        f"{corpus.shape[0]:,} cells, {corpus.shape[1]:,} regions, {corpus.nnz:,} ones, {n_bytes / 1e9:.1f} GB on disk"
-    )
-    head = "seconds a pass, 1 thread", "2 threads (least to largest)", "peak memory, GB"
+    n_cells, n_regions = corpus.shape
+    title(f"{n_cells:,} cells, {n_regions:,} regions, {corpus.nnz:,} ones, {n_bytes / 1e9:.1f} GB on disk")
+    head = "seconds a pass, 2 threads (least to largest)", "peak memory, GB"
     begin_table(("K", *head, f"estimate: minutes of {PASSES} passes, {THREADS} threads"))
     for n_components in options.n_components:
-        alone, *_ = measure(corpus, n_components, 1, options.n_passes)
-        both, least, largest, peak = measure(corpus, n_components, 2, options.n_passes)
-        minutes = PASSES * both * 2 / THREADS / 60
-        cells = f"{alone:.1f}", f"{both:.1f} ({least:.1f} to {largest:.1f})", f"{peak / 1e9:.1f}", f"{minutes:.0f}"
-        row((n_components, *cells))
+        seconds, least, largest, peak = measure(corpus, n_components, options.n_passes)
+        minutes = PASSES * seconds * 2 / THREADS / 60
+        row((n_components, f"{seconds:.1f} ({least:.1f} to {largest:.1f})", f"{peak / 1e9:.1f}", f"{minutes:.0f}"))
     show()
     show(
         f"The last column is not measured: it assumes that {THREADS} threads are {THREADS // 2} times as fast as two, "
