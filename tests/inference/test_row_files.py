@@ -1,5 +1,7 @@
 """Rows in files: what is found without reading the rows, and the fit to rows that only workers read."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,6 +11,7 @@ import scipy.sparse as sp
 from skmanifold import DPMixture, ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.datasets._row_files import RowFile
+from skmanifold.emissions import Bernoulli
 from skmanifold.inference._distributed_fits.sources import FilesSource
 
 from ._fake_cluster import FakeClient
@@ -109,6 +112,20 @@ def test_monitor_holds_out_the_rows_that_it_would_in_memory(folder):
     assert (sp.csr_array(held) != X[10:31]).nnz == 0
     with pytest.raises(ValueError, match="held out only once"):
         kept.hold_out(np.arange(3))
+
+
+def test_monitor_holds_out_documents_of_corpora_on_workers(tmp_path):
+    corpora = [save_corpus(X[:25], tmp_path / "a"), save_corpus(X[25:], tmp_path / "b")]
+
+    def monitored(rows):
+        monitor = HeldOutMonitor(fraction=0.3, every=2)
+        fitted = lda().set_callbacks(monitor).fit(rows)
+        return learned(fitted), [row["score"] for row in monitor.get_logs().data]
+
+    expected = monitored(X)
+    with distributed(FakeClient(3)):
+        assert monitored(corpora) == expected
+        assert monitored(save_corpus(X, tmp_path / "whole")) == expected
 
 
 def test_seed_words_by_the_names_of_columns(tmp_path):
@@ -230,6 +247,21 @@ def test_admixture_of_any_emission_has_the_bytes_of_the_fit_in_memory(emission, 
             assert all_learned(admixture(emission, sampler=sampler).fit(rows)) == expected
 
 
+@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
+def test_binary_admixture_has_the_bytes_of_the_fit_in_memory(sampler, tmp_path):
+    rng = np.random.default_rng(0)
+    answers = np.where(rng.random((60, 12)) < 0.1, np.nan, rng.integers(0, 2, (60, 12)))
+    for start, stop in CUTS:
+        np.save(tmp_path / f"{start:02}.npy", answers[start:stop])
+    fitted = []
+    for rows, client in ((answers, None), (RowFiles(tmp_path), None), (RowFiles(tmp_path), FakeClient(3))):
+        with distributed(client) if client else nullcontext():
+            model = ExponentialFamilyAdmixture(3, emission="bernoulli", sampler=sampler, max_iter=8, random_state=0)
+            fitted.append(model.fit(rows))
+    arrays = [(fit.components_, fit.log_density_trace_, fit.transform(answers)) for fit in fitted]
+    assert len({b"".join(array.tobytes() for array in some) for some in arrays}) == 1
+
+
 def test_admixture_rounds_fractions_by_their_row_in_all_data(tmp_path):
     halves = X * 0.3
     for start, stop in CUTS:
@@ -271,8 +303,13 @@ def test_what_is_not_in_memory_is_refused_in_one_sentence_where_it_is_not_read(t
 
 def test_what_an_admixture_cannot_read_is_one_sentence(tmp_path):
     write(tmp_path / "a.npz", X)
-    with pytest.raises(ValueError, match="emission='bernoulli' of ExponentialFamilyAdmixture needs X in memory"):
+    with pytest.raises(ValueError, match="emission='bernoulli' takes 0 and 1, and NaN where a cell is missing"):
         ExponentialFamilyAdmixture(3, emission="bernoulli").fit(RowFiles(tmp_path))
+    np.save(tmp_path / "b.npy", np.full((4, 3), 0.5))
+    emission = Bernoulli(allow_probabilities=True)
+    with pytest.raises(ValueError, match="Cells that are probabilities need X in memory"):
+        ExponentialFamilyAdmixture(3, emission=emission).fit(RowFiles(tmp_path / "b.npy"))
+    (tmp_path / "b.npy").unlink()
     write(tmp_path / "a.npz", 0 * X)
     with pytest.raises(ValueError, match="X has no tokens"):
         admixture("poisson").fit(RowFiles(tmp_path))

@@ -260,7 +260,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
                 collection
-            Counts; for "bernoulli" zeros, ones and NaN, in an array or matrix. A
+            Counts; for "bernoulli" zeros, ones and NaN. A
             :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
             workers inside ``with distributed(client):``, where X can also be a Dask array or data frame.
         y : None

@@ -19,7 +19,7 @@ from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
-from .shards import RowSummary, UnsettledTokenShards, shard_admixture, shard_elsewhere
+from .shards import ReadTokenShards, RowSummary, UnsettledTokenShards, shard_admixture, shard_elsewhere
 
 
 class ComponentsFit(FitStrategy):
@@ -107,15 +107,13 @@ class StoredComponentsFit(ComponentsFit):
     def _read(self, X: Any, emission: BaseEmission) -> None:
         """Nothing is read here; refuse what only this process could read."""
         name = type(self.admixture).__name__
-        if type(emission).read_tokens is not BaseEmission.read_tokens:
-            raise ValueError(f"emission={self.admixture.emission!r} of {name} needs X in memory: an array or matrix.")
         if not hasattr(X, "shape") and not corpora_of(X):
             raise ValueError(f"{name} does not read Dask bags: use a Dask array of counts.")
         self.X, self.emission = X, emission
 
     def model(self, workers: Workers) -> Any:
         """A model without rows, as if each token occurred once."""
-        n_features = n_columns(self.X)
+        n_features = n_columns(self.X) * self.emission.tokens_of_column
         summary = RowSummary(np.ones(n_features, np.int64), np.array([n_features]), 0.0)
         settled = self.admixture._begin(deepcopy(self.emission), summary.as_one_row(), summary.row_sums)
         return settled["_tokens"].model(no_rows(n_features), self.prior, workers)
@@ -128,6 +126,8 @@ class StoredComponentsFit(ComponentsFit):
         """The rows read into their shards."""
         key, name = subkey(self.key, Purpose.ROUNDING), type(self.admixture).__name__
         builder = UnsettledTokenShards(self._tokens_of, self.prior, key, name)
+        if type(self.emission).read_tokens is not BaseEmission.read_tokens:
+            builder = ReadTokenShards(self._tokens_of, self.prior, key, name, self.emission)
         sharded = shard_elsewhere(builder, self.X, workers)
         self.n_rows = sharded.n_rows
         remember_columns(self.admixture, self.X, sharded.shards.n_features)

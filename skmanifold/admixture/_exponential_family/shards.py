@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...emissions import BaseEmission
 from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import CountsSource, source_of
-from ...sparse.counts import Counts, no_rows
+from ...inference._distributed_fits.sources import CountsSource, reader, source_of, stacked
+from ...sparse.counts import Counts, check_tokens, no_rows
 from ...utils._threads import Workers
 from .._tokens.latent_storage import StorableTokens
 from .._tokens.shards import NO_TOKENS, TokenShards
@@ -56,6 +57,8 @@ class UnsettledTokenShards(TokenShards):
     whom : str
     """
 
+    tokens_of_column = 1
+
     def __init__(
         self,
         tokens_of: Callable[[RowSummary], FamilyTokens | DirichletTokens] | None,
@@ -73,8 +76,11 @@ class UnsettledTokenShards(TokenShards):
         """The rows as whole counts, and their sums."""
         if isinstance(rows, list):
             rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
-        counts, moved = self.whole(rows, first_row, n_features)
-        column_sums = np.zeros(n_features, np.int64)
+        return self.summed(*self.whole(rows, first_row, n_features))
+
+    def summed(self, counts: Counts, moved: float) -> tuple[Counts, RowSummary]:
+        """Whole counts and their sums."""
+        column_sums = np.zeros(counts.n_features, np.int64)
         np.add.at(column_sums, counts.indices, counts.counts)
         return counts, RowSummary(column_sums, counts.row_sums(), moved)
 
@@ -86,6 +92,41 @@ class UnsettledTokenShards(TokenShards):
             raise ValueError(NO_TOKENS)
         assert self._tokens_of is not None, "only the client settles"
         return FamilyTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
+
+
+class ReadTokenShards(UnsettledTokenShards):
+    """The same for an emission that reads tokens in its own way, as "bernoulli" does.
+
+    Parameters
+    ----------
+    tokens_of, doc_topic_prior, rounding_key, whom : object
+        As in `UnsettledTokenShards`.
+    emission : BaseEmission
+        What reads the rows.
+    """
+
+    def __init__(
+        self, tokens_of: Any, doc_topic_prior: Any, rounding_key: np.uint64, whom: str, emission: BaseEmission
+    ):
+        super().__init__(tokens_of, doc_topic_prior, rounding_key, whom)
+        self.emission = emission
+        self.tokens_of_column = emission.tokens_of_column
+
+    def __reduce__(self) -> tuple:
+        return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom, self.emission)
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Rows of files, corpora or blocks as one array or matrix, not validated."""
+        rows = stacked(blocks)
+        return rows, *rows.shape
+
+    def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Counts, RowSummary]:
+        """The tokens of the rows, and their sums; a ValueError if they are not whole."""
+        counts = self.emission.read_tokens(reader(self.whom, {"n_features_in_": n_features}), rows, None, reset=False)
+        if counts.counts.dtype.kind == "f":
+            raise ValueError(f"Cells that are probabilities need X in memory in a fit of {self.whom}.")
+        check_tokens(counts, first_row=first_row)
+        return self.summed(counts, 0.0)
 
 
 def shard_admixture(
@@ -100,5 +141,6 @@ def shard_admixture(
 def shard_elsewhere(builder: UnsettledTokenShards, X: Any, workers: Workers) -> ShardedModel:
     """Make the model of a fit whose rows this process does not read."""
     shards: Any = open_shards(builder, source_of(X), workers)
-    tokens = shards.builder.tokens
-    return ShardedModel(tokens.model(no_rows(shards.n_features), builder.doc_topic_prior, workers), shards)
+    n_tokens = shards.n_features * builder.tokens_of_column
+    head = shards.builder.tokens.model(no_rows(n_tokens), builder.doc_topic_prior, workers)
+    return ShardedModel(head, shards)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from ...datasets import Corpus, RowFiles
 from ...datasets._row_files import RowFile
@@ -162,6 +163,20 @@ class DaskSource:
         return [blocks[start:stop] for start, stop in split_range(len(blocks), -(-len(blocks) // n_parts))]
 
 
+def stacked(blocks: list) -> Any:
+    """The rows of files, corpora or blocks of one shard as an array or CSR matrix, which is not validated."""
+    parts = [block.read() if isinstance(block, CorpusRange | FileRange) else block for block in blocks]
+    for part in parts:
+        check_structure(part)
+    check_same_width(part.shape[1] for part in parts)
+    if not any(map(sp.issparse, parts)):
+        return parts[0] if len(parts) == 1 else np.vstack(parts)
+    rows: Any = sp.vstack(parts, format="csr")
+    return (
+        rows if rows.data.flags.writeable else rows.copy()
+    )  # received arrays are read-only, which needs other kernels
+
+
 def _side_by_side(blocks: list) -> Any:
     """Join blocks of columns of the same rows."""
     for block in blocks:
@@ -218,6 +233,13 @@ def _cut_at(rows: np.ndarray, n_rows: int, block_rows: int) -> list[tuple[int, i
     """Ranges of `n_rows` rows, cut near these rows at multiples of `block_rows`; none is empty."""
     blocks = np.rint(rows / block_rows).astype(np.int64)
     return list(pairwise(np.union1d(np.minimum(blocks * block_rows, n_rows), [0, n_rows]).tolist()))
+
+
+def reader(name: str, stored: dict[str, Any]) -> BaseEstimator:
+    """A stand-in for the fitted estimator with this name, for validation on a worker, with what it has stored."""
+    found = type(name, (BaseEstimator,), {})()
+    vars(found).update(stored)
+    return found
 
 
 def is_elsewhere(X: Any) -> bool:

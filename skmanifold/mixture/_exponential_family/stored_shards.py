@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from ...emissions._base import BaseEmission, NoModeError
 from ...emissions._dense_rows import DenseRows, IncompleteRows
@@ -15,10 +14,9 @@ from ...emissions._linear_rows import LinearRows
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
-from ...inference._distributed_fits.sources import check_same_width, source_of
+from ...inference._distributed_fits.sources import reader, source_of, stacked
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, fold_in_each, subkey
-from ...utils._inputs.sparse_structure import check_structure
 from ...utils._threads import Workers, split_range
 from .cluster_summary import find_typical_rows
 from .inference import shares_and_log_density
@@ -94,9 +92,7 @@ class StoredFamilyShards(FamilyShards):
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
         """A model of these rows, which are validated."""
-        reader: Any = type(self.whom, (BaseEstimator,), {})()
-        vars(reader).update(self.stored)
-        read = self.sample.typed(self.emission.read(reader, rows, reset=False))
+        read = self.sample.typed(self.emission.read(reader(self.whom, self.stored), rows, reset=False))
         return FamilyModel(read, first_row, self.weight_prior, self.family, no_start, workers)
 
     def label_rows(self, model: FamilyModel, position: Position) -> LabelledRows:
@@ -133,16 +129,7 @@ class UnsettledFamilyShards:
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Rows of files, corpora or blocks as one array or matrix, not validated."""
-        parts = [block.read() if hasattr(block, "read") else block for block in blocks]
-        for part in parts:
-            check_structure(part)
-        check_same_width(part.shape[1] for part in parts)
-        if any(map(sp.issparse, parts)):
-            rows: Any = sp.vstack(parts, format="csr")
-            if not rows.data.flags.writeable:  # received arrays are read-only, for which kernels are not compiled
-                rows = rows.copy()
-        else:
-            rows = parts[0] if len(parts) == 1 else np.vstack(parts)
+        rows = stacked(blocks)
         return rows, *rows.shape
 
     def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Any, RowSample]:
