@@ -157,7 +157,6 @@ class HDPModel:
         log_likelihood, n_tokens = self._sweep(topics, prepared, key)
         given = Hyperparameters(position.alpha, position.gamma, *self._beta)
         weights, n_tokens = self._with_births(topics, prepared, position.weights, n_tokens, given, key)
-        n_topics = len(n_tokens)
         n_tokens, used = self._renumber(topics, n_tokens)
         weights = TopicWeights(weights.used[used], weights.log_unused)
         ids, n_ids = _ids_after(position.ids, len(position.ids), used, position.n_ids)
