@@ -178,7 +178,8 @@ class TokenRows:
 
     def gather(self, topics: np.ndarray, topic: int, other: int) -> tuple[np.ndarray, ...]:
         """The tokens of one or two topics: numbers in the range, documents, words, and whether of the other topic."""
-        return gather_tokens(self.documents, topics, topic, other, self.first_row)
+        size = sum(int(np.count_nonzero(topics == number)) for number in {topic, other})
+        return gather_tokens(self.documents, topics, topic, other, size, self.first_row)
 
     def assign(self, topics: np.ndarray, tokens: np.ndarray, topic: int) -> None:
         """Give some tokens another topic."""

@@ -60,14 +60,11 @@ class Union:
 
 
 @njit(cache=True, nogil=True)
-def gather_tokens(documents, token_topics, topic, other, first_row):
-    """The tokens of one or two topics, and their documents and words; for two, whether each is of the other topic."""
+def gather_tokens(documents, token_topics, topic, other, size, first_row):
+    """The `size` tokens of one or two topics, and their documents and words; for two, whether each is of the other."""
     indptr, token_start = documents.indptr, documents.token_start
     pair_word, pair_count = documents.pair_word, documents.pair_count
     first_topic, second_topic = np.uint16(topic), np.uint16(other)
-    size = 0
-    for i in range(len(token_topics)):
-        size += (token_topics[i] == first_topic) | (token_topics[i] == second_topic)
     tokens, rows, words = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     of_other = np.zeros(size if topic != other else 0, np.int8)
     n = 0
