@@ -149,8 +149,9 @@ def main():
     show()
     show(
         f"The last column is not measured: it assumes that {THREADS} threads are {THREADS // 2} times as fast as two, "
-        f"and that later passes take as long as these, which are among the first. Users of cisTopic report "
-        f"{MINUTES_OF_MALLET} minutes for {PASSES} passes of Mallet with {THREADS} threads."
+        "although reading and sorting of pieces use one thread, and that later passes take as long as these, which are "
+        f"among the first. Users of cisTopic report {MINUTES_OF_MALLET} minutes for {PASSES} passes of Mallet with "
+        f"{THREADS} threads."
     )
     finish(options)
 
