@@ -14,6 +14,7 @@ from ..datasets import RowFiles
 from ..datasets._documents import counts_of_documents
 from ..datasets._rest_of_corpus import hold_out_documents
 from ..inference._distributed_fits.sources import corpora_of, source_of
+from ..utils._inputs.sparse_structure import join_rows
 from ..utils._sklearn import n_rows, take_rows
 
 
@@ -51,7 +52,7 @@ def _hold_out_of_dask(X: Any, choose: Callable[[int], np.ndarray]) -> tuple[Any,
     held = choose(int(ends[-1]))
     of_blocks = [held[(held >= start) & (held < stop)] - start for start, stop in pairwise(ends)]
     pairs = [(block, rows) for block, rows in zip(blocks, of_blocks, strict=True) if len(rows)]
-    taken = source.computed([delayed(_take)(block, rows) for block, rows in pairs])
+    taken = source.computed([delayed(take_rows)(block, rows) for block, rows in pairs])
     rest = [delayed(_drop)(block, rows) if len(rows) else block for block, rows in zip(blocks, of_blocks, strict=True)]
     lengths = [size - len(rows) for size, rows in zip(sizes, of_blocks, strict=True)]
     if source.is_ragged:
@@ -68,7 +69,7 @@ def _hold_out_of_dask(X: Any, choose: Callable[[int], np.ndarray]) -> tuple[Any,
         da.from_delayed(block, (length, X.shape[1]), dtype=X.dtype, meta=X._meta)
         for block, length in zip(rest, lengths, strict=True)
     ]
-    return da.concatenate(parts), sp.vstack(taken, format="csr") if any(map(sp.issparse, taken)) else np.vstack(taken)
+    return da.concatenate(parts), join_rows(taken)
 
 
 def _measured(block: Any) -> tuple[int, Any]:
@@ -76,10 +77,6 @@ def _measured(block: Any) -> tuple[int, Any]:
     if isinstance(block, list):
         return len(block), np.array([counts_of_documents([document]).n_features for document in block])
     return block.shape
-
-
-def _take(block: Any, rows: np.ndarray) -> Any:
-    return take_rows(block, rows)
 
 
 def _drop(block: Any, rows: np.ndarray) -> Any:

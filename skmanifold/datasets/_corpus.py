@@ -148,8 +148,7 @@ class Corpus:
         """
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"Documents {start} to {stop} are not within the {len(self)} of {self.path}.")
-        with self._unchanged():
-            return self._read_counts(start, stop)
+        return self._counts_of(start, stop)
 
     def rows(self, start: int, stop: int) -> sp.csr_array:
         """The documents ``start`` to ``stop - 1`` as a matrix in memory.
@@ -192,6 +191,11 @@ class Corpus:
             pieces.append((start, stop))
             start = stop
         return pieces
+
+    def _counts_of(self, start: int, stop: int) -> Counts:
+        """`counts` of a range that exists."""
+        with self._unchanged():
+            return self._read_counts(start, stop)
 
     def _read_starts(self) -> np.ndarray:
         """The token starts, checked together with the pair starts, which are not kept in memory."""

@@ -51,21 +51,8 @@ class RestOfCorpus(Corpus):
         """A digest of the whole corpus and of what is left out."""
         return blake2b(self._whole.digest.encode() + self._left_out.tobytes(), digest_size=16).hexdigest()
 
-    def counts(self, start: int, stop: int) -> Counts:
-        """The documents ``start`` to ``stop - 1``, counted without those that are left out, as `Corpus.counts`.
-
-        Parameters
-        ----------
-        start, stop : int
-            The documents, ``0 <= start <= stop <= len(corpus)``.
-
-        Returns
-        -------
-        counts : Counts
-            New arrays.
-        """
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"Documents {start} to {stop} are not within the {len(self)} that are kept.")
+    def _counts_of(self, start: int, stop: int) -> Counts:
+        """The counts of a range of the documents that are kept."""
         if start == stop:
             return self._whole.counts(0, 0)
         chosen = self._kept[start:stop]

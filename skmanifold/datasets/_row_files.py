@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._install import install_command
-from ..utils._inputs.sparse_structure import check_structure
+from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ._text_files import PathLike
 
 
@@ -149,7 +149,7 @@ class RowFiles:
                 kept.files.append(file.without(chosen) if len(chosen) else file)
             first += file.n_rows
         kept.shape = self.shape[0] - len(rows), self.shape[1]
-        joined = sp.vstack(held, format="csr") if any(map(sp.issparse, held)) else np.vstack(held)
+        joined = join_rows(held)
         if self.feature_names:
             import pandas as pd
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import CountsSource, reader, source_of, stacked
@@ -74,8 +73,6 @@ class UnsettledTokenShards(TokenShards):
 
     def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Counts, RowSummary]:
         """The rows as whole counts, and their sums."""
-        if isinstance(rows, list):
-            rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
         return self.summed(*self.whole(rows, first_row, n_features))
 
     def summed(self, counts: Counts, moved: float) -> tuple[Counts, RowSummary]:

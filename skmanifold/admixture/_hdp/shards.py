@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.stored_latents import LatentFile
 from ...utils._threads import Workers
@@ -28,10 +27,8 @@ class TokenRowsShards(TokenShards):
     def __init__(self, rounding_key: np.uint64, whom: str):
         super().__init__(np.empty(0), rounding_key, whom)
 
-    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> TokenRows:  # type: ignore[override]
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> TokenRows:  # type: ignore[override]  # no model of tokens
         """The documents of one shard."""
-        if isinstance(rows, list):
-            rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
         counts, moved = self.whole(rows, first_row, n_features)
         return TokenRows(counts, first_row, workers, moved)
 

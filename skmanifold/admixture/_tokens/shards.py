@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
 from ...datasets._documents import counts_of_documents
+from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import (
@@ -96,8 +97,10 @@ class TokenShards:
         return model
 
     def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
-        """Rows as whole counts, and how much rounding has moved."""
+        """Rows as whole counts in memory, and how much rounding has moved."""
         moved = 0.0
+        if isinstance(rows, list):
+            rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
         if not isinstance(rows, Counts):
             moved = moved_by_rounding(rows)
             rows = whole_counts(rows, self.rounding_key, first_row=first_row)

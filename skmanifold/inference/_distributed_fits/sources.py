@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from ...datasets import Corpus, RowFiles
 from ...datasets._row_files import RowFile
 from ...sparse.counts import Counts
-from ...utils._inputs.sparse_structure import check_structure
+from ...utils._inputs.sparse_structure import check_structure, join_rows
 from ...utils._threads import split_range
 from .session import active_session
 
@@ -169,12 +169,9 @@ def stacked(blocks: list) -> Any:
     for part in parts:
         check_structure(part)
     check_same_width(part.shape[1] for part in parts)
-    if not any(map(sp.issparse, parts)):
-        return parts[0] if len(parts) == 1 else np.vstack(parts)
-    rows: Any = sp.vstack(parts, format="csr")
-    return (
-        rows if rows.data.flags.writeable else rows.copy()
-    )  # received arrays are read-only, which needs other kernels
+    rows = parts[0] if len(parts) == 1 else join_rows(parts)
+    is_read_only = sp.issparse(rows) and not rows.data.flags.writeable  # as received, for which there are no kernels
+    return rows.copy() if is_read_only else rows
 
 
 def _side_by_side(blocks: list) -> Any:

@@ -17,6 +17,7 @@ from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import reader, source_of, stacked
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...utils._inputs.sparse_structure import join_rows
 from ...utils._threads import Workers, split_range
 from .cluster_summary import find_typical_rows
 from .inference import shares_and_log_density
@@ -146,9 +147,8 @@ class UnsettledFamilyShards:
     def settle(self, summaries: list[RowSample]) -> StoredFamilyShards:
         """The builder of models of these rows."""
         rows, n_all_rows, missing, fractions = zip(*summaries, strict=True)
-        joined = sp.vstack(rows, format="csr") if any(map(sp.issparse, rows)) else np.vstack(rows)
         assert self._settle_by is not None, "only the client settles"
-        return self._settle_by(RowSample(joined, n_all_rows[0], any(missing), any(fractions)))
+        return self._settle_by(RowSample(join_rows(rows), n_all_rows[0], any(missing), any(fractions)))
 
 
 def sampled_rows(n_rows: int, key: np.uint64) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -167,3 +168,8 @@ def _place_outside(indices: np.ndarray, n: int) -> int:
 
 def _broken(X, name: str, what: str) -> ValueError:
     return ValueError(f"{name} is not a valid {X.format.upper()} matrix: {what}.")
+
+
+def join_rows(parts: Sequence[Any]) -> Any:
+    """The rows of arrays one after the other; a CSR matrix if any of them is sparse."""
+    return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.vstack(parts)
