@@ -151,6 +151,23 @@ class ThermostatState(NamedTuple):
     thermostat: np.ndarray  # (n_chains,): the friction
 
 
+RESAMPLE_EVERY: dict[str, list] = {"resample_every": [None, Interval(Integral, 1, None, closed="left")]}
+
+
+def resample_momentum(sampler: Any, state: Any, t: int) -> None:
+    """Draw new momenta before step t of the integrator, if it is time."""
+    every = sampler.resample_every
+    if every is not None and t > 0 and t % every == 0:
+        fill_normal(state.memory.keys, Purpose.MOMENTUM, state.momentum.reshape(len(state.momentum), -1))
+
+
+def _check_resampling(sampler: Any) -> None:
+    if getattr(sampler, "resample_every", None) == 1 and sampler.scheme == "euler":
+        raise ValueError(
+            "resample_every must be at least 2 with scheme='euler', where a gradient moves the position one step later."
+        )
+
+
 class GradientSampler(ManifoldSampler):
     """Base class of samplers that update all chains at once with estimates of the gradient.
 
@@ -195,6 +212,7 @@ class GradientSampler(ManifoldSampler):
         return isinstance(self.control_variate, SVRG)
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> Any:
+        _check_resampling(self)
         first = self._first_fields(model, keys, position)
         return self.state_types[0](
             position, step_keys(keys), 0, np.nan, memory=self._start_memory(model, position), **first
