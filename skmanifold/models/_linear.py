@@ -76,7 +76,7 @@ class Linear(Chart):
         if noise is not None:
             matrix = np.broadcast_to(noise, size) if np.ndim(noise) < 2 else noise
             root = np.diag(self._root) if self._root.ndim == 1 else self._root
-            self.noise_covariance = root.T @ (np.diag(matrix) if np.ndim(matrix) < 2 else matrix) @ root
+            self.noise_covariance: Any = root.T @ (np.diag(matrix) if np.ndim(matrix) < 2 else matrix) @ root
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of points: :math:`L^{-1} x`.

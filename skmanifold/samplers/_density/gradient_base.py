@@ -350,7 +350,7 @@ class GradientSampler(ManifoldSampler):
         gradient = memory.gradient
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
-            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
+            learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
         elif memory.anchor is not None and self.control_variate is not None:
             if t % self.control_variate.period == 0:
                 memory.anchor[...] = x
@@ -390,7 +390,7 @@ def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarra
     return deviations.reshape(n_chains, n, -1)
 
 
-def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
+def learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
     """Update the running covariance with that of one minibatch, in place."""
     running: Any = memory.running
     if running.ndim == 3:

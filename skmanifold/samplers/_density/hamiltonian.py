@@ -116,13 +116,14 @@ class SGHMC(GradientSampler):
         if not isinstance(self.friction, Real):
             step_with_matrix(self.scheme, state, self.friction, h, gradient)
             return state
+        friction: Any = self.friction
         x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
         if self.scheme == "euler":
-            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            variance, weight = constant(n_chains, 2 * friction * h), constant(n_chains, h * h)
             fill_noise(memory.keys, variance, weight, memory.covariance, noise)
-            step_euler(x, v, h, constant(n_chains, self.friction), gradient, noise)
+            step_euler(x, v, h, constant(n_chains, friction), gradient, noise)
         else:
-            kept = math.exp(-self.friction * h)
+            kept = math.exp(-friction * h)
             variance, weight = constant(n_chains, 1 - kept**2), constant(n_chains, (kept * h) ** 2)
             fill_noise(memory.keys, variance, weight, memory.covariance, noise)
             step_baoab(x, v, h, kept, gradient, noise)
