@@ -11,6 +11,7 @@ from ..manifolds import Euclidean, Manifold
 from ..numerics.batched_linalg import times
 from ..utils._typing import ArrayLike
 from ._charts import Chart
+from ._covariance_at import CovarianceAt
 
 
 class Linear(Chart):
@@ -36,7 +37,7 @@ class Linear(Chart):
     ----------
     manifold : Euclidean
         Manifold of the coordinates.
-    noise_covariance : float, ndarray or None
+    noise_covariance : ndarray, callable or None
         Covariance of gradient noise in these coordinates: :math:`L^\top V L`, if V is that of the target.
 
     Raises
@@ -73,10 +74,12 @@ class Linear(Chart):
         size = target.manifold.size
         self._root = _root(np.array(covariance, np.float64), size)
         noise = getattr(target, "noise_covariance", None)
-        if noise is not None:
+        if isinstance(noise, CovarianceAt):
+            self.noise_covariance: Any = CovarianceAt(self._noise_at, size, noise.name, vectorized=True)
+        elif noise is not None:
             matrix = np.broadcast_to(noise, size) if np.ndim(noise) < 2 else noise
             root = np.diag(self._root) if self._root.ndim == 1 else self._root
-            self.noise_covariance: Any = root.T @ (np.diag(matrix) if np.ndim(matrix) < 2 else matrix) @ root
+            self.noise_covariance = root.T @ (np.diag(matrix) if np.ndim(matrix) < 2 else matrix) @ root
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of points: :math:`L^{-1} x`.
@@ -97,6 +100,10 @@ class Linear(Chart):
         flat = self._flat(x)
         solved = solve_triangular(self._root, flat.reshape(-1, flat.shape[-1]).T, lower=True).T
         return solved.reshape(x.shape)
+
+    def _noise_at(self, y: np.ndarray) -> np.ndarray:
+        root = np.diag(self._root) if self._root.ndim == 1 else self._root
+        return root.T @ self.target.noise_covariance.as_matrices(self.point(y)) @ root
 
     def _domain(self, manifold: Any) -> Manifold:
         return Euclidean(manifold.shape)
