@@ -53,7 +53,7 @@ class FactorAnalysers(BaseEstimator):
         return self
 
     def _fit_once(self, X, n_factors, seed):
-        n, m = X.shape
+        n = len(X)
         floor = _LEAST_SHARE * X.var(axis=0) + 1e-12
         labels = KMeans(self.n_components, n_init=1, random_state=seed).fit_predict(X)
         shares = np.eye(self.n_components)[labels]
