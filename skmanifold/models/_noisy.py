@@ -55,7 +55,8 @@ class NoisyGradient(TargetWrapper):
         self.noise_covariance = check_noise(covariance, target.manifold.size, "covariance", self.vectorized)
         if self.noise_covariance is None:
             raise ValueError("covariance must be given; for a gradient without noise, use the target itself.")
-        self._root = None if isinstance(self.noise_covariance, CovarianceAt) else _square_root(self.noise_covariance)
+        varies = isinstance(self.noise_covariance, CovarianceAt)
+        self._root: Any = None if varies else _square_root(self.noise_covariance)
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Gradient of the log density, with noise if `keys` are given, written to `out`.
