@@ -51,13 +51,13 @@ class Counts(NamedTuple):
 
     def token_start(self) -> np.ndarray:
         """Index of the first token of each row in CSR order, then the number of tokens, (n_rows + 1,) int64."""
-        return self.pair_start()[self.indptr]
+        return np.concatenate(([0], np.cumsum(self.row_sums())))
 
     def row_sums(self) -> np.ndarray:
         """Sum of the counts of each row, (n_rows,) int64; float64 if some counts are fractions."""
         if self.counts.dtype.kind == "f":
             return sums_of_rows(self, self.counts)
-        return np.diff(self.token_start())
+        return whole_sums_of_rows(self.indptr, self.counts)
 
 
 def take_rows(
@@ -108,6 +108,27 @@ def sums_of_rows(rows: _Rows, values: np.ndarray) -> np.ndarray:
     """
     n_rows = len(rows.indptr) - 1
     return np.bincount(np.repeat(np.arange(n_rows), np.diff(rows.indptr)), weights=values, minlength=n_rows)
+
+
+def whole_sums_of_rows(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """As `sums_of_rows`, for integers: exact, and without arrays of the size of `values`.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_rows + 1,)
+        Start of each row.
+    values : ndarray of shape (nnz,)
+        Integers.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_rows,), int64
+    """
+    sums = np.zeros(len(indptr) - 1, np.int64)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, indptr[filled], dtype=np.int64)
+    return sums
 
 
 def no_rows(n_features: int) -> Counts:

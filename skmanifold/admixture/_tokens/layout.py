@@ -15,12 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.simd import LANES
-from ...sparse.counts import Counts
+from ...sparse.counts import Counts, whole_sums_of_rows
 from ...utils._njit import njit
 from ...utils._threads import Workers
 from .entry_scan import MAX_ENTRY_COUNT
 
 _MAX_BLOCK_ROWS = 32_768
+_BALANCED_BLOCKS = 12
+_TOKENS_PER_WORD = 4  # of a block, on average
+_BLOCK_ENTRIES = 1 << 19
+_MIN_BLOCK_TOKENS = 1 << 14
 _MIN_CELL_TOKENS = 1024  # more than the count of a word in a document, except for books
 _TOKENS_PER_TOPIC = 4  # above this, K binomial variates are faster than draws of the tokens
 
@@ -71,48 +75,51 @@ def most_single_tokens(n_components: int) -> int:
 def make_layout(counts: Counts, n_components: int, workers: Workers, block_tokens: int | None = None) -> TokenLayout:
     """Sort a corpus for ESCA; `block_tokens` is the approximate number of draws per block."""
     most_single = most_single_tokens(n_components)
-    lengths = _sum_rows(counts, counts.counts)
-    n_draws = _sum_rows(counts, np.where(counts.counts > most_single, n_components, counts.counts))
-    if block_tokens is None:  # twelve blocks can be balanced well, and still have many tokens per word
-        block_tokens = min(max(-(-int(n_draws.sum()) // 12), 1 << 14), 1 << 19)
-    block_rows = _cut_blocks(n_draws, block_tokens)
+    lengths = counts.row_sums()
+    n_draws = lengths
+    if len(counts.counts) and counts.counts.max() > most_single:
+        n_draws = whole_sums_of_rows(counts.indptr, np.where(counts.counts > most_single, n_components, counts.counts))
     capacity = np.minimum(lengths, n_components + lengths // int(MAX_ENTRY_COUNT))
     row_start = np.concatenate(([0], np.cumsum(-(-capacity // LANES) * LANES)))
+    if block_tokens is None:
+        block_tokens = _tokens_of_block(n_draws.sum(), counts.n_features, row_start[-1], workers.n_workers)
+    block_rows = _cut_blocks(n_draws, block_tokens)
 
     pair_row = np.empty(len(counts.indices), np.uint16)
     pair_count = np.empty(len(counts.indices), np.int32)
     blocks = pairwise(block_rows)
     corpus = (counts.indptr, counts.indices, counts.counts, counts.n_features, most_single)
     parts = workers.run(_sort_block, [(*corpus, *rows, pair_row, pair_count) for rows in blocks])
-    segment_word, pairs, tokens, cells, cell_row, cell_count = map(np.concatenate, zip(*parts, strict=True))
-    block_segments = np.concatenate(([0], np.cumsum([len(words) for words, *_ in parts])))
-    word_start = np.concatenate(([0], np.cumsum(np.bincount(segment_word, minlength=counts.n_features))))
+    words, pairs, tokens, cells, cell_row, cell_count = zip(*parts, strict=True)
+    segment_word = np.concatenate(words)
+    segment_cells = np.cumsum(np.concatenate([[0], *cells]))
     return TokenLayout(
         block_rows,
-        block_segments,
+        np.cumsum([0, *map(len, words)]),
         segment_word,
-        np.concatenate(([0], np.cumsum(pairs))),
-        np.concatenate(([0], np.cumsum(tokens))),
-        np.concatenate(([0], np.cumsum(cells))),
+        np.cumsum(np.concatenate([[0], *pairs])),
+        np.cumsum(np.concatenate([[0], *tokens])),
+        segment_cells,
         pair_row,
         pair_count,
-        cell_row,
-        cell_count,
+        np.concatenate(cell_row),
+        np.concatenate(cell_count),
         lengths,
         row_start,
-        np.argsort(segment_word, kind="stable"),
-        word_start,
-        np.bincount(np.repeat(segment_word, cells), minlength=counts.n_features),
+        *_index_words(segment_word, segment_cells, counts.n_features),
     )
 
 
-def _sum_rows(counts, values):
-    """Sums over each row of a value per cell."""
-    sums = np.zeros(counts.n_rows, np.int64)
-    filled = np.flatnonzero(np.diff(counts.indptr))
-    if len(filled):
-        sums[filled] = np.add.reduceat(values, counts.indptr[filled], dtype=np.int64)
-    return sums
+def _tokens_of_block(n_draws, n_features, n_entries, n_workers):
+    """Number of tokens in a block by default.
+
+    A block has several tokens of each word, since the topics of a word are prepared once per block, unless it would be
+    one of few; blocks are small enough that their entries stay in cache, and twelve can be balanced.
+    """
+    n_blocks = min(max(n_draws // (_TOKENS_PER_WORD * n_features), 2 * n_workers), _BALANCED_BLOCKS)
+    n_blocks = max(n_blocks, -(-n_entries // _BLOCK_ENTRIES))
+    n_blocks = -(-n_blocks // n_workers) * n_workers  # each thread gets the same number
+    return max(-(-n_draws // n_blocks), _MIN_BLOCK_TOKENS)
 
 
 def _cut_blocks(lengths, block_tokens):
@@ -172,3 +179,20 @@ def _sort_block(indptr, indices, counts, n_features, most_single, first_row, sto
             tokens[segment] += out_pair_count[place]
             place += 1
     return words, pairs, tokens, cells, cell_row, cell_count
+
+
+@njit(cache=True, nogil=True)
+def _index_words(segment_word, segment_cells, n_features):
+    """The segments of each word, block by block, where those of a word start, and its number of large cells."""
+    start = np.zeros(n_features + 1, np.int64)
+    cells = np.zeros(n_features, np.int64)
+    for segment, word in enumerate(segment_word):
+        start[word + 1] += 1
+        cells[word] += segment_cells[segment + 1] - segment_cells[segment]
+    start = np.cumsum(start)
+    segments = np.empty(len(segment_word), np.int64)
+    cursor = start[:-1].copy()
+    for segment, word in enumerate(segment_word):
+        segments[cursor[word]] = segment
+        cursor[word] += 1
+    return segments, start, cells

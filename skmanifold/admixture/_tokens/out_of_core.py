@@ -22,7 +22,8 @@ from .model import TopicsOfPass
 from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts
 
-_PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each
+_PIECE_TOKENS = 1 << 24  # number of tokens in memory, about sixteen bytes each, ...
+_PIECE_TOKENS_PER_WORD = 32  # ... or more, because each piece takes time and memory for all words
 
 
 class StoredLatents:
@@ -73,7 +74,7 @@ class StreamedTokens:
         doc_topic_prior: np.ndarray,
         workers: Workers,
         first_row: int = 0,
-        piece_tokens: int = _PIECE_TOKENS,
+        piece_tokens: int | None = None,
         *,
         seeds: Seeds = NO_SEEDS,
     ):
@@ -90,7 +91,8 @@ class StreamedTokens:
         pieces, first_row = [], self.first_row
         for corpus, start, stop in self.rows:
             tokens = corpus.token_start[start : stop + 1]
-            n_pieces = max(1, -(-int(tokens[-1] - tokens[0]) // self.piece_tokens))
+            piece_tokens = self.piece_tokens or max(_PIECE_TOKENS, _PIECE_TOKENS_PER_WORD * corpus.shape[1])
+            n_pieces = max(1, -(-int(tokens[-1] - tokens[0]) // piece_tokens))
             pieces += [
                 (first_row + low, CorpusRange(corpus, start + low, start + high))
                 for low, high in cut_rows(tokens, n_pieces)
