@@ -47,8 +47,9 @@ def needs_data(module):
 
 def measure(module, path, *, quick):
     """Make the runs that are missing; each row is written when its run ends."""
-    done = _stored_rows.settings_of(path)
-    for case in module.cases(quick):
+    cases = module.cases(quick)
+    done = _stored_rows.settings_of(path, list(cases[0]))
+    for case in cases:
         if _stored_rows.key_of(case) in done:
             continue
         start = time.perf_counter()
@@ -64,7 +65,7 @@ def write(module, path):
     source, rows, hours = _stored_rows.read(path)
     lines = _results.begin()
     module.show(rows)
-    time_taken = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+    time_taken = f"{hours:.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
     name = path.stem
     _results.write(name, lines, f"python -m benchmarks.papers {name}", f"{source}; {time_taken}", folder=path.parent)
     if hasattr(module, "draw"):

@@ -24,15 +24,15 @@ def _value(text):
 
 def key_of(case):
     """The settings of a run as text."""
-    return ", ".join(f"{name}={_text(value)}" for name, value in case.items())
+    return ", ".join(f"{name}={_text(_value(_text(value)))}" for name, value in case.items())
 
 
-def settings_of(path):
-    """The settings of the runs in a file."""
+def settings_of(path, names):
+    """The settings with these names of the runs in a file, as text."""
     if not path.exists():
         return set()
     _, rows, _ = read(path)
-    return {row["settings"] for row in rows}
+    return {key_of({name: row[name] for name in names}) for row in rows}
 
 
 def append(path, case, rows, seconds):
@@ -44,10 +44,10 @@ def append(path, case, rows, seconds):
         if not file.tell():
             date = f"{datetime.date.today():%B %Y}"
             file.write(f"# {machine()}; {versions(PACKAGES)[0]}; {date}\n")
-            writer.writerow(["settings", *names, SECONDS])
+            writer.writerow([*names, SECONDS])
         for i, row in enumerate(rows):
             values = [_text(value) for value in {**case, **row}.values()]
-            writer.writerow([key_of(case), *values, f"{seconds:.1f}" if i == 0 else ""])
+            writer.writerow([*values, f"{seconds:.1f}" if i == 0 else ""])
 
 
 def read(path):
