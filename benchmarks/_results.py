@@ -20,6 +20,12 @@ PACKAGES = ("skmanifold", "scikit-learn", "numpy", "scipy", "numba")
 _shown: list[str] = []
 
 
+def begin():
+    """Forget the lines that were shown so far, and return the list of those that follow."""
+    _shown.clear()
+    return _shown
+
+
 def add_write(parser):
     """Add the option `--write` to a script's parser."""
     parser.add_argument(
@@ -76,10 +82,10 @@ def finish(options, *packages, part="", notes=""):
     print(f"Written: {write(script.stem + part, _shown, command, source, notes)}")
 
 
-def write(name, lines, command, source, notes=""):
+def write(name, lines, command, source, notes="", folder=None):
     """Write a file of results; `source` says where, with which versions and when they were measured."""
-    FOLDER.mkdir(exist_ok=True)
-    path = FOLDER / f"{name}.md"
+    path = (folder or FOLDER) / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
     head = f"Measured with `{command}` on {source}."
     body = "\n".join(lines).strip("\n")
     path.write_text("\n\n".join(part for part in (head, notes, body) if part) + "\n", encoding="utf-8")

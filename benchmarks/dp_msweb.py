@@ -95,8 +95,8 @@ class Collapsed:
         return np.count_nonzero(self.chain.sizes), np.nan
 
 
-def begin(name, table, seed):
-    make, n_clusters, batch_size, prior = METHODS[name]
+def begin(method, table, seed):
+    make, n_clusters, batch_size, prior = method
     if make is None:
         return Collapsed(table, n_clusters, prior, seed), prior
     return Sampled(make, table, n_clusters, batch_size, prior, seed), prior
@@ -108,22 +108,22 @@ def load(name):
     return Table(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32), columns)
 
 
-def run(name, train, test, seed, seconds):
-    """(seconds, iterations, score, components, log joint) at each of the times."""
-    chain, prior = begin(name, train, seed)
+def run(method, train, test, seed, marks, by="seconds"):
+    """(seconds, iterations, score, components, log joint) at each of the marks: seconds or numbers of passes."""
+    chain, prior = begin(method, train, seed)
     new_rows = CategoryClusters(test, prior)
     draws, spent, passes = [], 0.0, 0
-    times = [at for at in TIMES if at <= seconds]
     with Workers(1) as workers:
-        while times:
+        while marks:
             start = time.perf_counter()
             chain.step()
             draw = chain.draw()
             spent += time.perf_counter() - start
             passes += 1
             draws.append(draw)
-            if spent >= times[0]:
-                times = [at for at in times if at > spent]
+            now = spent if by == "seconds" else passes
+            if now >= marks[0]:
+                marks = [mark for mark in marks if mark > now]
                 half = draws[len(draws) // 2 :]
                 kept = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, 20).astype(int))]
                 score = log_predictive(new_rows, kept, workers).mean()
@@ -134,14 +134,15 @@ def run(name, train, test, seed, seconds):
 def measure(options):
     train, test = load("msweb_train.npz"), load("msweb_test.npz")
     for name in options.methods:  # load the machine code
-        next(run(name, train, test, 99, 0.25))
+        next(run(METHODS[name], train, test, 99, [0.25]))
+    marks = [at for at in TIMES if at <= options.seconds]
     with Path(options.out).open("a", newline="") as file:
         writer = csv.writer(file)
         if file.tell() == 0:
             writer.writerow(FIELDS)
         for seed in options.seeds:
             for name in options.methods:
-                for spent, iterations, score, size, log_joint in run(name, train, test, seed, options.seconds):
+                for spent, iterations, score, size, log_joint in run(METHODS[name], train, test, seed, marks):
                     line = (name, seed, round(spent, 3), iterations, round(score, 4), size, round(float(log_joint), 1))
                     writer.writerow(line)
                     file.flush()

@@ -71,10 +71,10 @@ def topics_of(model, statistics):
     return model.topic_prior.smooth(statistics)
 
 
-def run(method, counts, n_components, beta, seed, checked):
-    """The topics and the seconds so far after each of the `checked` passes."""
+def run(method, counts, n_components, beta, seed, checked, alpha=None):
+    """The topics and the seconds so far after each of the `checked` passes; `alpha` is 1/K by default."""
     sampler = METHODS[method]
-    alpha = np.full(n_components, 1.0 / n_components)
+    alpha = np.full(n_components, 1.0 / n_components if alpha is None else alpha)
     start = time.process_time()
     model = (ExpectationLDA if isinstance(sampler, EM) else LDAModel)(
         counts, alpha, TopicPrior(beta, n_components, counts.n_features), Workers(1)

@@ -40,7 +40,7 @@ from skmanifold.utils._threads import Workers
 TIMES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 SETTINGS = SphericalAdmixture._settings
 MINIBATCH = "minibatch"
-METHODS = {  # sampler, and whether it uses minibatches
+METHODS = {  # sampler, and the size of its minibatches: that of the paper, None for all documents
     "gsgnht": (lambda: GSGNHT(**SETTINGS["gsgnht"]), MINIBATCH),
     "sggmc": (lambda: SGGMC(**SETTINGS["sggmc"]), MINIBATCH),
     "gsgnht, SVRG": (lambda: GSGNHT(**{**SETTINGS["gsgnht"], "control_variate": SVRG(50)}), MINIBATCH),
@@ -49,6 +49,9 @@ METHODS = {  # sampler, and whether it uses minibatches
     "gmc_gibbs": (lambda: BlockwiseGMC(**SETTINGS["gmc_gibbs"]), None),
     "vb": (MeanField, None),
     "svb": (StochasticMeanField, MINIBATCH),
+    "sggmc, all documents": (lambda: SGGMC(**SETTINGS["sggmc"]), None),
+    "gsgnht, minibatches of 25": (lambda: GSGNHT(**SETTINGS["gsgnht"]), 25),
+    "gsgnht, minibatches of 200": (lambda: GSGNHT(**SETTINGS["gsgnht"]), 200),
 }
 DATA = {  # topics, minibatch, kappa_1, sigma, kappa_0, passes of burn-in of minibatch and of other samplers
     "news": (20, 50, 3e4, 1e4, 1e4, 40, 150),
@@ -84,7 +87,7 @@ def begin(name, rows, data, seed, workers):
     make, batch = METHODS[name]
     K, minibatch, kappa, sigma, kappa_0, burn_in, burn_in_full = DATA[data]
     sampler, key = make(), root_key(seed)
-    batch = minibatch if batch == MINIBATCH else None
+    batch = minibatch if batch == MINIBATCH else batch
     admixture = SphericalAdmixture(
         K,
         doc_topic_prior=10.0,
@@ -114,15 +117,14 @@ def score(topics, held_out, data, seed, workers):
     )
 
 
-def run(name, rows, held_out, data, seed, seconds, biased):
-    """One row of results at each of the times."""
-    times = [at for at in TIMES if at <= seconds]
+def run(name, rows, held_out, data, seed, marks, biased=False, by="seconds"):
+    """One row of results at each of the marks, which are seconds or numbers of passes."""
     kept, spent, passes, known = [], 0.0, 0, {}
     with Workers(1) as workers, threadpool_limits(1):
         start = time.perf_counter()
         strategy, model, state, burn_in = begin(name, rows, data, seed, workers)
         spent += time.perf_counter() - start
-        while times:
+        while marks:
             start = time.perf_counter()
             state = strategy.passes.step(model, state)
             passes += 1
@@ -132,8 +134,9 @@ def run(name, rows, held_out, data, seed, seconds, biased):
             variational = is_variational(strategy.sampler)
             topics = state.statistics if variational else state.statistics.topics
             kept.append((passes, topics.astype(np.float32)))
-            if spent >= times[0]:
-                times = [at for at in times if at > spent]
+            now = spent if by == "seconds" else passes
+            if now >= marks[0]:
+                marks = [mark for mark in marks if mark > now]
                 half = [pair for pair in kept if pair[0] > passes // 2] if not variational else kept[-1:]
                 chosen = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, N_AVERAGED).astype(int))]
                 known = {at: logs for at, logs in known.items() if at > passes // 2}
@@ -144,7 +147,7 @@ def run(name, rows, held_out, data, seed, seconds, biased):
                 mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
                 temperature = np.nan if variational else state.statistics.temperature
                 last = np.nan
-                if biased and not times:
+                if biased and not marks:
                     last = -paper_score(chosen[-1][1], held_out, data)
                 yield spent, passes, -mean.mean(), -logs[-1].mean(), temperature, last
                 kept = half
@@ -177,17 +180,17 @@ def measure(options):
                 as_directions(matrix(held_out)[:50]),
                 options.data,
                 99,
-                0.5,
-                False,
+                [0.5],
             )
         )
+    marks = [at for at in TIMES if at <= options.seconds]
     with Path(options.out).open("a", newline="") as file:
         writer = csv.writer(file)
         if file.tell() == 0:
             writer.writerow(FIELDS)
         for seed in options.seeds:
             for name in options.methods:
-                for result in run(name, rows, held_out, options.data, seed, options.seconds, options.biased):
+                for result in run(name, rows, held_out, options.data, seed, marks, options.biased):
                     line = (name, seed, *(round(float(value), 3) for value in result))
                     writer.writerow(line)
                     file.flush()

@@ -195,7 +195,8 @@ html_favicon = "_static/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {
-    page: [] for page in ("index", "architecture", "measurements", "benchmarks", "contributing", "changelog")
+    page: []
+    for page in ("index", "architecture", "measurements", "reproductions", "benchmarks", "contributing", "changelog")
 }
 html_theme_options = {
     "logo": {"text": "skmanifold", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},

@@ -40,6 +40,14 @@ def free(manifold, **more):
     return Density(manifold, lambda x: np.zeros_like(x), lambda x: 0.0, **more)
 
 
+def with_rows():
+    """A density whose gradient is a sum over rows, in minibatches."""
+    rows = np.random.default_rng(0).standard_normal((6, 2))
+    return Density(
+        Euclidean(2), lambda x, i: rows[i] - x, lambda x, i: -0.5 * np.sum((rows[i] - x) ** 2, axis=-1), n_samples=6
+    ).minibatched(3)
+
+
 def log_normal():
     return LogNormalMean(0.0, 1.0, np.zeros((5, 2)), 1.0)
 
@@ -52,6 +60,7 @@ TARGETS = {
     ),
     "euclidean, value only": (lambda: Density(Euclidean(2), log_density=lambda x: 0.0), set()),
     "euclidean, noisy": (lambda: NoisyGradient(free(Euclidean(2)), 1.0), FLAT | METRIC | GEODESIC),
+    "euclidean, rows": (with_rows, FLAT | METRIC | GEODESIC | {"SGFS"}),
     "sphere": (lambda: free(Sphere(3)), GEODESIC),
     "points on a sphere": (lambda: free(Sphere(3, n_points=4)), GEODESIC),
     "stiefel": (lambda: free(Stiefel(4, 2)), GEODESIC),
@@ -114,7 +123,8 @@ def test_every_sampler_runs_somewhere_and_has_a_name_of_its_own():
 
 @pytest.mark.parametrize("sampler", ON_DENSITIES)
 def test_short_name_stands_for_defaults(sampler):
-    target = {"SCIR": gamma([1.0]), "GeometricBrownian": log_normal()}.get(sampler.__name__, free(Euclidean(2)))
+    own = {"SCIR": gamma([1.0]), "GeometricBrownian": log_normal(), "SGFS": with_rows()}
+    target = own.get(sampler.__name__, free(Euclidean(2)))
     by_name = sample(target, sampler.short_name, n_draws=2, random_state=0)
     np.testing.assert_array_equal(by_name.position, sample(target, sampler(), n_draws=2, random_state=0).position)
 

@@ -27,6 +27,7 @@ from ._latent_protocols import LeaveOneOutModel as LeaveOneOutModel
 from ._latent_protocols import PartiallyCollapsedModel as PartiallyCollapsedModel
 from ._latent_protocols import RoundingModel as RoundingModel
 from ._latent_protocols import StreamModel as StreamModel
+from ._linear import Linear as Linear
 from ._mean_field_protocol import MeanFieldModel as MeanFieldModel
 from ._mirror import CHARTS as CHARTS
 from ._mirror import Mirror as Mirror

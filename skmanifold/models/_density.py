@@ -12,6 +12,7 @@ import numpy as np
 from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
+from ._covariance_at import CovarianceAt
 from ._minibatch import MinibatchTarget
 
 
@@ -38,9 +39,9 @@ class Density(MinibatchTarget):
         ``g(x)``, the log density up to a constant, with respect to the base measure of the manifold: the Lebesgue
         measure on Euclidean spaces and on simplexes (without the last coordinate of each row), the surface measure on
         spheres and Stiefel manifolds.
-    noise_covariance : float, array of shape (size,) or (size, size), optional
+    noise_covariance : float, array of shape (size,) or (size, size), or callable, optional
         Covariance of the noise of `grad_log_density`, if it is known: a multiple of the identity, a diagonal or a
-        matrix. Samplers that compensate for gradient noise use it.
+        matrix, or a function ``V(x)`` that returns one of these. Samplers that compensate for gradient noise use it.
     n_samples : int, optional
         Number N of data points of the density. If it is given, the functions take a second argument ``rows``, an int
         array of n row indices without repetition:
@@ -75,7 +76,7 @@ class Density(MinibatchTarget):
         manifold: Manifold,
         grad_log_density: _OfPoint | _OfRows | None = None,
         log_density: _OfPoint | _OfRows | None = None,
-        noise_covariance: ArrayLike | None = None,
+        noise_covariance: ArrayLike | _OfPoint | None = None,
         n_samples: int | None = None,
         *,
         grad_log_prior: _OfPoint | None = None,
@@ -103,7 +104,7 @@ class Density(MinibatchTarget):
         if grad_log_density is None and log_density is None and expected_counts is None:
             raise ValueError("A Density needs grad_log_density, log_density or expected_counts.")
         self.manifold = manifold
-        self.noise_covariance = check_covariance(noise_covariance, manifold.size, "noise_covariance")
+        self.noise_covariance = check_noise(noise_covariance, manifold.size, "noise_covariance", vectorized)
         self.n_samples = n_samples
         self.vectorized = vectorized
         self._gradient = grad_log_density
@@ -279,6 +280,14 @@ def _check_arguments(function: Any, name: str, n_arguments: int) -> None:
     except TypeError as error:
         called = "(x, rows), because of n_samples" if n_arguments == 2 else "(x)"
         raise TypeError(f"{name} is called as {name}{called}, but does not accept these arguments: {error}.") from error
+
+
+def check_noise(covariance: Any, size: int, name: str, vectorized: bool) -> Any:
+    """As `check_covariance`, or a `CovarianceAt` of a function."""
+    if callable(covariance):
+        _check_arguments(covariance, name, 1)
+        return CovarianceAt(covariance, size, name, vectorized)
+    return check_covariance(covariance, size, name)
 
 
 def check_covariance(covariance: Any, size: int, name: str) -> Any:

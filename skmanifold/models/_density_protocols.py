@@ -12,8 +12,8 @@ class HasGradient(Protocol):
     """A density on a manifold with a gradient, exact or as an unbiased estimate.
 
     Gradients are Euclidean, in the coordinates of the array that represents a point; a sampler projects them.
-    `noise_covariance` is the covariance of the estimate (a number, a diagonal or a matrix), or None if it is
-    unknown.
+    `noise_covariance` is the covariance of the estimate (a number, a diagonal, a matrix, or a `CovarianceAt`, which
+    depends on the position), or None if it is unknown.
     """
 
     manifold: Any

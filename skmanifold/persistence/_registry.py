@@ -47,6 +47,7 @@ _PLACES = {
     "SGLD": "samplers._density.langevin:SGLD",
     "SGNHT": "samplers._density.hamiltonian:SGNHT",
     "SGRHMC": "samplers._density.riemannian:SGRHMC",
+    "SGFS": "samplers._density.fisher_scoring:SGFS",
     "SGRLD": "samplers._density.langevin:SGRLD",
     "SVRG": "samplers._density.gradient_base:SVRG",
     "Slice": "samplers._latent.slice:Slice",

@@ -7,6 +7,7 @@ from ._density.all_samplers import ON_DENSITIES as ON_DENSITIES
 from ._density.base import ManifoldSampler as ManifoldSampler
 from ._density.base import NonFiniteError as NonFiniteError
 from ._density.column_gibbs import ColumnGibbs as ColumnGibbs
+from ._density.fisher_scoring import SGFS as SGFS
 from ._density.geodesic import GSGNHT as GSGNHT
 from ._density.geodesic import SGGMC as SGGMC
 from ._density.gradient_base import SVRG as SVRG

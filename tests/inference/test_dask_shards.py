@@ -377,6 +377,18 @@ def test_package_must_be_everywhere(where, version, message):
     assert client.log == []
 
 
+def test_scheduler_that_does_not_answer_at_the_start_is_named():
+    class Silent(FakeClient):
+        def run_on_scheduler(self, function, *arguments):
+            time.sleep(4)
+
+    with (
+        distributed(Silent(2), worker_timeout=1.0),
+        pytest.raises(RuntimeError, match=r"^The scheduler has not answered"),
+    ):
+        lda().fit(X)
+
+
 def test_cluster_without_workers_is_named(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PATIENCE", 0.1)
     with distributed(FakeClient(0)), pytest.raises(RuntimeError, match="has no workers"):

@@ -142,6 +142,20 @@ def test_complement_is_as_far_as_subspaces_get(m, metric):
         assert pairwise_subspace_distances([basis], rivals, metric=metric).max() <= opposite + 1e-12
 
 
+def test_only_the_square_of_the_projection_distance_is_smooth_at_a_right_angle():
+    """Differences of slopes on both sides of the angle at which a line is orthogonal to another."""
+    step = 1e-4
+
+    def slopes(metric):
+        lines = [np.array([[np.cos(t), np.sin(t)]]) for t in np.pi / 2 + step * np.arange(-2, 3)]
+        squares = np.array([subspace_distance(np.eye(2)[:1], line, metric=metric) ** 2 for line in lines])
+        return np.diff(squares) / step
+
+    smooth, kinked = slopes("projection"), slopes("geodesic")
+    assert abs(smooth[-1] - smooth[0]) < 10 * step
+    assert kinked[-1] - kinked[0] == pytest.approx(-2 * np.pi, rel=0.01)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_tables_hold_the_distances_of_their_pairs(metric):
     bases, other = bases_of_every_dimension(4, 0), bases_of_every_dimension(4, 1, n_each=2)

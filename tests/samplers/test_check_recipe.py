@@ -356,6 +356,8 @@ RIGHT = {
     "noise that does not cancel": (OtherNoise(), banana()),
     "SGHMC": (SGHMC(friction=3.0), double_well()),
     "SGHMC, Euler": (SGHMC(scheme="euler", n_steps=7), NoisyGradient(banana(), 100.0)),
+    "SGHMC, matrix": (SGHMC(friction=[[2.0, 0.3], [0.3, 1.0]]), banana()),
+    "SGHMC, matrix, Euler": (SGHMC(friction=[[2.0, 0.3], [0.3, 1.0]], scheme="euler", resample_every=3), banana()),
     "SGHMC as a recipe": (Recipe(FRICTION, HAMILTONIAN, n_auxiliary=1), double_well()),
     "SGHMC on the half line": (Recipe(FRICTION, HAMILTONIAN, n_auxiliary=1), gamma(2.0)),
     "SGNHT, 1": (SGNHT(friction=0.5), double_well()),

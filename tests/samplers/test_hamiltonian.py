@@ -8,11 +8,12 @@ from skmanifold.samplers import HMC, SGHMC, SGLD, SGNHT, SGRHMC, NonFiniteError
 
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
-from ._linear import I, baoab, euler, normal_target, second_moments
+from ._linear import I, Step, baoab, euler, normal_target, second_moments
 from ._pair import mean_position, no_divergence, pair_of_samples
 
 NOISES = {"none": None, "number": 3.0, "diagonal": np.array([4.0, 1.0]), "matrix": np.array([[3.0, 1.0], [1.0, 2.0]])}
 METRIC = np.array([[1.5, 0.4], [0.4, 0.6]])
+FRICTION = np.array([[2.0, 0.5], [0.5, 1.0]])
 SCHEMES = {"euler": euler, "baoab": baoab}
 
 
@@ -46,6 +47,73 @@ def test_sghmc_takes_the_covariance_that_it_is_given(scheme):
     sampler = SGHMC(0.2, friction=1.5, scheme=scheme, noise_covariance=given)
     exact = SCHEMES[scheme](0.2, 1.5 * I, gradient_noise=V, compensated=np.diag(given)).stationary()
     assert_agrees(second_moments(sampler, normal_target(V)), exact)
+
+
+@pytest.mark.parametrize("noise", ["none", "matrix"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_sghmc_with_a_friction_matrix_has_the_law_of_its_linear_recursion(scheme, noise):
+    sampler, V = SGHMC(0.2, friction=FRICTION, scheme=scheme), matrix_of(NOISES[noise])
+    estimate = second_moments(sampler, normal_target(NOISES[noise]), n_chains=600)
+    assert_agrees(estimate, SCHEMES[scheme](0.2, FRICTION, gradient_noise=V, compensated=V).stationary())
+    if noise != "none":
+        assert_disagrees(estimate, SCHEMES[scheme](0.2, FRICTION, gradient_noise=V).stationary())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_multiple_of_the_identity_is_a_number(scheme):
+    *_, one = walk(SGHMC(0.05, friction=3.0, scheme=scheme), normal_target(2.0), 50, n_chains=5)
+    *_, other = walk(SGHMC(0.05, friction=3.0 * I, scheme=scheme), normal_target(2.0), 50, n_chains=5)
+    np.testing.assert_allclose(one.position, other.position, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("friction", "message"),
+    [
+        (np.eye(3), r"a positive number or of shape \(2, 2\); got \(3, 3\)"),
+        ([[1.0, 0.5], [0.0, 1.0]], "a symmetric matrix"),
+        ([[1.0, 2.0], [2.0, 1.0]], "positive definite; its least eigenvalue is -1"),
+    ],
+)
+def test_wrong_friction_matrices_are_refused(friction, message):
+    with pytest.raises(ValueError, match=f"^friction must be {message}"):
+        SGHMC(friction=friction).init(normal_target(1.0), chain_keys(2))
+
+
+@pytest.mark.parametrize(("name", "every"), [("SGHMC", 2), ("SGHMC", 7), ("SGRHMC", 5), ("SGRHMC", 10)])
+def test_new_momenta_have_the_law_of_their_linear_recursion(name, every):
+    if name == "SGHMC":
+        sampler, step = SGHMC(0.2, friction=1.5, resample_every=every), baoab(0.2, 1.5 * I)
+    else:
+        sampler = SGRHMC(0.2, full_metric, scheme="euler", resample_every=every)
+        step = euler(0.2, METRIC, root_of(METRIC))
+    new = Step(np.diag([1.0, 1, 0, 0]), np.diag([0.0, 0, 1, 1]))
+    cycle = new
+    for _ in range(every):
+        cycle = cycle.then(step)
+    law, laws = cycle.stationary(), []
+    for phase in range(every):
+        for move in (new, step) if phase == 0 else (step,):
+            law = move.matrix @ law @ move.matrix.T + move.noise
+        laws.append(law)
+    estimate = second_moments(sampler, normal_target(), n_steps=17 * every, n_chains=1000)
+    assert_agrees(estimate, np.mean(laws, axis=0))
+    assert_disagrees(estimate, step.stationary())
+
+
+@pytest.mark.parametrize("sampler", [SGHMC, SGRHMC])
+def test_new_momenta_at_each_euler_step_are_refused(sampler):
+    with pytest.raises(ValueError, match=r"^resample_every must be at least 2 with scheme='euler'"):
+        sampler(scheme="euler", resample_every=1).init(normal_target(), chain_keys(2))
+
+
+def test_momenta_are_drawn_again_after_so_many_steps_of_the_integrator():
+    plain, resampling = (SGHMC(0.05, n_steps=2, resample_every=every) for every in (None, 4))
+    *_, one = walk(plain, normal_target(), 2, n_chains=5)
+    *_, other = walk(resampling, normal_target(), 2, n_chains=5)
+    np.testing.assert_array_equal(one.momentum, other.momentum)  # the first four steps
+    *_, one = walk(plain, normal_target(), 3, n_chains=5)
+    *_, other = walk(resampling, normal_target(), 3, n_chains=5)
+    assert (one.momentum != other.momentum).all()
 
 
 @pytest.mark.covering

@@ -14,6 +14,7 @@ from skmanifold.samplers import (
     HMC,
     ON_DENSITIES,
     SCIR,
+    SGFS,
     SGHMC,
     SGLD,
     SGNHT,
@@ -33,7 +34,9 @@ def test_unknown_names_and_classes_are_refused():
         sample(banana(), 3)
 
 
-@pytest.mark.parametrize("sampler", [sampler for sampler in ON_DENSITIES if sampler not in (SCIR, GeometricBrownian)])
+@pytest.mark.parametrize(
+    "sampler", [sampler for sampler in ON_DENSITIES if sampler not in (SCIR, GeometricBrownian, SGFS)]
+)
 def test_names_are_samplers_with_defaults(sampler):
     target = banana()
     options = {"n_draws": 3, "n_chains": 2, "random_state": 0, "position": np.tile([0.5, -1.1], (2, 1))}

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from threading import Lock, Thread
 from typing import Any
 
-from .exchange import LostShardError
+from .exchange import LostClusterError, LostShardError
 
 _LOOK_AFTER = 5.0  # seconds without an answer after which the workers are checked
 _PAUSE = 0.1  # seconds between checks of a connection or of a cluster without workers
@@ -149,4 +149,4 @@ class ClusterWatch:
         return alive
 
     def _raise_lost(self, what: str, error: Exception | None = None) -> None:
-        raise RuntimeError(f"{what} during the fit: {self._advice}.") from error
+        raise LostClusterError(f"{what} during the fit: {self._advice}.") from error

@@ -15,7 +15,18 @@ import numpy as np
 
 from ..._version import __version__
 from .cluster_watch import ClusterWatch
-from .exchange import MAX_LOST, LostShardError, PassCall, groups_of, joined_parts, merged, packed, pickled, pieces_of
+from .exchange import (
+    MAX_LOST,
+    LostClusterError,
+    LostShardError,
+    PassCall,
+    groups_of,
+    joined_parts,
+    merged,
+    packed,
+    pickled,
+    pieces_of,
+)
 from .shard_builder import AnyShardBuilder
 from .shards import Shard
 from .sources import check_same_width
@@ -183,6 +194,8 @@ class DaskShards:
         """The scheduler needs the package because it unpickles tasks; it compiles nothing."""
         try:
             return self._watch.call(self._client.run_on_scheduler, eval, _VERSION)
+        except LostClusterError:
+            raise
         except Exception as error:
             self._watch.check_connected(error)
             return error

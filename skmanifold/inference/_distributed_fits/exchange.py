@@ -30,6 +30,10 @@ class LostShardError(RuntimeError):
     """Raised if a worker failed or stopped, so that its rows and latents are lost."""
 
 
+class LostClusterError(RuntimeError):
+    """Raised if the scheduler does not answer, or the connection to it was closed."""
+
+
 class PassCall(NamedTuple):
     """What the client sends to one of the shards at the start of a pass."""
 

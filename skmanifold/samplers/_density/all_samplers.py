@@ -2,6 +2,7 @@
 
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler
+from .fisher_scoring import SGFS
 from .geodesic import GSGNHT, SGGMC
 from .hamiltonian import SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
@@ -11,6 +12,7 @@ from .riemannian import SGRHMC
 ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
     HMC,
     SGLD,
+    SGFS,
     SGHMC,
     SGNHT,
     SGRLD,

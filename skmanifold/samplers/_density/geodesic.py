@@ -29,6 +29,7 @@ from .integrator_kernels import (
     fill_coefficients_ou,
     move_thermostat,
 )
+from .matrix_friction import check_friction
 from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
 from .recipe import Recipe
 
@@ -194,7 +195,7 @@ class SGGMC(_GeodesicSampler):
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
         if not isinstance(self.friction, Real):
-            _check_friction(np.asarray(self.friction), model.manifold.size)
+            check_friction(np.asarray(self.friction), model.manifold.size)
         return super()._begin(model, keys, position)
 
     def _kick(self, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
@@ -317,16 +318,6 @@ class GSGNHT(_GeodesicSampler):
 def _check_flat(sampler: _GeodesicSampler, manifold) -> None:
     if not offers(manifold, Flat):
         raise IncompatibleError(f"{type(sampler).__name__} has a recipe on Euclidean spaces only, not on {manifold!r}.")
-
-
-def _check_friction(friction: np.ndarray, size: int) -> None:
-    if friction.shape != (size, size):
-        raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
-    if not np.allclose(friction, friction.T):
-        raise ValueError("friction must be a symmetric matrix.")
-    least = np.linalg.eigvalsh(friction)[0]
-    if not least > 0:
-        raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
 
 
 def _kick_with_matrix(sampler: SGGMC, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:

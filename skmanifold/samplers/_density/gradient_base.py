@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ...manifolds import GeodesicFlow
 from ...models import HasGradient, HasGradientDeviations, HasGradientDifference, IncompatibleError
+from ...models._covariance_at import CovarianceAt
 from ...models._density import check_covariance
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
@@ -22,7 +23,7 @@ from .._schedule import PolynomialDecay, step_size_at
 from .._states import SHARED_FIELDS, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
-from .noise_covariance import Covariance, decompose
+from .noise_covariance import Covariance, decompose, decompose_each, replace_by
 
 FULL_SIZE = 64  # up to this size of a point a running covariance is a full matrix, beyond it a diagonal
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
@@ -151,6 +152,23 @@ class ThermostatState(NamedTuple):
     thermostat: np.ndarray  # (n_chains,): the friction
 
 
+RESAMPLE_EVERY: dict[str, list] = {"resample_every": [None, Interval(Integral, 1, None, closed="left")]}
+
+
+def resample_momentum(sampler: Any, state: Any, t: int) -> None:
+    """Draw new momenta before step t of the integrator, if it is time."""
+    every = sampler.resample_every
+    if every is not None and t > 0 and t % every == 0:
+        fill_normal(state.memory.keys, Purpose.MOMENTUM, state.momentum.reshape(len(state.momentum), -1))
+
+
+def _check_resampling(sampler: Any) -> None:
+    if getattr(sampler, "resample_every", None) == 1 and sampler.scheme == "euler":
+        raise ValueError(
+            "resample_every must be at least 2 with scheme='euler', where a gradient moves the position one step later."
+        )
+
+
 class GradientSampler(ManifoldSampler):
     """Base class of samplers that update all chains at once with estimates of the gradient.
 
@@ -195,6 +213,7 @@ class GradientSampler(ManifoldSampler):
         return isinstance(self.control_variate, SVRG)
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> Any:
+        _check_resampling(self)
         first = self._first_fields(model, keys, position)
         return self.state_types[0](
             position, step_keys(keys), 0, np.nan, memory=self._start_memory(model, position), **first
@@ -302,7 +321,7 @@ class GradientSampler(ManifoldSampler):
             running = np.zeros((len(position), *side))
             covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
         elif isinstance(given, str):
-            covariance = decompose(model.noise_covariance, size)
+            covariance = _declared(model, position)
             if covariance is not None and self.control_variate is not None:
                 raise ValueError(
                     "A control_variate changes the gradient noise, so the noise_covariance of the target is not "
@@ -330,9 +349,11 @@ class GradientSampler(ManifoldSampler):
         """Estimate the gradient where the state is; returns the memory and the gradient, ``(n_chains, *shape)``."""
         memory, x = state.memory, state.position
         gradient = memory.gradient
+        if memory.declared and isinstance(model.noise_covariance, CovarianceAt):
+            replace_by(memory.covariance, _declared(model, x))
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
-            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
+            learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
         elif memory.anchor is not None and self.control_variate is not None:
             if t % self.control_variate.period == 0:
                 memory.anchor[...] = x
@@ -350,6 +371,14 @@ class GradientSampler(ManifoldSampler):
         if first_not_finite(gradient) >= 0:
             stop_at_gradient(self, state, t)
         return memory, gradient
+
+
+def _declared(model: Any, position: np.ndarray) -> Covariance | None:
+    """The covariance of gradient noise that a target declares, at the position of each chain if it varies."""
+    given = model.noise_covariance
+    if isinstance(given, CovarianceAt):
+        return decompose_each(given(position), model.manifold.size)
+    return decompose(given, model.manifold.size)
 
 
 def stop_at_gradient(sampler: ManifoldSampler, state: Any, t: int) -> None:
@@ -372,7 +401,7 @@ def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarra
     return deviations.reshape(n_chains, n, -1)
 
 
-def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
+def learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
     """Update the running covariance with that of one minibatch, in place."""
     running: Any = memory.running
     if running.ndim == 3:

@@ -11,8 +11,16 @@ import numpy as np
 from ...manifolds import Flat
 from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
+from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
+from .gradient_base import (
+    RESAMPLE_EVERY,
+    SVRG,
+    GradientSampler,
+    MomentumState,
+    ThermostatState,
+    resample_momentum,
+)
 from .integrator_kernels import (
     add_scaled,
     damp_and_kick,
@@ -21,6 +29,7 @@ from .integrator_kernels import (
     step_baoab,
     step_euler,
 )
+from .matrix_friction import check_friction, step_with_matrix
 from .noise_covariance import NoiseCovariance, constant, fill_noise
 from .recipe import Recipe
 
@@ -44,8 +53,9 @@ class SGHMC(GradientSampler):
     ----------
     step_size : float or PolynomialDecay, default=0.01
         Time step h of the integrator, the epsilon of [2]_. In the notation of [1]_ the learning rate is h^2.
-    friction : float, default=1.0
-        Friction C. The momentum coefficient of [1]_ is 1 - C h.
+    friction : float or array-like of shape (size, size), default=1.0
+        Friction C, positive, or a symmetric positive definite matrix that acts on the momentum as a vector. The
+        momentum coefficient of [1]_ is 1 - C h.
     n_steps : int, default=1
         Number of steps of the integrator, each with a new minibatch, in one step of the chain.
     scheme : {"baoab", "euler"}, default="baoab"
@@ -55,6 +65,9 @@ class SGHMC(GradientSampler):
         difference is clipped to be positive semi-definite; see `SGLD`.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
+    resample_every : int, optional
+        Number of steps of the integrator after which the momenta are drawn again from their stationary distribution
+        N(0, I); never by default. Algorithm 1 of [2]_ has this as an option. At least 2 with ``scheme="euler"``.
 
     References
     ----------
@@ -67,16 +80,22 @@ class SGHMC(GradientSampler):
     short_name = "sghmc"
     requires_manifold = (Flat,)
     state_types = (MomentumState,)
-    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_SCHEMES}
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        **_SCHEMES,
+        **RESAMPLE_EVERY,
+        "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
 
     def __init__(
         self,
         step_size: StepSize = 0.01,
-        friction: float = 1.0,
+        friction: ArrayLike = 1.0,
         n_steps: int = 1,
         scheme: Literal["baoab", "euler"] = "baoab",
         noise_covariance: NoiseCovariance = "model",
         control_variate: SVRG | None = None,
+        resample_every: int | None = None,
     ) -> None:
         self.step_size = step_size
         self.friction = friction
@@ -84,16 +103,27 @@ class SGHMC(GradientSampler):
         self.scheme = scheme
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
+        self.resample_every = resample_every
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
+        if not isinstance(self.friction, Real):
+            check_friction(np.asarray(self.friction), model.manifold.size)
+        return super()._begin(model, keys, position)
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
+        resample_momentum(self, state, t)
         memory, gradient = self._estimate_gradient(model, state, t)
+        if not isinstance(self.friction, Real):
+            step_with_matrix(self.scheme, state, self.friction, h, gradient)
+            return state
+        friction: Any = self.friction
         x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
         if self.scheme == "euler":
-            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
+            variance, weight = constant(n_chains, 2 * friction * h), constant(n_chains, h * h)
             fill_noise(memory.keys, variance, weight, memory.covariance, noise)
-            step_euler(x, v, h, constant(n_chains, self.friction), gradient, noise)
+            step_euler(x, v, h, constant(n_chains, friction), gradient, noise)
         else:
-            kept = math.exp(-self.friction * h)
+            kept = math.exp(-friction * h)
             variance, weight = constant(n_chains, 1 - kept**2), constant(n_chains, (kept * h) ** 2)
             fill_noise(memory.keys, variance, weight, memory.covariance, noise)
             step_baoab(x, v, h, kept, gradient, noise)

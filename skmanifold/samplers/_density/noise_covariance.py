@@ -55,6 +55,22 @@ def decompose(covariance: Any, size: int) -> Covariance | None:
     return Covariance(values.reshape(-1, size), vectors.reshape(-1, size, size))
 
 
+def decompose_each(covariances: np.ndarray, size: int) -> Covariance:
+    """`Covariance` from a number, a diagonal or a matrix for each chain."""
+    if covariances.ndim == 3:
+        return decompose(covariances, size)  # type: ignore[return-value]
+    isotropic = covariances.ndim == 1
+    values = covariances[:, np.newaxis] if isotropic else covariances
+    return Covariance(np.broadcast_to(values, (len(covariances), size)).copy(), None, isotropic)
+
+
+def replace_by(covariance: Any, other: Any) -> None:
+    """Overwrite a covariance by another one of the same shape."""
+    covariance.values[...] = other.values
+    if covariance.vectors is not None:
+        covariance.vectors[...] = other.vectors
+
+
 def fill_noise(
     keys: np.ndarray, variance: np.ndarray, weight: np.ndarray, covariance: Covariance | None, out: np.ndarray
 ) -> None:

@@ -13,7 +13,14 @@ from ...numerics.batched_linalg import as_matrices, from_eigen, times
 from ...utils._sklearn import StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import SVRG, GradientMemory, GradientSampler, MomentumState
+from .gradient_base import (
+    RESAMPLE_EVERY,
+    SVRG,
+    GradientMemory,
+    GradientSampler,
+    MomentumState,
+    resample_momentum,
+)
 from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
 from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
@@ -59,6 +66,9 @@ class SGRHMC(GradientSampler):
         difference is clipped to be positive semi-definite; see `SGLD`.
     control_variate : SVRG, optional
         Variance reduction of minibatch gradients.
+    resample_every : int, optional
+        Number of steps of the integrator after which the momenta are drawn again from their stationary distribution
+        N(0, I); never by default. Algorithm 1 of [1]_ has this as an option. At least 2 with ``scheme="euler"``.
 
     References
     ----------
@@ -72,6 +82,7 @@ class SGRHMC(GradientSampler):
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
         **METRIC_CONSTRAINTS,
+        **RESAMPLE_EVERY,
         "scheme": [StrOptions({"euler", "baoab"})],
     }
 
@@ -85,6 +96,7 @@ class SGRHMC(GradientSampler):
         scheme: Literal["baoab", "euler"] = "baoab",
         noise_covariance: NoiseCovariance = "model",
         control_variate: SVRG | None = None,
+        resample_every: int | None = None,
     ) -> None:
         self.step_size = step_size
         self.inverse_metric = inverse_metric
@@ -94,8 +106,10 @@ class SGRHMC(GradientSampler):
         self.scheme = scheme
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
+        self.resample_every = resample_every
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
+        resample_momentum(self, state, t)
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v = state.position, state.momentum
         root = metric_at(self, model, x, memory.keys, root=True)

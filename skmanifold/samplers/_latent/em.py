@@ -40,7 +40,8 @@ class EM(BaseSampler):
 
     For latent Dirichlet allocation the parameters are proportions and topics; the proportions of a document are
     :math:`\theta_{mk} = (D_{mk} + \alpha_k) / (N_m + \sum_l \alpha_l)`, with the expected counts :math:`D_{mk}` of its
-    tokens ([2]_, appendix B.2, but without the "-1" of the mode of the proportions themselves).
+    tokens ([2]_, appendix B.2, but without the "-1" of the mode of the proportions themselves: for that mode under
+    Dir(a), which exists if all a > 1, use the prior a - 1).
 
     A chain has converged when an M step increases its objective by less than `tol`. The fit ends when all chains have
     converged.

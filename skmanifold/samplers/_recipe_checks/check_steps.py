@@ -89,8 +89,8 @@ def _time_at(case: Case, k: int) -> float:
 
 
 def _plain(sampler, **changes: Any):
-    """The sampler without settings for the estimation of gradients."""
-    changes = {"noise_covariance": None, "control_variate": None, **changes}
+    """The sampler without settings for the estimation of gradients, and without new momenta."""
+    changes = {"noise_covariance": None, "control_variate": None, "resample_every": None, **changes}
     return clone(sampler).set_params(**{k: v for k, v in changes.items() if k in sampler.get_params(deep=False)})
 
 

@@ -31,6 +31,10 @@ def recover_curl(
     at :math:`(z_1, s)`: eq. S.11 of [1]_ with the sign corrected, and with all terms divided by p. If p is stationary,
     the integral over the whole line is zero, so the integral is taken from the side where it is smaller.
 
+    In more dimensions a curl exists but is not unique: a matrix R with the divergence of R p zero can be added. One is
+    :math:`Q_{ij} p = \partial_j \phi_i - \partial_i \phi_j` with :math:`\Delta \phi = f p - \nabla \cdot (D p)`,
+    and each of its values is an integral over the whole space. This function therefore has only the plane.
+
     Parameters
     ----------
     drift : callable

@@ -104,6 +104,22 @@ def test_the_mode_of_the_probabilities_does_not_increase_this_objective():
     assert decreases(WithMinusOne, 0.5, table, np.full(4, 0.5))
 
 
+def test_priors_less_one_give_equation_17_of_the_paper():
+    """The mode of the proportions and topics themselves under Dir(a), Dir(b) is the M step with a - 1 and b - 1."""
+    a, b = np.array([1.3, 2.4]), 1.5
+    model = model_of(alpha=a - 1, beta=b - 1)
+    rng = np.random.default_rng(0)
+    D, W = TABLE.sum(axis=1, keepdims=True) * rng.dirichlet([1, 1], 3), rng.uniform(0.5, 3, (3, 2))
+    theta, phi = model.mode(ExpectedCounts(D, W, W.sum(axis=0)))
+    np.testing.assert_allclose(theta, (D + a - 1) / (D.sum(axis=1, keepdims=True) + a.sum() - 2))
+    np.testing.assert_allclose(phi, (W + b - 1) / (W.sum(axis=0) + 3 * b - 3))
+    for kept, counts, prior in ((theta, D, a), (phi.T, W.T, b)):  # no move on the simplex increases the log posterior
+        other = kept * np.exp(rng.normal(scale=0.01, size=(50, *kept.shape)))
+        other /= other.sum(axis=-1, keepdims=True)
+        log_posterior = [np.sum((counts + prior - 1) * np.log(each)) for each in (kept, *other)]
+        assert np.argmax(log_posterior) == 0
+
+
 def test_a_fixed_point_is_a_stationary_point_of_the_objective():
     model = model_of(beta=BETAS["matrix"])
     state = EM().init(model, KEY)

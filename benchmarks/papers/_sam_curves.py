@@ -1,0 +1,90 @@
+"""Held-out scores of topics of directions by sampler and number of passes, for the two corpora of Liu et al. (2016)."""
+
+from __future__ import annotations
+
+import numpy as np
+from _results import begin_table, row, title
+from sam_perplexity import METHODS, as_directions, load, matrix
+from sam_perplexity import run as run_method
+
+from .liu2016_fig3 import ranged
+
+VARIATIONAL = ("vb", "svb")
+
+
+def run_to(data, method, seed, marks, n_held_out=None):
+    """A row after each number of passes: seconds, score of the average and of the last draw, and temperature."""
+    rows, held_out = load(data)
+    if n_held_out is not None:  # rows are sorted by class
+        some = np.random.default_rng(0).permutation(held_out.n_rows)[:n_held_out]
+        held_out = as_directions(matrix(held_out)[np.sort(some)])
+    found = []
+    for seconds, passes, score, single, temperature, _ in run_method(
+        method, rows, held_out, data, seed, list(marks), by="passes"
+    ):
+        found.append(
+            {
+                "passes": passes,
+                "seconds": float(seconds),
+                "score": float(score),
+                "last_draw": float(single),
+                "temperature": float(temperature),
+            }
+        )
+    return found
+
+
+def of(rows, method, passes, name="score"):
+    """The values of all seeds."""
+    return [each[name] for each in rows if (each["method"], each["passes"]) == (method, passes)]
+
+
+def show(rows):
+    """Scores by passes, and comparisons after the last pass, paired by seed."""
+    marks = sorted({each["passes"] for each in rows})
+    methods = [method for method in METHODS if of(rows, method, marks[0])]
+    title("Held-out log perplexity in nats per document: median (range) over seeds, by passes")
+    begin_table(("method", *(f"{mark} passes" for mark in marks), "last draw alone", "temperature", "seconds"))
+    for method in methods:
+        cells = [ranged(of(rows, method, mark), 0) if of(rows, method, mark) else "" for mark in marks]
+        last = marks[-1]
+        single, temperature, seconds = (
+            np.median(of(rows, method, last, name)) for name in ("last_draw", "temperature", "seconds")
+        )
+        shown = "" if np.isnan(temperature) else f"{temperature:.3f}"
+        row((method, *cells, f"{single:.0f}", shown, f"{seconds:.0f}"))
+    if "vb" not in methods:
+        return
+    title(f'Seeds with a lower score than "vb" after {marks[-1]} passes, and the mean difference ± standard error')
+    begin_table(("method", "seeds", "difference"))
+    best = np.array(of(rows, "vb", marks[-1]))
+    for method in methods:
+        if method not in VARIATIONAL:
+            difference = np.array(of(rows, method, marks[-1])) - best[: len(of(rows, method, marks[-1]))]
+            error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
+            row((method, f"{(difference < 0).sum()} of {len(difference)}", f"{difference.mean():+.1f} ± {error:.1f}"))
+
+
+def draw(rows):
+    """Median score by passes and by seconds, with the range over seeds."""
+    import matplotlib.pyplot as plt
+    from _runs import line_style
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
+    marks = sorted({each["passes"] for each in rows})
+    ends = [score for method in METHODS for score in of(rows, method, marks[-1])]
+    for number, method in enumerate(METHODS):
+        known = [mark for mark in marks if of(rows, method, mark)]
+        if not known:
+            continue
+        scores, style = [of(rows, method, mark) for mark in known], line_style(number)
+        middle, low, high = ([function(each) for each in scores] for function in (np.median, min, max))
+        for ax, name in zip(axes, ("passes", "seconds"), strict=True):
+            x = [np.median(of(rows, method, mark, name)) for mark in known]
+            ax.plot(x, middle, label=method, **style)
+            ax.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            ax.set(xscale="log", xlabel=name)
+    axes[0].set_ylabel("held-out log perplexity, nats per document")
+    axes[0].set_ylim(min(ends) - 30, min(ends) + 500)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize="small")
+    return figure

@@ -1,0 +1,107 @@
+"""Perplexity of topics that minibatch samplers learn from random documents of Wikipedia, at the papers' settings."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from functools import lru_cache
+
+import numpy as np
+from _corpora import load_counts, split_documents
+
+from skmanifold import StochasticLDA
+
+BATCH = 50
+SEEN = (500, 1000, 2500, 5000, 10_000, 25_000, 50_000)  # documents
+
+
+@lru_cache(maxsize=2)
+def documents(n_words, n_test):
+    """Training and held-out counts of the most frequent words."""
+    X = load_counts("wiki")
+    order = np.argsort(-np.asarray(X.sum(axis=0)).ravel(), kind="stable")
+    train, test = split_documents(X[:, np.sort(order[:n_words])])
+    return train, test[:n_test]
+
+
+def seen(n_seen):
+    """The numbers of documents after which the perplexity is computed."""
+    return [n for n in SEEN if n <= n_seen]
+
+
+def stream_perplexities(
+    sampler, doc_topic_prior, topic_word_prior, *, n_components, n_words, n_test, n_seen, sweeps, seed
+):
+    """Perplexities after some documents, infinite if draws are no longer finite, and the seconds for all documents.
+
+    The perplexity is averaged over five draws of the topics in the second half of the stream; the time for it is not
+    counted.
+    """
+    train, test = documents(n_words, n_test)
+    lda = StochasticLDA(
+        n_components,
+        sampler=sampler,
+        doc_topic_prior=doc_topic_prior,
+        topic_word_prior=topic_word_prior,
+        total_samples=train.shape[0],
+        n_local_sweeps=sweeps,
+        n_local_burn_in=sweeps // 2,
+        n_predictive_draws=5,
+        random_state=seed,
+    )
+    rng = np.random.default_rng(seed)
+    found, seconds = dict.fromkeys((f"after_{n}" for n in seen(n_seen)), np.inf), 0.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* does not draw from the posterior", category=UserWarning)
+        warnings.filterwarnings("ignore", category=RuntimeWarning)  # that numbers are no longer finite
+        for t in range(1, n_seen // BATCH + 1):
+            batch = train[rng.choice(train.shape[0], BATCH, replace=False)]
+            start = time.perf_counter()
+            try:
+                lda.partial_fit(batch)
+            except FloatingPointError:
+                break
+            seconds += time.perf_counter() - start
+            if t * BATCH in SEEN:
+                try:
+                    found[f"after_{t * BATCH}"] = float(lda.perplexity(test))
+                except ValueError:
+                    break
+    return {**found, "seconds": seconds}
+
+
+def values_of(rows, **wanted):
+    """The rows with these settings."""
+    return [each for each in rows if all(each[name] == value for name, value in wanted.items())]
+
+
+def table_of(rows, methods):
+    """Head and rows of a table: medians and ranges of perplexities over seeds, by method and number of documents."""
+    numbers = [n for n in SEEN if f"after_{n}" in rows[0]]
+    lines = []
+    for method in methods:
+        own = values_of(rows, method=method)
+        if not own:
+            continue
+        cells = []
+        for n in numbers:
+            values = [each[f"after_{n}"] for each in own if each[f"after_{n}"] != ""]
+            cells.append(f"{np.median(values):.0f} ({min(values):.0f} to {max(values):.0f})" if values else "")
+        lines.append((method, *cells, f"{np.median([each['seconds'] for each in own]):.0f}"))
+    return ("", *(f"{n:,} documents" for n in numbers), "seconds"), lines
+
+
+def draw_curves(ax, rows, methods):
+    """Perplexity by documents seen, with the range over seeds."""
+    from _runs import line_style
+
+    for number, method in enumerate(methods):
+        own = values_of(rows, method=method)
+        numbers = [n for n in SEEN if own and own[0].get(f"after_{n}", "") != ""]
+        values = np.array([[each[f"after_{n}"] for each in own] for n in numbers])
+        if len(values):
+            style = line_style(number)
+            ax.plot(numbers, np.median(values, axis=1), label=method, **style)
+            ax.fill_between(numbers, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15)
+    ax.set(xscale="log", yscale="log", xlabel="documents", ylabel="held-out perplexity")
+    ax.legend(fontsize="small")
