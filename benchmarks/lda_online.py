@@ -52,8 +52,9 @@ def perplexity(lda, X_test):
         return np.inf
 
 
-def run_stream(name, X, X_test, n_components, n_seen, n_local_sweeps, seed):
-    sampler, alpha, beta = STREAMS[name]
+def run_stream(method, X, X_test, n_components, n_seen, n_local_sweeps, seed):
+    """Documents, seconds and perplexity after some documents; `method` is a sampler with its two priors."""
+    sampler, alpha, beta = method
     lda = StochasticLDA(
         n_components,
         sampler=sampler,
@@ -73,7 +74,7 @@ def run_stream(name, X, X_test, n_components, n_seen, n_local_sweeps, seed):
         try:
             lda.partial_fit(batch)
         except FloatingPointError as error:
-            print(f"{name} seed {seed}: {error}", flush=True)
+            print(f"{sampler} seed {seed}: {error}", flush=True)
             yield t * BATCH, seconds, np.inf
             return
         seconds += time.perf_counter() - start
@@ -81,8 +82,8 @@ def run_stream(name, X, X_test, n_components, n_seen, n_local_sweeps, seed):
             yield t * BATCH, seconds, perplexity(lda, X_test)
 
 
-def run_passes(name, X, X_test, n_components, n_seen, n_local_sweeps, seed):
-    sampler, alpha, beta = PASSES[name]
+def run_passes(method, X, X_test, n_components, n_seen, n_local_sweeps, seed):
+    sampler, alpha, beta = method
     for n_passes in (5, 20, 80):
         start = time.perf_counter()
         lda = StochasticLDA(
@@ -104,7 +105,7 @@ def measure(options):
     test = test[: options.n_test]
     for name in options.methods:  # load the machine code
         if name in STREAMS:
-            next(run_stream(name, train[:100], test[:5], 5, 500, 2, 0), None)
+            next(run_stream(STREAMS[name], train[:100], test[:5], 5, 500, 2, 0), None)
     with Path(options.out).open("a", newline="") as file:
         writer = csv.writer(file)
         if file.tell() == 0:
@@ -114,7 +115,7 @@ def measure(options):
                 for name in options.methods:
                     run = run_passes if name in PASSES else run_stream
                     settings = (train, test, n_components, options.n_seen, options.n_local_sweeps, seed)
-                    for documents, seconds, value in run(name, *settings):
+                    for documents, seconds, value in run({**STREAMS, **PASSES}[name], *settings):
                         row = (options.corpus, n_components, name, seed, documents, round(seconds, 2), round(value, 1))
                         print(*row, flush=True)
                         writer.writerow(row)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from functools import lru_cache
 
 import numpy as np
 from _corpora import load_counts, split_documents
-
-from skmanifold import StochasticLDA
-
-BATCH = 50
-SEEN = (500, 1000, 2500, 5000, 10_000, 25_000, 50_000)  # documents
+from lda_online import SEEN, run_stream
 
 
 @lru_cache(maxsize=2)
@@ -38,35 +33,15 @@ def stream_perplexities(
     counted.
     """
     train, test = documents(n_words, n_test)
-    lda = StochasticLDA(
-        n_components,
-        sampler=sampler,
-        doc_topic_prior=doc_topic_prior,
-        topic_word_prior=topic_word_prior,
-        total_samples=train.shape[0],
-        n_local_sweeps=sweeps,
-        n_local_burn_in=sweeps // 2,
-        n_predictive_draws=5,
-        random_state=seed,
-    )
-    rng = np.random.default_rng(seed)
     found, seconds = dict.fromkeys((f"after_{n}" for n in seen(n_seen)), np.inf), 0.0
+    method = sampler, doc_topic_prior, topic_word_prior
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* does not draw from the posterior", category=UserWarning)
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # that numbers are no longer finite
-        for t in range(1, n_seen // BATCH + 1):
-            batch = train[rng.choice(train.shape[0], BATCH, replace=False)]
-            start = time.perf_counter()
-            try:
-                lda.partial_fit(batch)
-            except FloatingPointError:
-                break
-            seconds += time.perf_counter() - start
-            if t * BATCH in SEEN:
-                try:
-                    found[f"after_{t * BATCH}"] = float(lda.perplexity(test))
-                except ValueError:
-                    break
+        for n, spent, perplexity in run_stream(method, train, test, n_components, n_seen, sweeps, seed):
+            seconds = spent
+            if n in SEEN:
+                found[f"after_{n}"] = float(perplexity)
     return {**found, "seconds": seconds}
 
 
