@@ -76,6 +76,11 @@ def load(name):
     return [as_directions(part) for part in parts]
 
 
+def some_of(rows, n):
+    """The same random rows in each run, all if `n` is None; the rows of the corpus are sorted by class."""
+    return as_directions(matrix(rows)[np.sort(np.random.default_rng(0).permutation(rows.n_rows)[:n])])
+
+
 def tfidf(counts):
     n = counts.shape[0]
     frequency = np.asarray((counts > 0).sum(axis=0)).ravel()
@@ -169,8 +174,7 @@ def paper_score(topics, held_out, data):
 
 def measure(options):
     rows, held_out = load(options.data)
-    scored = np.random.default_rng(0).permutation(held_out.n_rows)[: options.n_held_out]  # rows are sorted by class
-    held_out = as_directions(matrix(held_out)[np.sort(scored)])
+    held_out = some_of(held_out, options.n_held_out)
     print(options.data, rows.n_rows, held_out.n_rows, rows.n_features, flush=True)
     for name in options.methods:  # load the machine code
         next(

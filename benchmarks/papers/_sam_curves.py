@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
-from sam_perplexity import METHODS, as_directions, load, matrix
+from sam_perplexity import METHODS, load, some_of
 from sam_perplexity import run as run_method
 
 from .liu2016_fig3 import ranged
@@ -15,9 +15,7 @@ VARIATIONAL = ("vb", "svb")
 def run_to(data, method, seed, marks, n_held_out=None):
     """A row after each number of passes: seconds, score of the average and of the last draw, and temperature."""
     rows, held_out = load(data)
-    if n_held_out is not None:  # rows are sorted by class
-        some = np.random.default_rng(0).permutation(held_out.n_rows)[:n_held_out]
-        held_out = as_directions(matrix(held_out)[np.sort(some)])
+    held_out = some_of(held_out, n_held_out)
     found = []
     for seconds, passes, score, single, temperature, _ in run_method(
         method, rows, held_out, data, seed, list(marks), by="passes"

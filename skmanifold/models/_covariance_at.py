@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.batched_linalg import as_matrices
 from ..utils._vectorize import call_at_all
 
 
@@ -61,23 +62,29 @@ class CovarianceAt:
             raise ValueError(f"{self.name} returned a negative variance, {diagonal.min():.3g}.")
         return found
 
-    def as_matrices(self, position: np.ndarray) -> np.ndarray:
-        """V as matrices.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        covariance : ndarray of shape (n_chains, size, size)
-            V at the position of each chain.
-        """
-        found = self(position)
-        if found.ndim == 3:
-            return found
-        return (found[:, np.newaxis] if found.ndim == 1 else found)[:, :, np.newaxis] * np.eye(self.size)
-
     def __repr__(self) -> str:
         return getattr(self.function, "__name__", repr(self.function))
+
+
+def covariance_matrices(covariance: Any, position: np.ndarray) -> np.ndarray:
+    """A covariance of gradient noise at the position of each chain, in any form, as matrices.
+
+    Parameters
+    ----------
+    covariance : float, ndarray of shape (size,) or (size, size), or CovarianceAt
+        V.
+    position : ndarray of shape (n_chains, ...)
+        Position of each chain.
+
+    Returns
+    -------
+    matrices : ndarray of shape (n_chains, size, size)
+        V at the position of each chain.
+    """
+    n, size = len(position), position[0].size
+    if isinstance(covariance, CovarianceAt):
+        covariance = covariance(position)
+        covariance = covariance[:, np.newaxis] if covariance.ndim == 1 else covariance
+    elif np.ndim(covariance) == 2:
+        return np.broadcast_to(covariance, (n, size, size))
+    return as_matrices(covariance if np.ndim(covariance) == 3 else np.broadcast_to(covariance, (n, size)))

@@ -11,7 +11,7 @@ from ..manifolds import Euclidean, Manifold
 from ..numerics.batched_linalg import times
 from ..utils._typing import ArrayLike
 from ._charts import Chart
-from ._covariance_at import CovarianceAt
+from ._covariance_at import CovarianceAt, covariance_matrices
 
 
 class Linear(Chart):
@@ -77,9 +77,7 @@ class Linear(Chart):
         if isinstance(noise, CovarianceAt):
             self.noise_covariance: Any = CovarianceAt(self._noise_at, size, noise.name, vectorized=True)
         elif noise is not None:
-            matrix = np.broadcast_to(noise, size) if np.ndim(noise) < 2 else noise
-            root = np.diag(self._root) if self._root.ndim == 1 else self._root
-            self.noise_covariance = root.T @ (np.diag(matrix) if np.ndim(matrix) < 2 else matrix) @ root
+            self.noise_covariance = self._noise_at(np.zeros((1, *self.manifold.shape)))[0]
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of points: :math:`L^{-1} x`.
@@ -103,7 +101,7 @@ class Linear(Chart):
 
     def _noise_at(self, y: np.ndarray) -> np.ndarray:
         root = np.diag(self._root) if self._root.ndim == 1 else self._root
-        return root.T @ self.target.noise_covariance.as_matrices(self.point(y)) @ root
+        return root.T @ covariance_matrices(self.target.noise_covariance, self.point(y)) @ root
 
     def _domain(self, manifold: Any) -> Manifold:
         return Euclidean(manifold.shape)

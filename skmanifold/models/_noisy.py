@@ -10,7 +10,7 @@ import numpy as np
 from ..random._keys import Purpose
 from ..random._variates import fill_normal
 from ..utils._typing import ArrayLike, available_if
-from ._covariance_at import CovarianceAt
+from ._covariance_at import CovarianceAt, covariance_matrices
 from ._density import check_noise
 from ._density_protocols import HasGradient
 from ._wrapper import TargetWrapper, target_has
@@ -76,7 +76,7 @@ class NoisyGradient(TargetWrapper):
         noise = np.empty((len(position), self.manifold.size))
         fill_normal(keys, Purpose.GRADIENT_NOISE, noise)
         if isinstance(self.noise_covariance, CovarianceAt):
-            root = _square_root(self.noise_covariance.as_matrices(position))
+            root = _square_root(covariance_matrices(self.noise_covariance, position))
             noise = np.einsum("cj,cij->ci", noise, root)
         elif np.ndim(self._root) < 2:
             noise *= self._root

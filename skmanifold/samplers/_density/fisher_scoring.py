@@ -9,14 +9,15 @@ import numpy as np
 
 from ...manifolds import Flat
 from ...models import HasGradientDeviations
+from ...models._covariance_at import covariance_matrices
 from ...models._density import check_covariance
-from ...numerics.batched_linalg import as_matrices, times
+from ...numerics.batched_linalg import times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import GradientMemory, GradientSampler, GradientState, learn_covariance, stop_at_gradient
+from .gradient_base import GradientMemory, GradientSampler, GradientState, stop_at_gradient, update_running
 from .integrator_kernels import first_not_finite
 from .noise_covariance import fill_matrix_noise
 
@@ -77,48 +78,40 @@ class SGFS(GradientSampler):
             raise ValueError(
                 "SGFS estimates the Fisher information from minibatches: set batch_size to less than n_samples."
             )
-        self._noise_matrix(model.manifold.size)
+        if not isinstance(self.noise, str):
+            check_covariance(self.noise, model.manifold.size, "noise")
         state = super()._begin(model, keys, position)
         memory, first = state.memory, np.empty_like(keys)
         fold_keys(keys, Purpose.METRIC, first)
         for t in range(_n_first(model)):
             fold_keys(first, t, memory.keys)
             self._learn(model, memory, position, t)
-        assert memory.covariance is not None
-        values = memory.covariance.values
+        running: Any = memory.running
+        values = np.linalg.eigvalsh(running) if running.ndim == 3 else running
         if isinstance(self.noise, str) and not (values > _LEAST_EIGENVALUE * values.max(axis=1, keepdims=True)).all():
             raise ValueError("The Fisher information is singular: set noise to a positive number or a matrix.")
         return state
 
     def _learn(self, model, memory: GradientMemory, x: np.ndarray, t: int) -> None:
         deviations = model.grad_with_deviations(x, memory.keys, memory.gradient)
-        learn_covariance(memory, deviations.reshape(*deviations.shape[:2], -1), t)
-
-    def _noise_matrix(self, size: int) -> Any:
-        """B as a number, a diagonal or a matrix, or None for the Fisher information."""
-        return None if isinstance(self.noise, str) else check_covariance(self.noise, size, "noise")
+        update_running(memory.running, deviations.reshape(*deviations.shape[:2], -1), t)
 
     def _move(self, model, state: GradientState, h: float, t: int) -> GradientState:
         memory, x = state.memory, state.position.reshape(len(state.position), -1)
         self._learn(model, memory, state.position, _n_first(model) + t)
         if first_not_finite(memory.gradient) >= 0:
             stop_at_gradient(self, state, t)
-        covariance, size = memory.covariance, model.manifold.size
-        assert covariance is not None
-        is_full = covariance.vectors is not None
+        running: Any = memory.running
+        is_full = running.ndim == 3
         gradient, noise = memory.gradient.reshape(x.shape), memory.noise.reshape(x.shape)
-        information = covariance.matrix() if is_full else covariance.values  # F + V
-        information = information * (model.n_samples / (model.n_samples - model.batch_size))
-        given = self._noise_matrix(size)
-        if given is None:
+        information = running * (model.n_samples / (model.n_samples - model.batch_size))  # F + V
+        if isinstance(self.noise, str):
             added = 4 / h * information
-        elif is_full:
-            added = 4 / h * (given if np.ndim(given) == 2 else as_matrices(np.broadcast_to(given, (1, size)))[0])
         else:
-            added = 4 / h * np.asarray(given)
+            added = 4 / h * (covariance_matrices(self.noise, state.position) if is_full else np.asarray(self.noise))
         if is_full:
             step = 2 * np.linalg.inv(information + added)
-            fill_matrix_noise(memory.keys, step @ np.broadcast_to(added, step.shape) @ step, noise)
+            fill_matrix_noise(memory.keys, step @ added @ step, noise)
             x += times(step, gradient) + noise
         else:
             step = 2 / (information + added)

@@ -194,8 +194,7 @@ class SGGMC(_GeodesicSampler):
         self.control_variate = control_variate
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
-        if not isinstance(self.friction, Real):
-            check_friction(np.asarray(self.friction), model.manifold.size)
+        check_friction(self.friction, model.manifold.size)
         return super()._begin(model, keys, position)
 
     def _kick(self, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:

@@ -353,7 +353,7 @@ class GradientSampler(ManifoldSampler):
             replace_by(memory.covariance, _declared(model, x))
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
-            learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
+            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
         elif memory.anchor is not None and self.control_variate is not None:
             if t % self.control_variate.period == 0:
                 memory.anchor[...] = x
@@ -401,14 +401,19 @@ def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarra
     return deviations.reshape(n_chains, n, -1)
 
 
-def learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
-    """Update the running covariance with that of one minibatch, in place."""
-    running: Any = memory.running
+def update_running(running: Any, deviations: np.ndarray, t: int) -> None:
+    """Update a running covariance with that of one minibatch, in place."""
     if running.ndim == 3:
         new = np.matmul(deviations.mT, deviations)
     else:
         new = np.einsum("cni,cni->ci", deviations, deviations)
     running += max(1 / (t + 1), _LEAST_RATE) * (new - running)
+
+
+def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
+    """Update the running covariance, and the covariance of the noise of a step, which is its value."""
+    running: Any = memory.running
+    update_running(running, deviations, t)
     covariance: Any = memory.covariance
     if running.ndim == 3:
         covariance.values[...], covariance.vectors[...] = np.linalg.eigh(running)

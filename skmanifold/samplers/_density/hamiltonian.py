@@ -106,8 +106,7 @@ class SGHMC(GradientSampler):
         self.resample_every = resample_every
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
-        if not isinstance(self.friction, Real):
-            check_friction(np.asarray(self.friction), model.manifold.size)
+        check_friction(self.friction, model.manifold.size)
         return super()._begin(model, keys, position)
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:

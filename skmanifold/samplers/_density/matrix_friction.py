@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from ...numerics.batched_linalg import from_eigen, times
 from .noise_covariance import fill_matrix_noise
 
 
-def check_friction(friction: np.ndarray, size: int) -> None:
-    """Raise a ValueError unless this is a symmetric positive definite matrix of this size."""
+def check_friction(friction: Any, size: int) -> None:
+    """Raise a ValueError unless this is a number or a symmetric positive definite matrix of this size."""
+    if isinstance(friction, Real):
+        return
+    friction = np.asarray(friction)
     if friction.shape != (size, size):
         raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
     if not np.allclose(friction, friction.T):

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, check_compatible
-from ...models._covariance_at import CovarianceAt
+from ...models._covariance_at import covariance_matrices
 from ...numerics.batched_linalg import times
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._protocol_check import offers
@@ -294,10 +294,7 @@ def _check_estimate(case: Case) -> float | None:
         what = "target has a biased estimate of its gradient: the mean of entry"
         worst = max(worst, compare_mean(case, k, mean, error, true[k], allowed, what, "the gradient"))
         if declared is not None:
-            if isinstance(declared, CovarianceAt):
-                right = declared.as_matrices(point.reshape(1, *target.manifold.shape))[0]
-            else:
-                right = np.asarray(declared) * np.eye(size) if np.ndim(declared) < 2 else declared
+            right = covariance_matrices(declared, point.reshape(1, *target.manifold.shape))[0]
             moment = second_moment(estimates - mean)
             worst = max(worst, compare_moment(case, k, moment, right, "target's gradient noise", "noise_covariance"))
     return worst
