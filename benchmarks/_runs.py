@@ -25,6 +25,11 @@ def read_runs(path, fields, methods):
     return {name: np.array(found[name]) for name in methods if name in found}
 
 
+def spread(values, form):
+    """Median and range over seeds, as text."""
+    return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
 def of_each_seed(rows):
     """The rows of each seed, which is their first column."""
     return [rows[rows[:, 0] == seed] for seed in np.unique(rows[:, 0])]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from sam_perplexity import METHODS, load, some_of
 from sam_perplexity import run as run_method
-
-from .liu2016_fig3 import ranged
 
 VARIATIONAL = ("vb", "svb")
 
@@ -44,7 +43,7 @@ def show(rows):
     title("Held-out log perplexity in nats per document: median (range) over seeds, by passes")
     begin_table(("method", *(f"{mark} passes" for mark in marks), "last draw alone", "temperature", "seconds"))
     for method in methods:
-        cells = [ranged(of(rows, method, mark), 0) if of(rows, method, mark) else "" for mark in marks]
+        cells = [spread(of(rows, method, mark), ".0f") if of(rows, method, mark) else "" for mark in marks]
         last = marks[-1]
         single, temperature, seconds = (
             np.median(of(rows, method, last, name)) for name in ("last_draw", "temperature", "seconds")

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 from _corpora import load_counts, split_documents
+from _runs import line_style, spread
 from lda_online import SEEN, run_stream
 
 
@@ -61,15 +62,13 @@ def table_of(rows, methods):
         cells = []
         for n in numbers:
             values = [each[f"after_{n}"] for each in own if each[f"after_{n}"] != ""]
-            cells.append(f"{np.median(values):.0f} ({min(values):.0f} to {max(values):.0f})" if values else "")
+            cells.append(spread(values, ".0f") if values else "")
         lines.append((method, *cells, f"{np.median([each['seconds'] for each in own]):.0f}"))
     return ("", *(f"{n:,} documents" for n in numbers), "seconds"), lines
 
 
 def draw_curves(ax, rows, methods):
     """Perplexity by documents seen, with the range over seeds."""
-    from _runs import line_style
-
     for number, method in enumerate(methods):
         own = values_of(rows, method=method)
         numbers = [n for n in SEEN if own and own[0].get(f"after_{n}", "") != ""]

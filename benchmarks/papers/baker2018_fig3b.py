@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from dp_msweb import load
 from dp_msweb import run as run_method
 
@@ -76,7 +77,7 @@ def show(rows):
     begin_table(("method", *(f"{mark:,}" for mark in marks), "seconds"))
     for method in METHODS:
         found = [of(rows, method, mark) for mark in marks]
-        cells = [f"{np.median(each):.3f} ({min(each):.3f} to {max(each):.3f})" if each else "" for each in found]
+        cells = [spread(each, ".3f") if each else "" for each in found]
         row((method, *cells, f"{np.median(of(rows, method, marks[-1], 'seconds') or [np.nan]):.0f}"))
     title("Occupied components: median (range) over seeds")
     begin_table(("method", *(f"{mark:,}" for mark in marks)))

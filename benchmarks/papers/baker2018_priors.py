@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from itertools import product
 
-import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay
 
@@ -66,5 +66,5 @@ def show(rows):
             found = [
                 each[f"after_{last}"] for each in rows if tuple(each[k] for k in ("sampler", "beta", "alpha")) == wanted
             ]
-            cells.append(f"{np.median(found):.0f} ({min(found):.0f} to {max(found):.0f})" if found else "")
+            cells.append(spread(found, ".0f") if found else "")
         row((sampler, f"{alpha:g}", *cells))

@@ -20,13 +20,12 @@ import warnings
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from sam_perplexity import DATA, load, matrix
 
 from skmanifold import SphericalAdmixture
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.metrics import spherical_document_likelihood
-
-from .liu2016_fig3 import ranged
 
 NEEDS_DATA = True
 SAMPLERS = ("gsgnht", "sggmc", "gmc_gibbs", "vb")
@@ -152,16 +151,16 @@ def show(rows):
         title(f"Negative mean log density of documents, {documents}: medians (ranges) over seeds")
         begin_table(("method", heads[0], "its largest standard error", "last draw of the topics alone", *heads[1:]))
         for sampler in SAMPLERS:
-            own = (ranged(column(rows, documents, sampler, *setting, "average"), 1) for setting in settings)
+            own = (spread(column(rows, documents, sampler, *setting, "average"), ".1f") for setting in settings)
             error = max(column(rows, documents, sampler, *settings[0], "largest_error"))
             last = column(rows, documents, sampler, *settings[0], "last")
-            row((sampler, next(own), f"{error:.2f}", ranged(last, 1), *own))
+            row((sampler, next(own), f"{error:.2f}", spread(last, ".1f"), *own))
         title(f"Bias of the mean log density in nats, documents {documents}: medians (ranges) over seeds")
         begin_table(("method", *heads[1:], "standard error at the largest N", "effective draws at the largest N"))
         for sampler in SAMPLERS:
             found = [column(rows, documents, sampler, *setting, "bias") for setting in settings[1:]]
             error, ess = (np.median(column(rows, documents, sampler, *settings[-1], name)) for name in ("error", "ess"))
-            row((sampler, *(ranged(values, 1) for values in found), f"{error:.1f}", f"{ess:.1f}"))
+            row((sampler, *(spread(values, ".1f") for values in found), f"{error:.1f}", f"{ess:.1f}"))
     title("Methods in the order of their median score of held-out documents, the best first")
     begin_table(("estimator", "order"))
     for head, setting in zip(heads, settings, strict=True):

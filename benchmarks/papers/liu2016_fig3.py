@@ -18,6 +18,7 @@ import warnings
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 
 from skmanifold import sample
 from skmanifold.models import NoisyGradient, circle
@@ -157,12 +158,6 @@ def independent(n, exact, n_repeats=200):
     return np.mean([[variation(own, exact), within_modes(own, exact)] for own in shares], axis=0)
 
 
-def ranged(values, digits):
-    """Median and range."""
-    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
-    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-
-
 def show(rows):
     """A table for the chain of the figure, one for all chains, and one for 100 draws."""
     exact = exact_shares()
@@ -181,12 +176,17 @@ def show(rows):
         for sampler in SAMPLERS:
             own = rows_of(rows, sampler, part)
             found = [[each[name] for each in own] for name in names]
-            row((sampler, *("" if np.isnan(values).any() else ranged(values, 4) for values in found)))
+            row((sampler, *("" if np.isnan(values).any() else spread(values, ".4f") for values in found)))
     title("Total variation of 100 draws of one chain: medians (ranges) over seeds")
     begin_table(("sampler", *PARTS[:2]))
     row(("independent draws", *[f"{independent(100, exact)[0]:.2f}"] * 2))
     for sampler in SAMPLERS:
-        row((sampler, *(ranged([each["variation"] for each in rows_of(rows, sampler, part)], 2) for part in PARTS[:2])))
+        row(
+            (
+                sampler,
+                *(spread([each["variation"] for each in rows_of(rows, sampler, part)], ".2f") for part in PARTS[:2]),
+            )
+        )
 
 
 def draw_circle(ax, rows):

@@ -22,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from scipy.special import logsumexp
 from scipy.stats import kstwobign
 
@@ -30,7 +31,7 @@ from skmanifold.models import vmf_mixture_posterior
 from skmanifold.models._reference import _vmf_mixture_angles
 from skmanifold.samplers import GMC, SGGMC
 
-from .liu2016_fig3 import OneDrawPerTrajectory, ranged
+from .liu2016_fig3 import OneDrawPerTrajectory
 
 BATCH_SIZE, N_STEPS, KAPPA = 10, 10, 20.0
 STEP_SIZE = np.sqrt(5e-4 / 100)
@@ -219,7 +220,7 @@ def show(rows):
             own = rows_of(rows, "quantiles", sampler, part)
             found = {name: [each[name] for each in own] for name in names}
             digits = {"changes": 1, "square1": 4, "square2": 4}
-            cells = ("" if np.isnan(v).any() else ranged(v, digits.get(name, 3)) for name, v in found.items())
+            cells = ("" if np.isnan(v).any() else spread(v, f".{digits.get(name, 3)}f") for name, v in found.items())
             row((sampler, *cells))
     title(f"Random data, {n_chains} chains: P(v1 < v2) and Kolmogorov-Smirnov distance of v2")
     seeds = sorted({each["seed"] for each in measured})

@@ -22,13 +22,13 @@ from itertools import product
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from sam_perplexity import SETTINGS, load, matrix
 
 from skmanifold.metrics import spherical_document_likelihood
 from skmanifold.samplers import GSGNHT, SGGMC
 
 from .liu2016_estimator import DOC_TOPIC_PRIOR, admixture, fit, some_rows, topics_of
-from .liu2016_fig3 import ranged
 
 NEEDS_DATA = True
 PAPER = (0.1, 0.01)  # of gamma and of rho
@@ -154,10 +154,10 @@ def show(rows):
                     own[1],
                     f"{medians['step_size']:.2g}",
                     f"{medians['noise_share']:.3g}",
-                    f"{np.median(temperature):.4g} ({min(temperature):.4g} to {max(temperature):.4g})",
+                    spread(temperature, ".4g"),
                     f"{medians['friction']:.3g}",
                     f"{medians['turn']:.3f}",
-                    ranged(score, 0),
+                    spread(score, ".0f"),
                 )
             )
 

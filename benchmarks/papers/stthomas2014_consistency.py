@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
@@ -70,7 +71,7 @@ def show(rows):
         row(
             (
                 sampler,
-                *(f"{np.median(each):.2f} ({min(each):.2f} to {max(each):.2f})" if each else "" for each in found),
+                *(spread(each, ".2f") if each else "" for each in found),
             )
         )
     title("Data sets with the dimensions 1 and 2")

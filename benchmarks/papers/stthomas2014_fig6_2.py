@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from orthogonal_nsf import HELD_OUT, TOP_WORDS, load, repeated
 from threadpoolctl import threadpool_limits
 
@@ -80,6 +81,5 @@ def show(rows):
         cells = []
         for name in names:
             values = [each[name] for each in own]
-            spread = f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-            cells.append("" if np.isnan(values).any() else spread)
+            cells.append("" if np.isnan(values).any() else spread(values, ".3f"))
         row((method, *cells))

@@ -26,6 +26,7 @@ from itertools import product
 import numpy as np
 from _partitions import match
 from _results import begin_table, row, title
+from _runs import spread
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from subspaces_lines_planes import draw as draw_below
@@ -147,7 +148,7 @@ def show(rows):
         begin_table(head)
         for method in METHODS:
             found = [accuracies(rows, truncation, nu, method) for nu in precisions]
-            row((method, *(f"{np.median(each):.2f} ({min(each):.2f} to {max(each):.2f})" for each in found)))
+            row((method, *(spread(each, ".2f") for each in found)))
         for method, of in PAPER.items():
             row((f"paper: {method}", *("{:.2f} to {:.2f}".format(*of[nu]) if nu in of else "" for nu in precisions)))
         title(f"The same, paired differences of accuracies, mean ± standard error over {n} data sets")

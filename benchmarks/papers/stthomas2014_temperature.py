@@ -21,6 +21,7 @@ from itertools import product
 import numpy as np
 from _partitions import agreement, match
 from _results import begin_table, row, title
+from _runs import spread
 from subspaces_lines_planes import draw as draw_data
 from threadpoolctl import threadpool_limits
 
@@ -108,11 +109,6 @@ def values(own, name):
     return np.array([each[name] for each in own])
 
 
-def spread(found, form=".2f"):
-    """Median and range."""
-    return f"{np.median(found):{form}} ({min(found):{form}} to {max(found):{form}})"
-
-
 def show(rows):
     """A table for each precision of the noise."""
     head = (
@@ -135,7 +131,7 @@ def show(rows):
             own = select(rows, nu, temperature)
             pairs = [f"{each['least']}, {each['largest']}" for each in own]
             dimensions = "; ".join(f"{pair} ({pairs.count(pair)})" for pair in sorted(set(pairs)))
-            of_draws = dimensions, f"{values(own, 'right').mean():.0%}", spread(values(own, "accuracy"))
+            of_draws = dimensions, f"{values(own, 'right').mean():.0%}", spread(values(own, "accuracy"), ".2f")
             if temperature == GIBBS:
                 row((GIBBS, *[""] * 5, *of_draws, ""))
                 continue
@@ -143,7 +139,7 @@ def show(rows):
             name = f"search: {spread(values(own, 'final_temperature'), '.1g')}" if searched else f"{temperature:g}"
             names = "long_subspaces", "long_offsets", "tuned_subspaces", "tuned_offsets", "step"
             cells = (f"{np.median(values(own, each)):.2g}" for each in names)
-            row((name, *cells, *of_draws, spread(values(own, "last_labels"))))
+            row((name, *cells, *of_draws, spread(values(own, "last_labels"), ".2f")))
 
 
 def draw(rows):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from lda_defaults import split
 from lda_paper_curves import run as run_method
 
@@ -71,7 +72,7 @@ def show(rows):
             cells = []
             for mark in marks:
                 values = of(rows, corpus, method, mark)
-                cells.append(f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})" if values else "")
+                cells.append(spread(values, ".3f") if values else "")
             seconds = of(rows, corpus, method, marks[-1], "seconds")
             row((method, *cells, f"{np.median(seconds):.0f}" if seconds else ""))
 

@@ -20,6 +20,7 @@ from itertools import product
 
 import numpy as np
 from _results import begin_table, row, title
+from _runs import spread
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.cluster import kmeans_plusplus
@@ -155,11 +156,6 @@ def show(rows):
         em, sem = (last_scores(rows, **wanted, initialisation=GOOD, algorithm=algorithm) for algorithm in ALGORITHMS)
         cells = f"{np.median(true):.3f}", spread(true - em, ".3f"), spread(sem - em, "+.4f")
         row((wanted["landscape"], f"{wanted['n_rows']:,}", *cells))
-
-
-def spread(values, form):
-    """Median and range."""
-    return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def draw(rows):

@@ -22,6 +22,7 @@ from itertools import product
 import numpy as np
 from _esca_variants import alias, dense_state, plain, step
 from _results import begin_table, row, title
+from _runs import spread
 from lda_defaults import split
 
 from skmanifold.admixture._lda.model import LDAModel
@@ -124,11 +125,6 @@ def settings_of(rows):
 def prior_name(prior_sum):
     """The prior of the proportions as text."""
     return f"{prior_sum:g}/K"
-
-
-def spread(values, form):
-    """Median and range."""
-    return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def show(rows):
