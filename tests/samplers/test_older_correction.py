@@ -1,4 +1,4 @@
-"""The correction of Langevin diffusions with a metric in earlier literature, as Ma et al. (2015) quote it in section 3.1.
+"""The correction of Langevin diffusions with a metric in earlier literature, quoted by Ma et al. (2015), section 3.1.
 
 For the drift D grad log p + c |G|^(-1/2) sum_j d_j(D_ij |G|^(1/2)) with D the inverse of the metric G, c = 1 gives the
 density p with respect to the volume of the metric, which is p |G|^(1/2) with respect to the Lebesgue measure. With the
