@@ -28,7 +28,7 @@ _PATTERNS = {re.compile(rf"(?i)(?<![\w-])(?:{words})(?![\w-])"): instead for wor
 SOURCES = [
     *sorted((ROOT / "skmanifold").rglob("*.py")),
     *sorted((ROOT / "examples").rglob("*.py")),
-    *sorted((ROOT / "benchmarks").glob("*.py")),
+    *sorted((ROOT / "benchmarks").rglob("*.py")),
 ]
 
 

@@ -49,4 +49,4 @@ class HeldOut:
         return ExponentialFamilyMixture(4, random_state=0).fit(self.rows[200:]).score(self.rows[:200])
 
     track_lda_perplexity.unit = "perplexity"
-    track_gaussian_mixture_log_density.unit = "nats a row"
+    track_gaussian_mixture_log_density.unit = "nats per row"
