@@ -63,10 +63,10 @@ FIELDS = ("method", "seed", "seconds", "iterations", "score", "n_components", "l
 class Sampled:
     """Steps of a sampler of skmanifold."""
 
-    def __init__(self, make, table, n_clusters, batch_size, prior, seed):
+    def __init__(self, make, table, n_clusters, batch_size, prior, seed, concentration=None):
         self.mover = make()
         settings = {"init": n_clusters, "batch_size": batch_size, "workers": Workers(1)}
-        self.model = DPModel(CategoryClusters(table, prior), None, (1.0, 1.0), **settings)
+        self.model = DPModel(CategoryClusters(table, prior), concentration, (1.0, 1.0), **settings)
         self.state = self.mover.init(self.model, root_key(seed))
         self.n_steps = -(-table.n_rows // (batch_size or table.n_rows))
 
@@ -102,8 +102,10 @@ def begin(method, table, seed):
     return Sampled(make, table, n_clusters, batch_size, prior, seed), prior
 
 
-def load(name):
+def load(name, rows=None):
     X = sp.csr_array(sp.load_npz(data_folder() / name))
+    if rows is not None:
+        X = X[rows]
     columns = np.array([0, X.shape[1]])
     return Table(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32), columns)
 
@@ -111,7 +113,10 @@ def load(name):
 def run(method, train, test, seed, marks, by="seconds"):
     """(seconds, iterations, score, components, log joint) at each of the marks: seconds or numbers of passes."""
     chain, prior = begin(method, train, seed)
-    new_rows = CategoryClusters(test, prior)
+    yield from scores_of(chain, CategoryClusters(test, prior), marks, by)
+
+
+def scores_of(chain, new_rows, marks, by):
     draws, spent, passes = [], 0.0, 0
     with Workers(1) as workers:
         while marks:

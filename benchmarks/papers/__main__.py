@@ -46,8 +46,14 @@ def needs_data(module):
 
 
 def measure(module, path, *, quick):
+    """Make the runs that are missing, then those whose settings depend on the rows."""
+    _measure(module, path, module.cases(quick))
+    for later_cases in getattr(module, "LATER_CASES", ()):
+        _measure(module, path, later_cases(_stored_rows.read(path)[1], quick))
+
+
+def _measure(module, path, cases):
     """Make the runs that are missing; each row is written when its run ends."""
-    cases = module.cases(quick)
     done = _stored_rows.settings_of(path, list(cases[0]))
     for case in cases:
         if _stored_rows.key_of(case) in done:

@@ -11,13 +11,18 @@ from _runs import line_style, spread
 from lda_online import SEEN, run_stream
 
 
-@lru_cache(maxsize=2)
-def documents(n_words, n_test):
-    """Training and held-out counts of the most frequent words."""
+@lru_cache(maxsize=1)
+def _split(n_words):
+    """Counts of the most frequent words in the training documents and in all held-out documents."""
     X = load_counts("wiki")
     order = np.argsort(-np.asarray(X.sum(axis=0)).ravel(), kind="stable")
-    train, test = split_documents(X[:, np.sort(order[:n_words])])
-    return train, test[:n_test]
+    return split_documents(X[:, np.sort(order[:n_words])])
+
+
+def documents(n_words, n_test, first_test=0):
+    """Training and held-out counts of the most frequent words; `first_test` held-out documents are left out."""
+    train, held_out = _split(n_words)
+    return train, held_out[first_test : first_test + n_test]
 
 
 def seen(n_seen):
@@ -26,14 +31,14 @@ def seen(n_seen):
 
 
 def stream_perplexities(
-    sampler, doc_topic_prior, topic_word_prior, *, n_components, n_words, n_test, n_seen, sweeps, seed
+    sampler, doc_topic_prior, topic_word_prior, *, n_components, n_words, n_test, n_seen, sweeps, seed, first_test=0
 ):
     """Perplexities after some documents, infinite if draws are no longer finite, and the seconds for all documents.
 
     The perplexity is averaged over five draws of the topics in the second half of the stream; the time for it is not
     counted.
     """
-    train, test = documents(n_words, n_test)
+    train, test = documents(n_words, n_test, first_test)
     found, seconds = dict.fromkeys((f"after_{n}" for n in seen(n_seen)), np.inf), 0.0
     method = sampler, doc_topic_prior, topic_word_prior
     with warnings.catch_warnings():

@@ -3,8 +3,8 @@
 The density is e^(5 m'x) + 2 e^(-5 m'x) on the circle, with m at the angle pi/3, so that the first mode has a third of
 the probability. The gradients of SGGMC and GSGNHT have normal noise with covariance 1000 I. Settings are those of the
 paper: step size 0.01, 30 steps per draw and friction 10 (rho = 0.1), 10,000 draws, bins of 0.1. GMC uses the exact
-gradients. The paper does not state the burn-in, the start, or whether the gradient noise is drawn again in each of
-the 30 steps. Here each chain starts at a random point and has a burn-in of 2,000 draws. Algorithm 1 of the paper draws the
+gradients. The paper does not state the burn-in, the start, or whether the gradient noise is drawn again in each of the
+30 steps. Here each chain starts at a random point and has a burn-in of 2,000 draws. Algorithm 1 of the paper draws the
 minibatch once for all 30 steps; this variant is "SGGMC, one draw of noise". All other variants draw new noise in each
 step. Chains change rarely between the modes, so each run has 250 chains: the first is the one chain of the figure, and
 all of them show the distribution that the sampler draws from.
