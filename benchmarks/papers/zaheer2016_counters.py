@@ -1,20 +1,24 @@
 """Approximate counters of Zaheer et al. (2016): counts of topics in 4 and 8 bits, incremented during the pass.
 
 Each pass of the automaton reads the counts of words in topics of one buffer, draws the topics of all tokens by update
-(20), and increments the counts of the other buffer, which begins with zeros. Three versions differ in these counts,
-which are dense arrays: exact counts of 32 bits; counters of 8 bits by Csuros (2010); and counters of 4 bits by Morris
-(1978), two of them per byte. A register c represents the number v(c), with v(0) = 0, and an increment is written with
-the probability 1 / (v(c + 1) - v(c)), so that the mean of v after n increments is n, until the largest register is
+(20), and increments the counts of the other buffer, which begins with zeros. The versions differ in these counts, which
+are dense arrays: exact counts of 32 bits, counters of 8 bits by Csuros (2010), and counters of 4 bits by Morris (1978),
+two of them per byte. A register c represents the number v(c), with v(0) = 0, and an increment is written with
+probability 1 / (v(c + 1) - v(c)); so the mean of v after n increments is n, as long as the largest register is not
 reached. With a significand of d bits, the register 2^d t + u has v = (2^d + u) 2^t - 2^d. With a base b,
-v = (b^c - 1) / (b - 1), and an increment is written with the probability b^-c. Here d is the largest, and b is the
-smallest, for which the counters can represent the number of tokens of each word. Totals of topics are exact. Counts of
-topics in a document come from the topics of its tokens.
+v = (b^c - 1) / (b - 1), and an increment is written with probability b^-c. Here d is the largest and b the smallest
+value for which the counters can represent the number of tokens of each word. Another version has b = 1.4, the best of
+six bases in trial runs, with less noise but no numbers above 386. Totals of topics are exact. Counts of topics in a
+document come from the topics of its tokens.
 
-The versions make their passes in turn in one thread, from the same initial topics; seconds are processor time. Also
-measured are increments alone, that is, counting the topics of all tokens. Perplexity is that of held-out documents, by
-document completion. The priors are 50/K of the proportions and 0.1 of the topics, as in the experiments of the paper,
-which does not state its counters or how they perform. The library instead stores the non-zero counts alone, with two
-bytes for the topic and one for most counts; the table contains the size of this exact representation.
+The versions begin with the same topics of the tokens and make their passes in turn in one thread; times are processor
+time of the last 20 passes. Three more times separate reading from writing. First, the S step reads a table of 32-bit
+floats, which is made from the counters before the pass, so that it is the same for all versions. Second, in addition
+all registers are written, whether an increment changes them or not. Third, the topics of all tokens are counted,
+without S step. Perplexity is that of 500 held-out documents, by document completion. The priors are 50/K of the
+proportions and 0.1 of the topics, as in the experiments of the paper, which does not state its counters or how they
+perform. The library instead stores non-zero counts, with two bytes for the topic and one for most counts; the table
+contains the size of this exact representation.
 
 The claims: counters of 4 or 8 bits greatly reduce memory, keep the statistical performance, and are often faster,
 because not every increment is written.
@@ -24,7 +28,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numba
@@ -44,8 +47,14 @@ from skmanifold.sparse.counts import canonical_csr, whole_counts
 NEEDS_DATA = True
 BETA = 0.1
 SETTINGS = (("wiki", 100, 100, 5), ("wiki", 1000, 30, 3))  # corpus, topics, passes, seeds
-N_AVERAGED, N_COUNTINGS = 20, 9
-EXACT, BYTES, NIBBLES = VERSIONS = "exact, 32 bits", "8 bits", "4 bits"
+N_LAST, N_HELD_OUT = 20, 500
+SMALL_BASE = 1.4
+EXACT, BYTES, NIBBLES, SMALL = VERSIONS = "exact, 32 bits", "8 bits", "4 bits", f"4 bits, base {SMALL_BASE}"
+TIMES = {  # of a pass: whether the S step reads decoded counts, and whether all registers are written
+    "pass": (False, False),
+    "same S step": (True, False),
+    "same S step, all written": (True, True),
+}
 
 
 def cases(quick):
@@ -59,8 +68,8 @@ def cases(quick):
 
 
 @numba.njit
-def read_exact(counts, values, word, topic):
-    """The count of a topic."""
+def read_number(counts, values, word, topic):
+    """The count of a word in a topic."""
     return counts[word, topic]
 
 
@@ -76,41 +85,40 @@ def read_nibble(counts, values, word, topic):
     return values[counts[word, topic >> 1] >> 4 * (topic & 1) & 15]
 
 
-@numba.njit
-def add_exact(counts, chances, word, topic, key, number):
-    """Add one; return how many increments were written."""
-    counts[word, topic] += 1
-    return 1
+@functools.cache
+def adder(n_bits, write_all):
+    """A function that adds one, with a draw that depends on (key, number), and returns whether the count changed."""
 
+    @numba.njit
+    def add_exact(counts, chances, word, topic, key, number):
+        counts[word, topic] += 1
+        return 1
 
-@numba.njit
-def add_to_byte(counts, chances, word, topic, key, number):
-    """Add one at random; the draw is a function of (key, number)."""
-    chance = chances[counts[word, topic]]
-    if chance < 1.0 and uniform(key, number) >= chance:
-        return 0
-    counts[word, topic] += 1
-    return 1
+    @numba.njit
+    def add_to_byte(counts, chances, word, topic, key, number):
+        chance = chances[counts[word, topic]]
+        added = 1 if chance >= 1.0 or uniform(key, number) < chance else 0
+        if write_all or added:
+            counts[word, topic] += added
+        return added
 
+    @numba.njit
+    def add_to_nibble(counts, chances, word, topic, key, number):
+        place, shift = topic >> 1, 4 * (topic & 1)
+        chance = chances[counts[word, place] >> shift & 15]
+        added = 1 if chance >= 1.0 or uniform(key, number) < chance else 0
+        if write_all or added:
+            counts[word, place] += added << shift
+        return added
 
-@numba.njit
-def add_to_nibble(counts, chances, word, topic, key, number):
-    """Add one at random; the draw is a function of (key, number)."""
-    place, shift = topic >> 1, 4 * (topic & 1)
-    chance = chances[counts[word, place] >> shift & 15]
-    if chance < 1.0 and uniform(key, number) >= chance:
-        return 0
-    counts[word, place] += 1 << shift
-    return 1
+    return {32: add_exact, 8: add_to_byte, 4: add_to_nibble}[n_bits]
 
 
 class Counter(NamedTuple):
-    """How counts are stored: functions that read and add, and the numbers that the registers represent."""
+    """How counts are stored: bits of a register, and the numbers that the registers represent."""
 
     n_bits: int
-    read: Callable
-    add: Callable
-    values: np.ndarray  # of the registers
+    values: np.ndarray
 
     def zeros(self, n_words, n_topics):
         """The registers of counts of zero."""
@@ -144,15 +152,17 @@ def morris_values(base, n_bits=4):
 def make_counter(version, largest):
     """The counter of a version that can represent the number `largest`."""
     if version == EXACT:
-        return Counter(32, read_exact, add_exact, np.zeros(1))
+        return Counter(32, np.zeros(1))
     if version == BYTES:
-        return Counter(8, read_byte, add_to_byte, register_values(largest_precision(largest)).astype(float))
-    return Counter(4, read_nibble, add_to_nibble, morris_values(base_for(largest)))
+        return Counter(8, register_values(largest_precision(largest)).astype(float))
+    return Counter(4, morris_values(SMALL_BASE if version == SMALL else base_for(largest)))
 
 
 @functools.cache
-def kernels_of(read, add):
-    """A pass over the documents, and the counting of given topics, for one kind of counter."""
+def kernels_of(n_bits, decoded, write_all):
+    """A pass over the documents, and the counting of given topics."""
+    read = read_number if decoded else {32: read_number, 8: read_byte, 4: read_nibble}[n_bits]
+    add = adder(n_bits, write_all)
 
     @numba.njit
     def make_pass(indptr, words, tokens, topics, alpha, beta, old, old_totals, values, new, totals, chances, key):
@@ -200,37 +210,52 @@ class Chain:
 
     def __init__(self, version, counts, n_topics, seed):
         of_words = np.bincount(counts.indices, counts.counts, counts.n_features)
+        of_words = np.bincount(counts.indices, counts.counts, counts.n_features)
         self.counter, self.corpus = make_counter(version, of_words.max()), counts
-        self.make_pass, self.count = kernels_of(self.counter.read, self.counter.add)
         self.chances, self.key, self.n_passes = chances_of(self.counter.values), root_key(seed), 0
         self.alpha = np.full(n_topics, 50 / n_topics)
         self.words = np.repeat(counts.indices, counts.counts)
         self.topics = np.random.default_rng(seed).integers(n_topics, size=len(self.words)).astype(np.uint16)
+        self.totals, self.new_totals = np.bincount(self.topics, minlength=n_topics), np.empty(n_topics, np.int64)
         self.old, self.new = (self.counter.zeros(counts.n_features, n_topics) for _ in range(2))
-        self.totals = np.bincount(self.topics, minlength=n_topics)
-        self.count(self.words, self.topics, self.old, self.chances, subkey(self.key, 1))
+        self.count(self.old, 0)
+
+    def count(self, counts, turn):
+        """Count the topics of all tokens."""
+        _, count = kernels_of(self.counter.n_bits, False, False)
+        counts[:] = 0
+        count(self.words, self.topics, counts, self.chances, subkey(self.key, 1, turn))
+
+    def make_pass(self, decoded=False, write_all=False):
+        """Draw the topics of all tokens; return how many increments changed a register."""
+        corpus, (kernel, _) = self.corpus, kernels_of(self.counter.n_bits, decoded, write_all)
+        self.new[:] = 0
+        self.new_totals[:] = 0
+        old = self.decoded().astype(np.float32) if decoded else self.old
+        return kernel(
+            *(corpus.indptr, corpus.indices, corpus.counts, self.topics, self.alpha, BETA, old, self.totals),
+            *(self.counter.values, self.new, self.new_totals, self.chances, subkey(self.key, 0, self.n_passes)),
+        )
 
     def step(self):
-        """Make a pass; return its seconds and the number of increments that were written."""
-        corpus, key, totals = self.corpus, subkey(self.key, 0, self.n_passes), np.zeros_like(self.totals)
-        start = time.process_time()
-        self.new[:] = 0
-        n_written = self.make_pass(
-            *(corpus.indptr, corpus.indices, corpus.counts, self.topics, self.alpha, BETA),
-            *(self.old, self.totals, self.counter.values, self.new, totals, self.chances, key),
-        )
-        seconds = time.process_time() - start
-        self.old, self.new, self.totals = self.new, self.old, totals
+        """Make a pass and exchange the buffers; return how many increments changed a register."""
+        n_written = self.make_pass()
+        self.old, self.new = self.new, self.old
+        self.totals, self.new_totals = self.new_totals, self.totals
         self.n_passes += 1
-        return seconds, n_written
+        return n_written
 
-    def seconds_of_counting(self, turn):
-        """Processor time of the increments for all tokens, without draws of topics; the other buffer is lost."""
-        self.new[:] = 0
-        key = subkey(self.key, 2, turn)
+    def seconds(self):
+        """Processor times of passes from the same state, and of counting; the topics are restored."""
+        topics, found = self.topics.copy(), {}
+        for name, settings in TIMES.items():
+            start = time.process_time()
+            self.make_pass(*settings)
+            found[name] = time.process_time() - start
+            self.topics[:] = topics
         start = time.process_time()
-        self.count(self.words, self.topics, self.new, self.chances, key)
-        return time.process_time() - start
+        self.count(self.new, 1 + self.n_passes)
+        return found | {"counting": time.process_time() - start}
 
     def decoded(self):
         """The counts of the last pass as its counters represent them."""
@@ -249,43 +274,44 @@ class Chain:
 
 
 def run(corpus, n_topics, n_passes, seed):
-    """A row for each version: time and its ratio to that of exact counts, share of writes, bytes and perplexity."""
+    """A row for each version: bytes, share of writes, times and their ratios to exact counts, and perplexity."""
     train, test = split(corpus, stop_words=False)
     small, counts = (whole_counts(canonical_csr(X), np.uint64(0)) for X in (train[:20], train))
     for version in VERSIONS:  # load the machine code
-        Chain(version, small, 5, seed).step()
+        Chain(version, small, 5, seed).seconds()
     chains = {version: Chain(version, counts, n_topics, seed) for version in VERSIONS}
-    seconds, counting = ({version: [] for version in VERSIONS} for _ in range(2))
-    shares, sums = dict.fromkeys(VERSIONS), dict.fromkeys(VERSIONS, 0.0)
-    for turn in range(n_passes):
+    times, sums = {version: [] for version in VERSIONS}, dict.fromkeys(VERSIONS, 0.0)
+    for n_done in range(n_passes):
+        if n_done >= n_passes - N_LAST:
+            for version, chain in chains.items():
+                times[version].append(list(chain.seconds().values()))
         for version, chain in chains.items():
-            spent, n_written = chain.step()
-            seconds[version].append(spent)
-            shares[version] = n_written / len(chain.words)
-            if turn >= n_passes - N_AVERAGED:
+            chain.n_written = chain.step()
+            if n_done >= n_passes - N_LAST:
                 sums[version] = sums[version] + chain.decoded()
-    for turn in range(N_COUNTINGS):
-        for version, chain in chains.items():
-            counting[version].append(chain.seconds_of_counting(turn))
     rows = []
     for version, chain in chains.items():
         exact = chain.recounted()
         packed = pack(counts_from_dense(exact, chain.totals))
-        quartiles = np.quantile(np.divide(seconds[version], seconds[EXACT]), [0.25, 0.5, 0.75])
-        found = {"seconds": np.median(seconds[version])}
-        found |= dict(zip(("ratio_low", "ratio", "ratio_high"), quartiles, strict=True))
-        found |= {
-            "counting": np.median(counting[version]),
-            "counting_ratio": np.median(np.divide(counting[version], counting[EXACT])),
-            "written": shares[version],
-            "last": chain.perplexity(test, chain.decoded()),
-            "average": chain.perplexity(test, sums[version] / min(n_passes, N_AVERAGED)),
-            "recounted": chain.perplexity(test, exact),
+        sizes = {"bytes": chain.old.nbytes, "bytes_packed": size(packed), "non_zero": len(packed.codes)}
+        perplexities = {
+            "last": chain.perplexity(test[:N_HELD_OUT], chain.decoded()),
+            "average": chain.perplexity(test[:N_HELD_OUT], sums[version] / len(times[version])),
+            "recounted": chain.perplexity(test[:N_HELD_OUT], exact),
         }
-        found = {name: float(value) for name, value in found.items()}
-        sizes = {"bytes": chain.old.nbytes, "non_zero": len(packed.codes), "bytes_packed": size(packed)}
-        rows.append({"version": version, **sizes, **found})
+        written = {"written": chain.n_written / len(chain.words)}
+        rows.append({"version": version} | sizes | written | summary(times[version], times[EXACT]) | perplexities)
     return rows
+
+
+def summary(seconds, exact):
+    """Median seconds, and quartiles of the ratio to exact counts in the same turn, for each time."""
+    found = {}
+    for name, own, other in zip((*TIMES, "counting"), np.transpose(seconds), np.transpose(exact), strict=True):
+        low, middle, high = np.quantile(own / other, [0.25, 0.5, 0.75])
+        found |= {name: float(np.median(own)), f"{name}: ratio": float(middle)}
+        found |= {f"{name}: low": float(low), f"{name}: high": float(high)}
+    return found
 
 
 def size(arrays):
@@ -297,28 +323,45 @@ def show(rows):
     """Memory, time and perplexity by version."""
     for corpus, n_topics in dict.fromkeys((each["corpus"], each["n_topics"]) for each in rows):
         own = [each for each in rows if (each["corpus"], each["n_topics"]) == (corpus, n_topics)]
-        n_passes = own[0]["n_passes"]
         of = {version: [each for each in own if each["version"] == version] for version in VERSIONS}
-        title(f"{corpus}, K = {n_topics}, {n_passes} passes: memory and time, median over seeds")
-        ratios = "pass / exact (quartiles)", "counting / exact"
-        begin_table(
-            ("counts", "MiB", "increments written", "seconds per pass", ratios[0], "seconds of counting", ratios[1])
-        )
-        for version, found in of.items():
-            median = {
-                name: np.median([each[name] for each in found]) for name in found[0] if name not in ("corpus", "version")
-            }
-            ratio = f"{median['ratio']:.3f} ({median['ratio_low']:.3f} to {median['ratio_high']:.3f})"
-            cells = f"{median['bytes'] / 2**20:.2f}", f"{median['written']:.1%}", f"{median['seconds']:.3g}", ratio
-            row((version, *cells, f"{median['counting']:.3g}", f"{median['counting_ratio']:.3f}"))
-        packed = np.median([each["bytes_packed"] for each in of[EXACT]])
-        row(("exact, packed, non-zero counts alone", f"{packed / 2**20:.2f}", *[""] * 5))
-        title(f"{corpus}, K = {n_topics}: held-out perplexity after {n_passes} passes, median (range) over seeds")
+        what = f"{corpus}, K = {n_topics}, {own[0]['n_passes']} passes"
+        show_memory(f"{what}: one buffer of counts, median over seeds", of)
+        show_times(f"{what}: seconds, median over passes and seeds", of)
+        title(f"{what}: held-out perplexity, median (range) over seeds")
         names = {
             "last": "counts of the last pass",
-            "average": f"average of the last {min(n_passes, N_AVERAGED)} passes",
+            "average": "average of the last passes",
             "recounted": "exact counts of the last topics",
         }
         begin_table(("counts", *names.values()))
         for version, found in of.items():
             row((version, *(spread([each[name] for each in found], ".1f") for name in names)))
+
+
+def medians(rows, *names):
+    """Medians over seeds."""
+    return [float(np.median([each[name] for each in rows])) for name in names]
+
+
+def show_memory(heading, of):
+    """Bytes of the counts."""
+    title(heading)
+    begin_table(("counts", "MiB", "bytes per non-zero count", "increments that change a register"))
+    for version, found in of.items():
+        size, non_zero, written = medians(found, "bytes", "non_zero", "written")
+        row((version, f"{size / 2**20:.2f}", f"{size / non_zero:.2f}", f"{written:.1%}"))
+    size, non_zero = medians(of[EXACT], "bytes_packed", "non_zero")
+    row(("exact, packed, non-zero counts alone", f"{size / 2**20:.2f}", f"{size / non_zero:.2f}", ""))
+
+
+def show_times(heading, of):
+    """Seconds of passes and of counting, with ratios to exact counts."""
+    title(heading)
+    names = *TIMES, "counting"
+    begin_table(("counts", *(column for name in names for column in (name, "/ exact (quartiles)"))))
+    for version, found in of.items():
+        cells = []
+        for name in names:
+            seconds, ratio, low, high = medians(found, name, *(f"{name}: {of}" for of in ("ratio", "low", "high")))
+            cells += [f"{seconds:.3g}", f"{ratio:.3f} ({low:.3f} to {high:.3f})" if version != EXACT else "1"]
+        row((version, *cells))
