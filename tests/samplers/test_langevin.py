@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from skmanifold.models import gamma
-from skmanifold.samplers import SGLD, SGRLD, PolynomialDecay
+from skmanifold import sample
+from skmanifold.models import gamma, standard_normal
+from skmanifold.samplers import SGLD, SGRHMC, SGRLD, NonFiniteError, PolynomialDecay
 
 from ._evidence import assert_agrees, assert_disagrees, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
@@ -203,6 +204,25 @@ def test_decay_refuses_what_does_not_fall(settings):
 def test_metrics_that_are_none_are_refused(metric, message):
     with pytest.raises(ValueError, match=message):
         next(walk(SGRLD(0.01, metric), FLAT_TARGETS["banana"].density, 1, n_chains=4))
+
+
+@pytest.mark.parametrize("matrix", [False, True])
+@pytest.mark.parametrize("kind", [SGRLD, SGRHMC])
+def test_a_metric_that_is_not_finite_stops_with_the_previous_draws(kind, matrix):
+    """As when steps are too long and the position overflows."""
+    n_calls = 0
+
+    def inverse_metric(x):
+        nonlocal n_calls
+        n_calls += 1
+        values = np.where(n_calls < 12, 1.0, np.nan) * np.ones_like(x)
+        return values[:, :, None] * np.eye(2) if matrix else values
+
+    sampler = kind(0.1, inverse_metric, divergence=np.zeros_like)
+    with pytest.raises(NonFiniteError, match="inverse_metric returned numbers that are not finite") as caught:
+        sample(standard_normal(2), sampler, n_draws=50, n_chains=1, burn_in=0)
+    assert caught.value.state.position.shape == (1, 2)
+    assert 0 < np.isfinite(caught.value.draws.position[0]).all(axis=1).sum() < 12
 
 
 def test_own_minibatch_of_the_metric_needs_samples():

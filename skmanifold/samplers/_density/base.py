@@ -18,12 +18,12 @@ _LEAST = 1e-290  # coordinate whose logarithm is taken
 
 
 class NonFiniteError(FloatingPointError):
-    """Raised if a sampler meets a gradient that is not finite.
+    """Raised if a sampler meets a gradient or a metric that is not finite.
 
     Attributes
     ----------
     state : NamedTuple
-        State of the sampler at which it evaluated the gradient.
+        State of the sampler at which it evaluated the gradient or the metric.
     draws : Draws or None
         The previous draws, if `skmanifold.sample` raised the error.
     """

@@ -247,7 +247,11 @@ class GradientSampler(ManifoldSampler):
         n = self.n_steps
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
             fold_keys(state.key, t, state.memory.keys)
-            state = self._move(model, state, step_size, t)
+            try:
+                state = self._move(model, state, step_size, t)
+            except NonFiniteError as error:
+                error.state = state
+                raise
         return counted(state)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:

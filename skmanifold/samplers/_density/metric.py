@@ -12,6 +12,7 @@ from ...random._keys import Purpose
 from ...random._variates import fold_keys, sample_rows
 from ...utils._sklearn import Interval
 from ...utils._vectorize import call_at_all
+from .base import NonFiniteError
 from .derivatives import divergence_of, positive_part
 
 METRIC_CONSTRAINTS: dict[str, list] = {
@@ -66,10 +67,14 @@ def divergence_at(
 
 
 def symmetric_root(metric: np.ndarray) -> np.ndarray:
-    """Positive square root of diagonals or symmetric matrices; a ValueError if one is not positive definite."""
+    """Positive square root of diagonals or symmetric matrices.
+
+    Raises a `NonFiniteError` if a number is not finite, and a ValueError if a matrix is not positive definite.
+    """
     if metric.ndim == 2:
         _check_positive(metric)
         return np.sqrt(metric)
+    _check_finite(metric)
     values, vectors = np.linalg.eigh(metric)
     if not values.min() > 0:
         raise ValueError(f"inverse_metric must be positive definite; its least eigenvalue is {values.min():.3g}.")
@@ -78,7 +83,16 @@ def symmetric_root(metric: np.ndarray) -> np.ndarray:
 
 def _check_positive(diagonals: np.ndarray) -> None:
     if not diagonals.min() >= 0:
+        _check_finite(diagonals)
         raise ValueError(f"inverse_metric must be positive; its least entry is {diagonals.min():.3g}.")
+
+
+def _check_finite(metric: np.ndarray) -> None:
+    if not np.isfinite(metric).all():
+        raise NonFiniteError(
+            "inverse_metric returned numbers that are not finite; a smaller step size may help. The attribute `state` "
+            "of this error has the position."
+        )
 
 
 def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndarray | None:
