@@ -12,8 +12,8 @@ six bases in trial runs, with less noise but no numbers above 386. Totals of top
 document come from the topics of its tokens.
 
 The versions begin with the same topics of the tokens and make their passes in turn in one thread; times are processor
-time of the last 20 passes. Three more times separate reading from writing. First, the S step reads a table of 32-bit
-floats, which is made from the counters before the pass, so that it is the same for all versions. Second, in addition
+time of the last 10 passes. Three more times separate reading from writing. First, the S step reads a table of 32-bit
+floats, made from the counters before the time is taken, so that it is the same for all versions. Second, in addition
 all registers are written, whether an increment changes them or not. Third, the topics of all tokens are counted,
 without S step. Perplexity is that of 500 held-out documents, by document completion. The priors are 50/K of the
 proportions and 0.1 of the topics, as in the experiments of the paper, which does not state its counters or how they
@@ -46,14 +46,20 @@ from skmanifold.sparse.counts import canonical_csr, whole_counts
 
 NEEDS_DATA = True
 BETA = 0.1
-SETTINGS = (("wiki", 100, 100, 5), ("wiki", 1000, 30, 3))  # corpus, topics, passes, seeds
-N_LAST, N_HELD_OUT = 20, 500
+SETTINGS = (("wiki", 100, 100, 5), ("wiki", 1000, 20, 3))  # corpus, topics, passes, seeds
+N_LAST, N_HELD_OUT = 10, 500
 SMALL_BASE = 1.4
 EXACT, BYTES, NIBBLES, SMALL = VERSIONS = "exact, 32 bits", "8 bits", "4 bits", f"4 bits, base {SMALL_BASE}"
-TIMES = {  # of a pass: whether the S step reads decoded counts, and whether all registers are written
+PASSES = {  # whether the S step reads decoded counts, and whether all registers are written
     "pass": (False, False),
-    "same S step": (True, False),
-    "same S step, all written": (True, True),
+    "same_step": (True, False),
+    "all_written": (True, True),
+}
+TIMES = {
+    "pass": "pass",
+    "same_step": "same S step",
+    "all_written": "same S step, all written",
+    "counting": "counting alone",
 }
 
 
@@ -210,7 +216,6 @@ class Chain:
 
     def __init__(self, version, counts, n_topics, seed):
         of_words = np.bincount(counts.indices, counts.counts, counts.n_features)
-        of_words = np.bincount(counts.indices, counts.counts, counts.n_features)
         self.counter, self.corpus = make_counter(version, of_words.max()), counts
         self.chances, self.key, self.n_passes = chances_of(self.counter.values), root_key(seed), 0
         self.alpha = np.full(n_topics, 50 / n_topics)
@@ -226,12 +231,12 @@ class Chain:
         counts[:] = 0
         count(self.words, self.topics, counts, self.chances, subkey(self.key, 1, turn))
 
-    def make_pass(self, decoded=False, write_all=False):
-        """Draw the topics of all tokens; return how many increments changed a register."""
-        corpus, (kernel, _) = self.corpus, kernels_of(self.counter.n_bits, decoded, write_all)
+    def make_pass(self, table=None, write_all=False):
+        """Draw the topics of all tokens, from a table of counts if given; return how many registers were changed."""
+        corpus, (kernel, _) = self.corpus, kernels_of(self.counter.n_bits, table is not None, write_all)
+        old = self.old if table is None else table
         self.new[:] = 0
         self.new_totals[:] = 0
-        old = self.decoded().astype(np.float32) if decoded else self.old
         return kernel(
             *(corpus.indptr, corpus.indices, corpus.counts, self.topics, self.alpha, BETA, old, self.totals),
             *(self.counter.values, self.new, self.new_totals, self.chances, subkey(self.key, 0, self.n_passes)),
@@ -247,10 +252,10 @@ class Chain:
 
     def seconds(self):
         """Processor times of passes from the same state, and of counting; the topics are restored."""
-        topics, found = self.topics.copy(), {}
-        for name, settings in TIMES.items():
+        topics, table, found = self.topics.copy(), self.decoded().astype(np.float32), {}
+        for name, (decoded, write_all) in PASSES.items():
             start = time.process_time()
-            self.make_pass(*settings)
+            self.make_pass(table if decoded else None, write_all)
             found[name] = time.process_time() - start
             self.topics[:] = topics
         start = time.process_time()
@@ -307,10 +312,10 @@ def run(corpus, n_topics, n_passes, seed):
 def summary(seconds, exact):
     """Median seconds, and quartiles of the ratio to exact counts in the same turn, for each time."""
     found = {}
-    for name, own, other in zip((*TIMES, "counting"), np.transpose(seconds), np.transpose(exact), strict=True):
+    for name, own, other in zip(TIMES, np.transpose(seconds), np.transpose(exact), strict=True):
         low, middle, high = np.quantile(own / other, [0.25, 0.5, 0.75])
-        found |= {name: float(np.median(own)), f"{name}: ratio": float(middle)}
-        found |= {f"{name}: low": float(low), f"{name}: high": float(high)}
+        found |= {f"{name}_seconds": float(np.median(own)), f"{name}_ratio": float(middle)}
+        found |= {f"{name}_low": float(low), f"{name}_high": float(high)}
     return found
 
 
@@ -330,7 +335,7 @@ def show(rows):
         title(f"{what}: held-out perplexity, median (range) over seeds")
         names = {
             "last": "counts of the last pass",
-            "average": "average of the last passes",
+            "average": f"average of the last {N_LAST} passes",
             "recounted": "exact counts of the last topics",
         }
         begin_table(("counts", *names.values()))
@@ -357,11 +362,11 @@ def show_memory(heading, of):
 def show_times(heading, of):
     """Seconds of passes and of counting, with ratios to exact counts."""
     title(heading)
-    names = *TIMES, "counting"
-    begin_table(("counts", *(column for name in names for column in (name, "/ exact (quartiles)"))))
+    begin_table(("counts", *(column for name in TIMES.values() for column in (name, "/ exact (quartiles)"))))
     for version, found in of.items():
         cells = []
-        for name in names:
-            seconds, ratio, low, high = medians(found, name, *(f"{name}: {of}" for of in ("ratio", "low", "high")))
+        for name in TIMES:
+            parts = (f"{name}_{part}" for part in ("seconds", "ratio", "low", "high"))
+            seconds, ratio, low, high = medians(found, *parts)
             cells += [f"{seconds:.3g}", f"{ratio:.3f} ({low:.3f} to {high:.3f})" if version != EXACT else "1"]
         row((version, *cells))
