@@ -155,7 +155,7 @@ def draw(rows):
     import matplotlib.pyplot as plt
     from _runs import line_style
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
     for ax, target in zip(axes, TARGETS, strict=True):
         for number, sampler in enumerate(SAMPLERS):
             own = sorted(
@@ -167,5 +167,5 @@ def draw(rows):
                 ax.loglog(*zip(*own, strict=True), label=sampler, **line_style(number))
         ax.set(title=target, xlabel="step size")
     axes[0].set_ylabel("Kullback-Leibler divergence")
-    axes[1].legend(fontsize="small")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize="small")
     return figure
