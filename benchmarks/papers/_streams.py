@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from _corpora import load_counts, split_documents
@@ -54,6 +55,28 @@ def stream_perplexities(
 def values_of(rows, **wanted):
     """The rows with these settings."""
     return [each for each in rows if all(each[name] == value for name, value in wanted.items())]
+
+
+def grid_cases(samplers, grid, n_seeds, sizes):
+    """Settings of runs with each sampler, pair of values of the grid and seed."""
+    return [
+        {"sampler": sampler, **dict(zip(grid, values, strict=True)), "seed": seed, **sizes}
+        for seed, sampler, *values in product(range(n_seeds), samplers, *grid.values())
+    ]
+
+
+def grid_table(rows, samplers, by_row, by_column, heads):
+    """Head and rows of a table: perplexities after all documents by sampler and two settings, in falling order."""
+
+    def values_in(name):
+        return sorted({each[name] for each in rows}, reverse=True)
+
+    columns, lines = values_in(by_column), []
+    for sampler, value in product(samplers, values_in(by_row)):
+        found = [values_of(rows, sampler=sampler, **{by_row: value, by_column: other}) for other in columns]
+        cells = [spread([each[f"after_{each['n_seen']}"] for each in own], ".0f") if own else "" for own in found]
+        lines.append((sampler, f"{value:g}", *cells))
+    return ("sampler", heads[0], *(f"{heads[1]} {value:g}" for value in columns)), lines
 
 
 def table_of(rows, methods):

@@ -11,14 +11,11 @@ The question: does the prior explain the difference between the samplers?
 
 from __future__ import annotations
 
-from itertools import product
-
 from _results import begin_table, row, title
-from _runs import spread
 
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay
 
-from ._streams import SEEN, stream_perplexities
+from ._streams import grid_cases, grid_table, stream_perplexities
 
 NEEDS_DATA = True
 SAMPLERS = {
@@ -33,18 +30,8 @@ def cases(quick):
     """Settings of the runs."""
     betas, alphas, n_seeds = ((0.1,), (0.1,), 1) if quick else (BETAS, ALPHAS, N_SEEDS)
     n_seen, n_test, sweeps = (500, 20, 4) if quick else (50_000, 1000, 50)
-    return [
-        {
-            "sampler": sampler,
-            "beta": beta,
-            "alpha": alpha,
-            "seed": seed,
-            "n_seen": n_seen,
-            "n_test": n_test,
-            "sweeps": sweeps,
-        }
-        for seed, sampler, beta, alpha in product(range(n_seeds), SAMPLERS, betas, alphas)
-    ]
+    sizes = {"n_seen": n_seen, "n_test": n_test, "sweeps": sweeps}
+    return grid_cases(SAMPLERS, {"beta": betas, "alpha": alphas}, n_seeds, sizes)
 
 
 def run(sampler, beta, alpha, seed, n_seen, n_test, sweeps):
@@ -55,16 +42,9 @@ def run(sampler, beta, alpha, seed, n_seen, n_test, sweeps):
 
 def show(rows):
     """Perplexities after all documents."""
-    last = max(n for n in SEEN if f"after_{n}" in rows[0])
-    betas = sorted({each["beta"] for each in rows}, reverse=True)
-    title(f"Held-out perplexity after {last:,} documents: median (range) over seeds")
-    begin_table(("sampler", "prior of the proportions", *(f"prior of the topics {beta:g}" for beta in betas)))
-    for sampler, alpha in product(SAMPLERS, sorted({each["alpha"] for each in rows}, reverse=True)):
-        cells = []
-        for beta in betas:
-            wanted = sampler, beta, alpha
-            found = [
-                each[f"after_{last}"] for each in rows if tuple(each[k] for k in ("sampler", "beta", "alpha")) == wanted
-            ]
-            cells.append(spread(found, ".0f") if found else "")
-        row((sampler, f"{alpha:g}", *cells))
+    title(f"Held-out perplexity after {rows[0]['n_seen']:,} documents: median (range) over seeds")
+    heads = "prior of the proportions", "prior of the topics"
+    head, lines = grid_table(rows, SAMPLERS, "alpha", "beta", heads)
+    begin_table(head)
+    for cells in lines:
+        row(cells)

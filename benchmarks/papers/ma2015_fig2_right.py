@@ -126,7 +126,7 @@ def draw(rows):
     figure, axes = plt.subplots(
         1, len(found), figsize=(3 * len(found), 3), layout="constrained", sharey=True, squeeze=False
     )
-    x = np.stack(np.meshgrid(np.linspace(-3, 3, 121), np.linspace(-2.2, 1.5, 121)), axis=-1)
+    x = np.stack(np.meshgrid(np.linspace(-3, 3, 61), np.linspace(-2.2, 1.5, 61)), axis=-1)
     for ax, (sampler, best) in zip(axes[0], found.items(), strict=True):
         ax.contour(x[..., 0], x[..., 1], np.exp(-energy(x)), levels=6, colors="0.7", linewidths=0.8)
         draws = draw_from(

@@ -11,14 +11,11 @@ The claim: gamma = 0.1 and alpha = 0.01 are best for SGLD and SGHMC.
 
 from __future__ import annotations
 
-from itertools import product
-
 from _results import begin_table, row, title
-from _runs import spread
 
 from skmanifold.samplers import SGHMC, SGLD, SGRLD, PolynomialDecay
 
-from ._streams import stream_perplexities
+from ._streams import grid_cases, grid_table, stream_perplexities
 
 NEEDS_DATA = True
 SAMPLERS = {
@@ -34,18 +31,8 @@ def cases(quick):
     """Settings of the runs."""
     gammas, alphas, n_seeds = ((0.1,), (0.01, 0.5), 1) if quick else (GAMMAS, ALPHAS, N_SEEDS)
     n_seen, n_test, sweeps = (500, 20, 4) if quick else (10_000, 1000, 50)
-    return [
-        {
-            "sampler": sampler,
-            "gamma": gamma,
-            "alpha": alpha,
-            "seed": seed,
-            "n_seen": n_seen,
-            "n_test": n_test,
-            "sweeps": sweeps,
-        }
-        for seed, sampler, gamma, alpha in product(range(n_seeds), SAMPLERS, gammas, alphas)
-    ]
+    sizes = {"n_seen": n_seen, "n_test": n_test, "sweeps": sweeps}
+    return grid_cases(SAMPLERS, {"gamma": gammas, "alpha": alphas}, n_seeds, sizes)
 
 
 def run(sampler, gamma, alpha, seed, n_seen, n_test, sweeps):
@@ -56,18 +43,8 @@ def run(sampler, gamma, alpha, seed, n_seen, n_test, sweeps):
 
 def show(rows):
     """Perplexities after all documents."""
-    last = rows[0]["n_seen"]
-    alphas = sorted({each["alpha"] for each in rows}, reverse=True)
-    title(f"Held-out perplexity after {last:,} documents: median (range) over seeds")
-    begin_table(("sampler", "gamma", *(f"alpha = {alpha:g}" for alpha in alphas)))
-    for sampler, gamma in product(SAMPLERS, sorted({each["gamma"] for each in rows}, reverse=True)):
-        cells = []
-        for alpha in alphas:
-            wanted = sampler, gamma, alpha
-            found = [
-                each[f"after_{last}"]
-                for each in rows
-                if tuple(each[k] for k in ("sampler", "gamma", "alpha")) == wanted
-            ]
-            cells.append(spread(found, ".0f") if found else "")
-        row((sampler, f"{gamma:g}", *cells))
+    title(f"Held-out perplexity after {rows[0]['n_seen']:,} documents: median (range) over seeds")
+    head, lines = grid_table(rows, SAMPLERS, "gamma", "alpha", ("gamma", "alpha ="))
+    begin_table(head)
+    for cells in lines:
+        row(cells)

@@ -7,10 +7,10 @@ by hand, after the errors were known; all 2F columns; four per motion; the numbe
 of Gavish and Donoho (2014); or the best density of all 2F columns, which is the product of that of the principal
 components and a normal density of the residuals, with BIC's penalty or for held-out points.
 
-Other rules use the mixtures for all numbers q from 2 to that threshold. "nearest to the others" chooses the q whose
-partition has the least mean variation of information to those of all q. "average" is the partition with the least mean
-variation of information to them: the Bayes estimate, if all q have the same probability. It is also computed from six
-of these q, and used as the initial partition of a mixture in all 2F columns.
+Other rules use the mixtures for all numbers q from 2 to that threshold, with different seeds. "nearest to the others"
+chooses the q whose partition has the least mean variation of information to those of all q. "average" is the partition
+with the least mean variation of information to them: the Bayes estimate, if all q have the same probability. It is also
+computed from six of these q, and used as the initial partition of a mixture in all 2F columns.
 
 For rules with a single fit the log density, minus BIC's penalty, is compared with that of a chain that starts from the
 true partition. A sequence with more than 2% of errors is a failure of the search if the chain from the truth has the
@@ -76,9 +76,9 @@ class Sequence:
 
     def make(self, q, n_components=None, **given):
         """A mixture for q principal components."""
-        most = MAX_DIMENSION if q is None else None
+        most, seed = MAX_DIMENSION if q is None else None, 1000 * self.seed + (q or 0)
         settings = {"init": "spectral", "n_init": 1, "max_dimension": most, **given}
-        return SubspaceMixture(n_components or self.n_motions, max_iter=SWEEPS, random_state=self.seed, **settings)
+        return SubspaceMixture(n_components or self.n_motions, max_iter=SWEEPS, random_state=seed, **settings)
 
     def fit(self, q):
         """The mixture of q principal components from its own initial partition."""
