@@ -1,16 +1,15 @@
 """Fig. 6.4 of St. Thomas et al. (2014): why the number of orthogonal topics grows, by the spectrum of residuals.
 
 Orthogonal topics explain the part of a document in their span; the rest is the residual, which the model assumes to
-have the same variance in all directions. A new topic along a direction raises the likelihood if the variance of the
-residuals along it exceeds the average, by an amount proportional to the number of documents, whatever the concentration
-is. Here are the residuals of 20 fitted topics. Directions are counted whose variance is above the largest one that
-residuals of equal variance have by chance, the edge of Marchenko and Pastur, for some numbers of abstracts of NSF
-awards; and the same for documents that are drawn from the fitted model, and for abstracts after each word was divided
-by the standard deviation of its residuals.
+have the same variance in all directions. A new topic along a direction can raise the likelihood only if the variance of
+the residuals along it exceeds the average; `stthomas2014_n_topics` measures by how much. Here are the residuals of 20
+fitted topics. Directions are counted whose variance is above the largest one that residuals of equal variance have by
+chance, the edge of Marchenko and Pastur, for some numbers of abstracts of NSF awards; and the same for documents that
+are drawn from the fitted model, and for abstracts after each word was divided by the standard deviation of its
+residuals.
 
 The claim of the paper: the posterior of the number of topics is centred around 30. If the count for abstracts grows
-with their number, and that for drawn documents stays near zero, so does the posterior, with every prior of the number
-that does not depend on the number of documents.
+with their number, and that for drawn documents stays near zero, the residuals of abstracts are not those of the model.
 """
 
 from __future__ import annotations
