@@ -28,7 +28,7 @@ from _results import begin_table, row, title
 
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay
 
-from ._searches import around, between, rank_of, ranked, settings_of, zero_or
+from ._searches import around, best_and_own, between, ranked, settings_of, zero_or
 from ._streams import SEEN, draw_curves, stream_perplexities, table_of, values_of
 
 NEEDS_DATA = True
@@ -172,11 +172,8 @@ def show(rows):
     begin_table(("sampler", "rank", *HEAD))
     for sampler in SAMPLERS:
         found = ranking(rows, "search", sampler)
-        own = rank_of(OWN[sampler], found) if found else 0
-        for number, (settings, perplexity) in enumerate(found, 1):
-            if number <= N_SHOWN or number == own:
-                rank = f"{number} of {len(found)}" + (", Table 2" if number == own else "")
-                row((sampler, rank, *cells_of(settings), f"{perplexity:.0f}"))
+        for rank, settings, perplexity in best_and_own(found, OWN[sampler], N_SHOWN, "Table 2"):
+            row((sampler, rank, *cells_of(settings), f"{perplexity:.0f}"))
     for stage, text in (("near", ": the best settings near these"), ("longer", "")):
         found = values_of(rows, stage=stage)
         if found:

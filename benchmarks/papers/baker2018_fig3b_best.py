@@ -36,7 +36,7 @@ from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
 
-from ._searches import around, between, rank_of, ranked, settings_of, whole
+from ._searches import around, best_and_own, between, ranked, settings_of, whole
 from .baker2018_fig3b import BATCH, ITERATIONS
 
 NEEDS_DATA = True
@@ -198,11 +198,8 @@ def show_search(rows):
     begin_table(("sampler", "rank", *HEAD))
     for sampler in SAMPLERS:
         found = ranking(rows, "search", sampler)
-        own = rank_of(OWN[sampler], found) if found else 0
-        for number, (settings, loss) in enumerate(found, 1):
-            if number <= N_SHOWN or number == own:
-                rank = f"{number} of {len(found)}" + (", Table 3" if number == own else "")
-                row((sampler, rank, *cells_of(settings), f"{-loss:.3f}"))
+        for rank, settings, loss in best_and_own(found, OWN[sampler], N_SHOWN, "Table 3"):
+            row((sampler, rank, *cells_of(settings), f"{-loss:.3f}"))
     for stage, text in (("near", "the best settings near these"), ("longer", "means over seeds")):
         found = last_rows(rows, stage)
         if found:

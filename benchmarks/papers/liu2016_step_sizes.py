@@ -36,6 +36,7 @@ PAPER = (0.1, 0.01)  # of gamma and of rho
 SMALLER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # of gamma
 ESTIMATED = "SGGMC, V estimated"
 SAMPLERS = ("SGGMC", ESTIMATED, "GSGNHT")
+EVERYWHERE = ("SGGMC", "GSGNHT")  # at all settings
 DEFAULT = 0.0  # gamma and rho of the settings of the library
 N_PASSES = {"news": (120, 80), "wiki": (20, 12)}  # and how many of them are burn-in
 SHORTER = 6  # factor for runs that estimate V
@@ -51,7 +52,7 @@ def cases(quick):
         settings = [("news", gamma, rho) for gamma, rho in product((*PAPER, *SMALLER), PAPER)]
         settings += [("wiki", gamma, rho) for gamma, rho in product(PAPER, PAPER)]
         settings += [(data, DEFAULT, DEFAULT) for data in N_PASSES]
-    runs = [(*setting, sampler) for setting, sampler in product(settings, ("SGGMC", "GSGNHT"))]
+    runs = [(*setting, sampler) for setting, sampler in product(settings, EVERYWHERE)]
     if not quick:
         runs += [("news", *pair, ESTIMATED) for pair in ((0.01, 0.1), (1e-5, 0.1), (1e-7, 0.1), (DEFAULT, DEFAULT))]
     return [
@@ -179,14 +180,14 @@ def draw(rows):
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for ax, name in zip(axes, ("temperature", "log_perplexity"), strict=True):
-        for number, (sampler, rho) in enumerate(product(("SGGMC", "GSGNHT"), PAPER)):
+        for number, (sampler, rho) in enumerate(product(EVERYWHERE, PAPER)):
             settings = [s for s in settings_of(rows, "news", sampler) if s[0] != DEFAULT and s[1] == rho]
             found = np.array([column(rows, "news", sampler, setting, name) for setting in settings])
             if len(found):
                 gammas, style = [setting[0] for setting in settings], line_style(number)
                 ax.plot(gammas, np.median(found, axis=1), label=f"{sampler}, rho = {rho:g}", **style)
                 ax.fill_between(gammas, found.min(axis=1), found.max(axis=1), alpha=0.2, color=style["color"])
-        for number, sampler in enumerate(("SGGMC", "GSGNHT")):
+        for number, sampler in enumerate(EVERYWHERE):
             default = np.median(column(rows, "news", sampler, (DEFAULT, DEFAULT), name))
             line = (":", "--")[number]
             ax.axhline(default, color="0.4", linestyle=line, linewidth=1.2, label=f"{sampler}, default")
