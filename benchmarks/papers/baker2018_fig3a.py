@@ -35,7 +35,7 @@ METHODS = {
     "SGRLD, priors of SCIR": (SGRLD(PolynomialDecay(0.01, 1000.0, 0.6)), OF_SCIR),
 }
 GIBBS = "collapsed Gibbs sampling"
-N_SEEDS = 5
+N_SEEDS = 3
 
 
 def cases(quick):

@@ -32,7 +32,7 @@ SAMPLERS = ("gsgnht", "sggmc", "gmc_gibbs", "vb")
 SIZES = (100, 1000, 10_000, 100_000)  # draws from the prior
 DOCUMENTS = ("held out", "drawn from the model")
 DOC_TOPIC_PRIOR = 10.0
-N_TOPIC_DRAWS, N_FITTED_DRAWS, N_SEEDS = 5, 1000, 5
+N_TOPIC_DRAWS, N_FITTED_DRAWS, N_SEEDS = 5, 1000, 3
 FITTED, PRIOR = "fitted", "prior"
 
 

@@ -51,7 +51,7 @@ MODELS = {  # the centre of the second component, the angle of the prior of v2, 
     "prior of the text": ("middle", np.pi / 2, KAPPA),
     "both of the text": ("second", np.pi / 2, KAPPA),
 }
-N_SEEDS = 5
+N_SEEDS = 3
 REGIONS = (0.5, 0.9, 0.99)
 EDGES = np.linspace(-0.5, 0.5, 31), np.linspace(-1.0, 1.0, 31)  # of the histograms of v1 and v2
 APART = 0.2  # a chain has changed its mode when the difference of the angles passes from -0.2 to 0.2 or back

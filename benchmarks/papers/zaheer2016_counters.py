@@ -46,7 +46,7 @@ from skmanifold.sparse.counts import canonical_csr, whole_counts
 
 NEEDS_DATA = True
 BETA = 0.1
-SETTINGS = (("wiki", 100, 100, 5), ("wiki", 1000, 20, 3))  # corpus, topics, passes, seeds
+SETTINGS = (("wiki", 100, 100, 3), ("wiki", 1000, 20, 3))  # corpus, topics, passes, seeds
 N_LAST, N_HELD_OUT = 10, 500
 SMALL_BASE = 1.4
 EXACT, BYTES, NIBBLES, SMALL = VERSIONS = "exact, 32 bits", "8 bits", "4 bits", f"4 bits, base {SMALL_BASE}"

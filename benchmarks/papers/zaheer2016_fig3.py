@@ -33,7 +33,7 @@ K, N_TEST = 30, 1000
 DISTANCES = {f"distance {distance}": distance for distance in (2, 4, 8)}  # on a grid
 LANDSCAPES = (*DISTANCES, "random ellipses")
 N_ROWS = (1000, 10_000, 100_000)
-N_PASSES, N_AVERAGED, N_SEEDS = 500, 20, 5
+N_PASSES, N_AVERAGED, N_SEEDS = 500, 20, 3
 CHECKED = (1, 3, 10, 30, 100, 300, 500)  # passes
 GOOD, BAD = "good", ("random labels", "one corner", "one component")
 ALGORITHMS = {"EM": EM(tol=0), "stochastic EM": ESCA(n_average=N_AVERAGED)}
