@@ -64,4 +64,6 @@ class MinibatchTarget:
             return np.zeros_like(samples, dtype=np.float64)
         if n < 2:
             raise ValueError("The noise of the gradient can only be estimated from a batch_size of at least 2.")
-        return (samples - samples.mean(axis=1, keepdims=True)) * np.sqrt(N * (N - n) / n / (n - 1))
+        deviations = samples - samples.mean(axis=1, keepdims=True)
+        deviations *= np.sqrt(N * (N - n) / n / (n - 1))
+        return deviations

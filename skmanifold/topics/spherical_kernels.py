@@ -10,6 +10,7 @@ from ..distributions._bessel_kernels import compute_ratio
 from ..utils._njit import njit
 
 _TILE = 64  # words per tile, so that a tile of topics fits in the L1 cache
+_PART = 256  # words for which gradients of all topics are computed before the next ones
 
 
 @njit(cache=True, nogil=True)
@@ -51,6 +52,28 @@ def combine_columns(start, stop, columns, coefficients, out):
         for k in range(n_out):
             squares[k] += sums[k] * sums[k]
     return squares
+
+
+@njit(cache=True, nogil=True)
+def fill_document_gradients(start, stop, documents, weights, coupling, topics, out):
+    """Write ``weights[n, k] * documents[n] - coupling[n, k] @ topics``, (n, K, V), for documents ``start:stop``."""
+    n_topics, n_words = topics.shape
+    whole = n_topics // 4 * 4
+    for n in range(start, stop):
+        for begin in range(0, n_words, _PART):
+            words = slice(begin, min(begin + _PART, n_words))
+            for k in range(n_topics):
+                sums, cells, rates = out[n, k, words], documents[n, words], coupling[n, k]
+                for v in range(len(sums)):
+                    sums[v] = weights[n, k] * cells[v]
+                for j in range(0, whole, 4):
+                    a, b, c, d = rates[j], rates[j + 1], rates[j + 2], rates[j + 3]
+                    t0, t1, t2, t3 = topics[j, words], topics[j + 1, words], topics[j + 2, words], topics[j + 3, words]
+                    for v in range(len(sums)):
+                        sums[v] -= (a * t0[v] + b * t1[v]) + (c * t2[v] + d * t3[v])
+                for j in range(whole, n_topics):
+                    for v in range(len(sums)):
+                        sums[v] -= rates[j] * topics[j, begin + v]
 
 
 @njit(cache=True, nogil=True)

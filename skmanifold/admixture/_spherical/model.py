@@ -17,6 +17,7 @@ from ...topics.document_densities import DocumentDensity, density_of, relative_c
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
     combine_columns,
+    fill_document_gradients,
     fill_word_major,
     finish_gradient,
     multiply_columns,
@@ -255,14 +256,19 @@ class SphericalModel:
         depends on the number of threads.
         """
         word_topic, gram = word_major
-        documents = self.rows.dense(rows)
+        documents, topics = self.rows.dense(rows), np.ascontiguousarray(word_topic.T)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
-        cosines = np.einsum("nsk,nk->ns", shares, np.einsum("nv,vk->nk", documents, word_topic))
+        products = np.empty((len(rows), self.n_components))
+        self.rows.fill_products(rows, 0, len(rows), word_topic, products)
+        cosines = np.einsum("nsk,nk->ns", shares, products)
         density = self.document_density
         weights = relative_concentrations(density, draws)[:, :, None] * shares
+        weights *= density.reference / (draws.shape[1] * self.radii)
         coupling = np.einsum("nsk,nsj->nkj", cosines[:, :, None] * weights, shares)
-        gradients = np.einsum("nsk,nv->nkv", weights, documents) - np.einsum("nkj,vj->nkv", coupling, word_topic)
-        return gradients * (density.reference / (draws.shape[1] * self.radii[:, None]))
+        weights, out = weights.sum(axis=1), np.empty((len(rows), *topics.shape))
+        tasks = [(*some, documents, weights, coupling, topics, out) for some in split_range(len(rows), 1)]
+        self.workers.run(fill_document_gradients, tasks)
+        return out
 
 
 def _relative_variance(rows: AnyDirections) -> np.ndarray:

@@ -12,6 +12,7 @@ from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.sparse.directions import as_directions
+from skmanifold.topics.spherical_kernels import fill_document_gradients
 from skmanifold.utils._threads import Workers
 
 KEY = root_key(2016)
@@ -263,6 +264,18 @@ def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient():
         estimates.append(deviations.T @ deviations)
     expected = np.cov(np.transpose(gradients), ddof=0)
     np.testing.assert_allclose(np.mean(estimates, axis=0), expected, rtol=1e-8, atol=1e-10 * expected.max())
+
+
+def test_gradients_of_documents_agree_with_their_formula():
+    rng = np.random.default_rng(5)
+    for n_topics, n_words in ((3, 7), (4, 256), (6, 515)):
+        documents, topics = rng.standard_normal((5, n_words)), rng.standard_normal((n_topics, n_words))
+        weights, coupling = rng.standard_normal((5, n_topics)), rng.standard_normal((5, n_topics, n_topics))
+        out = np.full((5, n_topics, n_words), np.nan)
+        fill_document_gradients(1, 4, documents, weights, coupling, topics, out)
+        expected = weights[:, :, None] * documents[:, None] - coupling @ topics
+        np.testing.assert_allclose(out[1:4], expected[1:4], rtol=1e-12, atol=1e-13)
+        assert np.isnan(out[[0, 4]]).all()
 
 
 def test_the_noise_of_a_stream_is_that_of_all_its_documents():
