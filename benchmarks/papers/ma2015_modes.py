@@ -27,7 +27,7 @@ from skmanifold.samplers import SGHMC, SGLD, SGRHMC, SGRLD, Recipe
 from ._efficiency import measure, show_best
 
 STEP_SIZES = {"quartic": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1), "two normals": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)}
-SCALES = (0.3, 1.0, 3.0)
+SCALES, FURTHER_SCALES = (0.3, 1.0, 3.0), (0.03, 0.1, 10.0)
 N_CHAINS, TIME = 2000, 60.0
 PLACE = 3.0  # of a mode of the two normals
 
@@ -104,7 +104,7 @@ SAMPLERS = {
     "SGHMC": lambda U, h, s: SGHMC(h, friction=s),
     "gSGRHMC": lambda U, h, s: SGRHMC(h, metric(U, s)),
 }
-WITHOUT_SCALE = ("SGLD", "SGRLD")
+WITHOUT_SCALE, ACCURATE = ("SGLD", "SGRLD"), ("SGHMC", "gSGRHMC")
 
 
 def cases(quick):
@@ -119,7 +119,7 @@ def cases(quick):
             "scale": scale,
         }
         for target, sampler in product(TARGETS, SAMPLERS)
-        for h, scale in product(STEP_SIZES[target], SCALES)
+        for h, scale in product(STEP_SIZES[target], SCALES + FURTHER_SCALES * (sampler in ACCURATE))
     ]
 
 
