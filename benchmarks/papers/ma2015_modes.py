@@ -39,10 +39,9 @@ def quartic(x):
 
 def two_normals(x):
     """The potential, zero at the modes, and its derivative."""
-    zero = PLACE**2 / 2 - np.logaddexp(PLACE * PLACE, -PLACE * PLACE)
-    return (x**2 + PLACE**2) / 2 - np.logaddexp(PLACE * x, -PLACE * x) - PLACE**2 / 2 - zero, (
-        x - PLACE * np.tanh(PLACE * x)
-    )
+    at_mode = PLACE**2 - np.logaddexp(PLACE**2, -(PLACE**2))
+    U = (x**2 + PLACE**2) / 2 - np.logaddexp(PLACE * x, -PLACE * x)
+    return U - at_mode, x - PLACE * np.tanh(PLACE * x)
 
 
 TARGETS = {"quartic": (quartic, 1.0), "two normals": (two_normals, PLACE)}  # the potential, and the place of a mode
