@@ -44,6 +44,7 @@ def test_moves_leave_the_posterior_unchanged(n_moves):
     assert_agrees(estimate, tiny.exact_functions())
 
 
+@pytest.mark.short_cases("weights")
 @pytest.mark.parametrize(
     "wrong",
     [
