@@ -113,7 +113,8 @@ def test_settings_without_a_finite_loss_are_last():
     rows += [{"a": 4, "loss": 4.0}]
     found = _searches.ranked(rows, ["a"], lambda each: each["loss"])
     assert [(settings["a"], loss) for settings, loss in found] == [(4, 3.0), (2, 5.0), (1, np.inf), (3, np.inf)]
-    assert _searches.rank_of({"a": 2}, found) == 2
+    shown = list(_searches.best_and_own(found, {"a": 2}, 1, "Table 2"))
+    assert shown == [("1 of 4", {"a": 4}, 3.0), ("2 of 4, Table 2", {"a": 2}, 5.0)]
 
 
 def stages_of(module):

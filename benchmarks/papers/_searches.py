@@ -53,14 +53,8 @@ def ranked(rows, names, loss):
     return sorted(means, key=lambda pair: pair[1])
 
 
-def rank_of(own, ranking):
-    """The rank of a sampler's own settings in a ranking, counted from 1."""
-    return 1 + next(i for i, (settings, _) in enumerate(ranking) if settings == own)
-
-
 def best_and_own(ranking, own, n_best, table):
     """The rank as text, settings and loss of the best settings and of the sampler's own, which are in a table."""
-    own_rank = rank_of(own, ranking) if ranking else 0
     for number, (settings, loss) in enumerate(ranking, 1):
-        if number <= n_best or number == own_rank:
-            yield f"{number} of {len(ranking)}" + (f", {table}" if number == own_rank else ""), settings, loss
+        if number <= n_best or settings == own:
+            yield f"{number} of {len(ranking)}" + (f", {table}" if settings == own else ""), settings, loss
