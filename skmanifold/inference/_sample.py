@@ -155,6 +155,14 @@ class _Run:
         """Run chains start..stop to the end."""
         own = None if position is None else position[start:stop]
         state: Any = self.sampler.init(self.target, keys[start:stop], own)
+        compiled = self.sampler.compiled_run(self.target, state)
+        if compiled is not None:
+            stats = {
+                name: self._array_of(name, values)[start:stop]
+                for name, values in self.sampler.stats(self.target, state).items()
+            }
+            compiled.draw(compiled.skip(state, self.burn_in), self.thin, self.positions[start:stop], stats)
+            return
         for _ in range(self.burn_in):
             state = self.sampler.step(self.target, state)
         for draw in range(self.positions.shape[1]):

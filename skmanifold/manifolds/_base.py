@@ -24,6 +24,8 @@ class Manifold(PlainNumbers, LinksToItsPage, BaseEstimator):
     them.
     """
 
+    geometry: Any = None  # a NamedTuple for compiled code (`_geometry`), if the manifold has its functions as kernels
+
     def _set_up(self) -> None:
         """Validate the parameters and compute the derived attributes."""
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..utils._njit import njit
+from . import _geometry
 from ._shapes import ShapedLikeArray
 from ._validation import finite_array
+
+
+class FlatGeometry(NamedTuple):
+    """The geometry of a Euclidean space."""
+
+    size: int
 
 
 class Euclidean(ShapedLikeArray):
@@ -27,6 +36,11 @@ class Euclidean(ShapedLikeArray):
     """
 
     is_flat = True
+
+    @property
+    def geometry(self) -> FlatGeometry:
+        """The geometry for compiled code."""
+        return FlatGeometry(self.size)
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
         """Draw standard normal coordinates.
@@ -138,3 +152,21 @@ def _move_straight(x, v, t):
     v = v.reshape(-1)
     for j in range(x.shape[0]):
         x[j] += t * v[j]
+
+
+@_geometry.project.of(FlatGeometry)
+@njit(cache=True, nogil=True)
+def _project(geometry, x, v):
+    pass
+
+
+@_geometry.flow.of(FlatGeometry)
+@njit(cache=True, nogil=True)
+def _flow(geometry, x, v, t):
+    _move_straight(x, v, t)
+
+
+@_geometry.retract.of(FlatGeometry)
+@njit(cache=True, nogil=True)
+def _retract(geometry, x, v):
+    pass

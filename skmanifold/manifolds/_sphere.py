@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..numerics.reductions import dot
 from ..utils._njit import njit
 from ..utils._typing import ArrayLike
+from . import _geometry
 from ._shapes import RowsOfVectors
 from ._validation import finite_array
+
+
+class SphereGeometry(NamedTuple):
+    """The geometry of vectors of length `radii` in d dimensions."""
+
+    d: int
+    radii: np.ndarray
 
 
 class Sphere(RowsOfVectors):
@@ -69,6 +78,11 @@ class Sphere(RowsOfVectors):
             )
         radii = radii.reshape(-1)
         self._radii = radii
+
+    @property
+    def geometry(self) -> SphereGeometry:
+        """The geometry for compiled code."""
+        return SphereGeometry(self.d, self._radii)
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
         """Draw uniformly.
@@ -206,3 +220,21 @@ def retract_to_sphere(x, v, radii):
         for j in range(x.shape[1]):
             x[i, j] *= scale
         project_point(x[i], v[i], radius)
+
+
+@_geometry.project.of(SphereGeometry)
+@njit(cache=True, nogil=True)
+def _project(geometry, x, v):
+    project_to_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), geometry.radii)
+
+
+@_geometry.flow.of(SphereGeometry)
+@njit(cache=True, nogil=True)
+def _flow(geometry, x, v, t):
+    flow_on_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), t, geometry.radii)
+
+
+@_geometry.retract.of(SphereGeometry)
+@njit(cache=True, nogil=True)
+def _retract(geometry, x, v):
+    retract_to_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), geometry.radii)

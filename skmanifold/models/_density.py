@@ -12,6 +12,7 @@ import numpy as np
 from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
+from ._compiled_functions import CompiledFunctions, compiled_functions
 from ._covariance_at import CovarianceAt
 from ._minibatch import MinibatchTarget
 
@@ -211,6 +212,18 @@ class Density(MinibatchTarget):
             Output: the expected counts.
         """
         self._evaluate(self._counts, "expected_counts", position, self._rows(position, keys), out)
+
+    def compiled_functions(self) -> CompiledFunctions | None:
+        """The functions for compiled samplers, if numba has compiled them and there are no rows.
+
+        Returns
+        -------
+        functions : CompiledFunctions or None
+            The gradient and, if there is one, the log density.
+        """
+        if self.n_samples is not None or self._gradient is None:
+            return None
+        return compiled_functions(self._gradient, self._value, self.manifold.shape, self.vectorized)
 
     def _rows(self, position: np.ndarray, keys: np.ndarray | None) -> Any:
         if self.n_samples is None:

@@ -127,6 +127,23 @@ class ManifoldSampler(BaseSampler):
         """
         return {}
 
+    def compiled_run(self, model: Any, state: Any) -> Any:
+        """What makes many steps in one call, or None; see `GradientSampler.compiled_run`.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            The initial state.
+
+        Returns
+        -------
+        run : CompiledRun or None
+            None.
+        """
+        return None
+
     def _log_position(self, state: Any) -> np.ndarray:
         """Logarithms of the absolute coordinates of all chains; those of zeros are finite."""
         return np.log(np.maximum(np.abs(state.position), _LEAST))

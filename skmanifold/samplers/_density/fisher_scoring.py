@@ -17,7 +17,7 @@ from ...random._variates import fill_normal, fold_keys
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import GradientMemory, GradientSampler, GradientState, stop_at_gradient, update_running
+from .gradient_base import GradientMemory, GradientSampler, GradientState, update_running
 from .integrator_kernels import first_not_finite
 from .noise_covariance import fill_matrix_noise
 
@@ -100,7 +100,7 @@ class SGFS(GradientSampler):
         memory, x = state.memory, state.position.reshape(len(state.position), -1)
         self._learn(model, memory, state.position, _n_first(model) + t)
         if first_not_finite(memory.gradient) >= 0:
-            stop_at_gradient(self, state, t)
+            self._stop_at_gradient(state, t)
         running: Any = memory.running
         is_full = running.ndim == 3
         gradient, noise = memory.gradient.reshape(x.shape), memory.noise.reshape(x.shape)

@@ -17,6 +17,8 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize, step_size_at
 from .._states import counted
+from ._compiled.geodesic_moves import SCHEMES, GeodesicFriction, GeodesicThermostat
+from ._compiled.run import StepsRun
 from .gradient_base import FULL_SIZE, SVRG, GradientSampler, MomentumState, ThermostatState
 from .hamiltonian import friction_recipe, thermostat_recipe
 from .integrator_kernels import (
@@ -204,6 +206,11 @@ class SGGMC(_GeodesicSampler):
             _kick_with_matrix(self, manifold, state, h, gradient)
             manifold.project(state.position, state.momentum)
 
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        if not isinstance(self.friction, Real):
+            return None
+        return StepsRun(self, model, functions, GeodesicFriction(SCHEMES[self.scheme], float(self.friction)))
+
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
 
@@ -291,6 +298,10 @@ class GSGNHT(_GeodesicSampler):
     def _flow(self, manifold, state: ThermostatState, time: float) -> None:
         manifold.flow(state.position, state.momentum, time)
         move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
+
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        values = SCHEMES[self.scheme], float(self.friction), float(self.thermostat_mass), model.manifold.dim
+        return StepsRun(self, model, functions, GeodesicThermostat(*values))
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.

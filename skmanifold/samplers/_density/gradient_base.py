@@ -299,6 +299,31 @@ class GradientSampler(ManifoldSampler):
         if memory.declared:
             memory.covariance.values[...] = noise_covariance
 
+    def compiled_run(self, model: Any, state: Any) -> Any:
+        """A `CompiledRun`, if the functions of the target are compiled and there is one for this sampler, or None.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            The initial state.
+
+        Returns
+        -------
+        run : CompiledRun or None
+            Makes many steps in one call.
+        """
+        functions = model.compiled_functions() if hasattr(model, "compiled_functions") else None
+        memory = state.memory
+        plain = memory.covariance is None and memory.running is None and memory.anchor is None
+        if functions is None or model.manifold.geometry is None or not plain:
+            return None
+        return self._compiled_run(model, functions)
+
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        return None
+
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary distribution: standard normal in the tangent space."""
         momentum = np.empty_like(position)
@@ -373,8 +398,17 @@ class GradientSampler(ManifoldSampler):
         else:
             model.grad_log_density(x, memory.keys, gradient)
         if first_not_finite(gradient) >= 0:
-            stop_at_gradient(self, state, t)
+            self._stop_at_gradient(state, t)
         return memory, gradient
+
+    def _stop_at_gradient(self, state: Any, t: int) -> None:
+        """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
+        chain = first_not_finite(state.memory.gradient)
+        raise NonFiniteError(
+            f"{type(self).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
+            "a smaller step size may help. The attribute `state` of this error has the position.",
+            state,
+        )
 
 
 def _declared(model: Any, position: np.ndarray) -> Covariance | None:
@@ -383,16 +417,6 @@ def _declared(model: Any, position: np.ndarray) -> Covariance | None:
     if isinstance(given, CovarianceAt):
         return decompose_each(given(position), model.manifold.size)
     return decompose(given, model.manifold.size)
-
-
-def stop_at_gradient(sampler: ManifoldSampler, state: Any, t: int) -> None:
-    """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
-    chain = first_not_finite(state.memory.gradient)
-    raise NonFiniteError(
-        f"{type(sampler).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
-        "a smaller step size may help. The attribute `state` of this error has the position.",
-        state,
-    )
 
 
 def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
+from ._compiled.moves import EulerFriction, EulerThermostat, SplitFriction, SplitThermostat
+from ._compiled.run import StepsRun
 from .gradient_base import (
     RESAMPLE_EVERY,
     SVRG,
@@ -128,6 +130,12 @@ class SGHMC(GradientSampler):
             step_baoab(x, v, h, kept, gradient, noise)
         return state
 
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        if not isinstance(self.friction, Real) or self.resample_every is not None:
+            return None
+        move = (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction))
+        return StepsRun(self, model, functions, move)
+
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`.
 
@@ -234,6 +242,11 @@ class SGNHT(GradientSampler):
             move_thermostat(xi, v, d, h / 2 / self.thermostat_mass)
             add_scaled(x, h / 2, v)
         return state
+
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        move = EulerThermostat if self.scheme == "euler" else SplitThermostat
+        values = float(self.friction), float(self.thermostat_mass), model.manifold.dim
+        return StepsRun(self, model, functions, move(*values))
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`.

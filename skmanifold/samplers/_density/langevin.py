@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
+from ._compiled.moves import Langevin
+from ._compiled.run import StepsRun
 from .gradient_base import SVRG, GradientSampler, GradientState
 from .integrator_kernels import step_langevin, step_langevin_diagonal
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
@@ -67,6 +69,9 @@ class SGLD(GradientSampler):
         fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
         step_langevin(state.position, h, gradient, memory.noise)
         return state
+
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        return StepsRun(self, model, functions, Langevin(model.manifold.dim))
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`.

@@ -14,7 +14,8 @@ from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
 from ...utils._sklearn import Interval
 from .._schedule import StepSize, step_size_at
-from .gradient_base import GradientMemory, GradientSampler, stop_at_gradient
+from ._compiled.run import TrajectoriesRun
+from .gradient_base import GradientMemory, GradientSampler
 from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
 
 _PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
@@ -86,7 +87,7 @@ class GMC(GradientSampler):
             raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(state.position, None, state.memory.gradient)
         if first_not_finite(state.memory.gradient) >= 0:
-            stop_at_gradient(self, state, 0)
+            self._stop_at_gradient(state, 0)
         return state._replace(log_density=log_density)
 
     def step(self, model: Any, state: MetropolisState) -> MetropolisState:
@@ -126,9 +127,12 @@ class GMC(GradientSampler):
         choose(state.position, x, accepted)
         choose(gradient, start, ~accepted)
         if first_not_finite(gradient) >= 0:
-            stop_at_gradient(self, state, state.n_steps)
+            self._stop_at_gradient(state, state.n_steps)
         log_density = np.where(accepted, log_density, state.log_density)
         return state._replace(n_steps=state.n_steps + 1, log_density=log_density, accepted=accepted)
+
+    def _compiled_run(self, model: Any, functions: Any) -> Any:
+        return TrajectoriesRun(self, model, functions)
 
     def _path(self, t: int) -> tuple[float, int]:
         """Step size and number of steps of transition t, of all chains."""

@@ -1,0 +1,1 @@
+"""Samplers of densities whose functions numba has compiled: many steps in one kernel."""
