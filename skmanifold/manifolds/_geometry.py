@@ -1,9 +1,12 @@
 """The geometry of manifolds in compiled code: the functions that samplers call for points of all chains.
 
 A geometry is a NamedTuple, whose class determines the kernels. Points and vectors are arrays ``(n_chains, size)``.
+`MethodsGeometry` has those of any manifold, for moves that Python interprets, with arrays ``(n_chains, *shape)``.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 from ..utils._by_type import by_type
 
@@ -21,3 +24,24 @@ def flow(geometry, x, v, t):
 @by_type
 def retract(geometry, x, v):
     """Correct rounding errors of a point close to the manifold and of its tangent vector."""
+
+
+class MethodsGeometry(NamedTuple):
+    """The geometry of a manifold by its methods."""
+
+    manifold: Any
+
+
+@project.of(MethodsGeometry)
+def _project(geometry, x, v):
+    geometry.manifold.project(x, v)
+
+
+@flow.of(MethodsGeometry)
+def _flow(geometry, x, v, t):
+    geometry.manifold.flow(x, v, t)
+
+
+@retract.of(MethodsGeometry)
+def _retract(geometry, x, v):
+    geometry.manifold.retract(x, v)

@@ -10,6 +10,7 @@ from ._conjugate import LogNormalMean as LogNormalMean
 from ._conjugate import dense_dirichlet as dense_dirichlet
 from ._conjugate import sparse_dirichlet as sparse_dirichlet
 from ._density import Density as Density
+from ._density_protocols import HasCompiledFunctions as HasCompiledFunctions
 from ._density_protocols import HasCounts as HasCounts
 from ._density_protocols import HasGradient as HasGradient
 from ._density_protocols import HasGradientDeviations as HasGradientDeviations

@@ -14,7 +14,9 @@ from numba.core.errors import NumbaError
 from numba.core.types import FunctionType
 
 _NUMBERS, _ROWS = (types.Array(types.float64, ndim, "C") for ndim in (1, 2))
-GRADIENT = FunctionType(types.void(_ROWS, _ROWS))  # of points and of the output, both (n_chains, size)
+_KEYS = types.Array(types.uint64, 1, "C")
+# Of points (n_chains, size), keys and number of the step, and the output
+GRADIENT = FunctionType(types.void(_ROWS, _KEYS, types.int64, _ROWS))
 LOG_DENSITY = FunctionType(types.void(_ROWS, _NUMBERS))
 
 
@@ -24,7 +26,7 @@ class CompiledFunctions(NamedTuple):
     Attributes
     ----------
     gradient : Dispatcher
-        ``f(x, out)``, which writes the gradients.
+        ``f(x, keys, t, out)``, which writes the gradients.
     log_density : Dispatcher or None
         ``g(x, out)``, which writes the log densities.
     """
@@ -64,7 +66,7 @@ def _compiled(forms: tuple[Callable, ...], function: Any, shape: tuple[int, ...]
 
 
 def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
-    def gradient(x, out):
+    def gradient(x, keys, t, out):
         for c in range(len(x)):
             values = function(x[c].copy().reshape(shape))
             if values.shape != shape:
@@ -75,7 +77,7 @@ def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
 
 
 def _number_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
-    def gradient(x, out):
+    def gradient(x, keys, t, out):
         for c in range(len(x)):
             out[c] = function(x[c].copy().reshape(shape))
 
@@ -83,7 +85,7 @@ def _number_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
 
 
 def _gradient_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
-    def gradient(x, out):
+    def gradient(x, keys, t, out):
         values = function(x.copy().reshape((len(x), *shape)))
         if values.shape != (len(x), *shape):
             raise ValueError("grad_log_density must return an array with the shape of x.")

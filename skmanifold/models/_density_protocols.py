@@ -261,3 +261,18 @@ class HasLogNormalMean(Protocol):
             Output: the mean of the logarithms.
         """
         ...
+
+
+@runtime_checkable
+class HasCompiledFunctions(HasGradient, Protocol):
+    """A density whose functions may be compiled by numba, so that samplers make many steps in one call of a kernel."""
+
+    def compiled_functions(self) -> Any:
+        """The compiled functions.
+
+        Returns
+        -------
+        functions : CompiledFunctions or None
+            The gradient and, if there is one, the log density; None if they are not compiled.
+        """
+        ...

@@ -51,10 +51,10 @@ class _ByType:
         return self._kernel_of(type(arguments[0]))(*arguments)
 
     def of(self, cls: type) -> Callable[[Callable], Callable]:
-        """A decorator that registers a kernel for a class."""
+        """A decorator that registers a kernel for a class, or a Python function, which only Python can call."""
 
         def register(kernel: Any) -> Any:
-            if not config.DISABLE_JIT:
+            if hasattr(kernel, "targetoptions"):  # it is compiled
                 kernel.targetoptions.setdefault("_nrt", True)  # it may make arrays, also where its caller makes none
             self._kernels[cls] = kernel
             return kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -10,37 +9,17 @@ import numpy as np
 
 from ...manifolds import Flat, GeodesicFlow
 from ...models import HasGradient, IncompatibleError
-from ...numerics.batched_linalg import from_eigen, times
-from ...random._variates import fold_keys
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize, step_size_at
 from .._states import counted
-from ._compiled.geodesic_moves import SCHEMES, GeodesicFriction, GeodesicThermostat
-from ._compiled.run import StepsRun
-from .gradient_base import FULL_SIZE, SVRG, GradientSampler, MomentumState, ThermostatState
+from .geodesic_moves import SCHEMES, GeodesicFriction, GeodesicThermostat
+from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .hamiltonian import friction_recipe, thermostat_recipe
-from .integrator_kernels import (
-    N_COEFFICIENTS,
-    add_scaled,
-    damp_and_kick,
-    damp_and_kick_afresh,
-    fill_coefficients_aboba,
-    fill_coefficients_baoab,
-    fill_coefficients_ou,
-    move_thermostat,
-)
-from .matrix_friction import check_friction
-from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
+from .matrix_friction import GeodesicMatrixFriction, check_friction
+from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
-
-_FILL_COEFFICIENTS = {
-    "aboba": fill_coefficients_aboba,
-    "ou": fill_coefficients_ou,
-    "baoab": fill_coefficients_baoab,
-}
-_RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousands of steps
 
 
 class _GeodesicSampler(GradientSampler):
@@ -69,57 +48,9 @@ class _GeodesicSampler(GradientSampler):
         state : State
             The new state. It may reuse the arrays of the old one.
         """
-        if self.scheme == "baoab":
-            return super().step(model, state)
-        h, manifold = step_size_at(self.step_size, state.n_steps), model.manifold
-        first, stop = state.n_steps * self.n_steps, (state.n_steps + 1) * self.n_steps
-        self._flow(manifold, state, h / 2)
-        for t in range(first, stop):
-            fold_keys(state.key, t, state.memory.keys)
-            _, gradient = self._estimate_gradient(model, state, t)
-            self._kick(manifold, state, h, gradient)
-            self._flow(manifold, state, h if t + 1 < stop else h / 2)  # half of this step and half of the next are one
-            if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
-                manifold.retract(state.position, state.momentum)
+        first = state.n_steps * self.n_steps
+        self._make_steps(model, state, step_size_at(self.step_size, state.n_steps), first, self.n_steps)
         return counted(state)
-
-    def _move(self, model, state: Any, h: float, t: int) -> Any:
-        manifold, x, v = model.manifold, state.position, state.momentum
-        _, gradient = self._estimate_gradient(model, state, t)
-        add_scaled(v, h, gradient)
-        manifold.project(x, v)
-        self._flow(manifold, state, h / 2)
-        self._kick(manifold, state, h, gradient)
-        self._flow(manifold, state, h / 2)
-        if t % _RETRACT_EVERY == _RETRACT_EVERY - 1:
-            manifold.retract(x, v)
-        return state
-
-    def _flow(self, manifold, state: Any, time: float) -> None:
-        manifold.flow(state.position, state.momentum, time)
-
-    def _kick(self, manifold, state: Any, h: float, gradient: np.ndarray) -> None:
-        """Damping, noise and the gradient step (except for BAOAB, where it comes earlier), projected."""
-        memory, friction, v = state.memory, getattr(state, "thermostat", None), state.momentum
-        if friction is None:
-            coefficients = _constant_coefficients(self.scheme, len(v), self.friction, h)
-        else:
-            coefficients = memory.coefficients
-            _FILL_COEFFICIENTS[self.scheme](friction, self.friction, h, coefficients)
-        if memory.covariance is None:
-            damp_and_kick_afresh(v, memory.keys, coefficients, gradient)
-        else:
-            _fill_tangent_noise(manifold, state, coefficients[3], coefficients[4])
-            damp_and_kick(v, coefficients, gradient, memory.noise)
-        manifold.project(state.position, v)
-
-
-@lru_cache(maxsize=64)
-def _constant_coefficients(scheme: str, n_chains: int, friction: float, h: float) -> np.ndarray:
-    """Coefficients for the same friction in all chains; the cached array must not be modified."""
-    out = np.empty((N_COEFFICIENTS, n_chains))
-    _FILL_COEFFICIENTS[scheme](constant(n_chains, friction), friction, h, out)
-    return out
 
 
 class SGGMC(_GeodesicSampler):
@@ -199,17 +130,10 @@ class SGGMC(_GeodesicSampler):
         check_friction(self.friction, model.manifold.size)
         return super()._begin(model, keys, position)
 
-    def _kick(self, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
-        if isinstance(self.friction, Real):
-            super()._kick(manifold, state, h, gradient)
-        else:
-            _kick_with_matrix(self, manifold, state, h, gradient)
-            manifold.project(state.position, state.momentum)
-
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
+    def _move_for(self, model: Any) -> Any:
         if not isinstance(self.friction, Real):
-            return None
-        return StepsRun(self, model, functions, GeodesicFriction(SCHEMES[self.scheme], float(self.friction)))
+            return GeodesicMatrixFriction(SCHEMES[self.scheme], self.friction)
+        return GeodesicFriction(SCHEMES[self.scheme], float(self.friction))
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
@@ -295,13 +219,9 @@ class GSGNHT(_GeodesicSampler):
         self.control_variate = control_variate
         self.thermostat_mass = thermostat_mass
 
-    def _flow(self, manifold, state: ThermostatState, time: float) -> None:
-        manifold.flow(state.position, state.momentum, time)
-        move_thermostat(state.thermostat, state.momentum, manifold.dim, time / self.thermostat_mass)
-
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
-        values = SCHEMES[self.scheme], float(self.friction), float(self.thermostat_mass), model.manifold.dim
-        return StepsRun(self, model, functions, GeodesicThermostat(*values))
+    def _move_for(self, model: Any) -> GeodesicThermostat:
+        values = float(self.friction), float(self.thermostat_mass), model.manifold.dim
+        return GeodesicThermostat(SCHEMES[self.scheme], *values)
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
@@ -328,48 +248,3 @@ class GSGNHT(_GeodesicSampler):
 def _check_flat(sampler: _GeodesicSampler, manifold) -> None:
     if not offers(manifold, Flat):
         raise IncompatibleError(f"{type(sampler).__name__} has a recipe on Euclidean spaces only, not on {manifold!r}.")
-
-
-def _kick_with_matrix(sampler: SGGMC, manifold, state: MomentumState, h: float, gradient: np.ndarray) -> None:
-    """The velocity update of `SGGMC` with a friction matrix, in the eigenbasis of the tangent friction."""
-    n_chains, size, memory = len(gradient), manifold.size, state.memory
-    v, noise, gradient = (array.reshape(n_chains, size) for array in (state.momentum, memory.noise, gradient))
-    tangent = _projectors(manifold, state.position)
-    friction = np.asarray(sampler.friction, dtype=np.float64)
-    values, vectors = np.linalg.eigh(tangent @ friction @ tangent)
-    if sampler.scheme == "aboba":
-        before = after = from_eigen(np.exp(-values * h / 2), vectors)
-        kick, covariance = h * np.eye(size)[None], 2 * h * friction[None]
-    else:
-        before, after = from_eigen(np.exp(-values * h), vectors), np.eye(size)[None]
-        kick = (np.eye(size) + before) * (h / 2) if sampler.scheme == "ou" else h * before
-        covariance = np.eye(size) - before @ before
-    if memory.covariance is not None:
-        covariance = covariance - kick @ memory.covariance.matrix() @ kick
-    fill_matrix_noise(memory.keys, tangent @ covariance @ tangent, noise)
-    if sampler.scheme != "baoab":  # for BAOAB the gradient step comes earlier
-        noise += times(kick, gradient)
-    v[...] = times(after, times(before, v) + times(tangent, noise))
-
-
-def _fill_tangent_noise(manifold, state: Any, variance: np.ndarray, weight: np.ndarray) -> None:
-    """Noise whose tangent part has covariance variance * I - weight * V, clipped at zero."""
-    memory, covariance = state.memory, state.memory.covariance
-    # If V is large normal to the tangent space, clipping in the whole space would also affect tangent directions.
-    clipped = not covariance.isotropic and (weight * covariance.values.max(axis=1) > variance).any()
-    if not clipped or manifold.size > FULL_SIZE:
-        fill_noise(memory.keys, variance, weight, covariance, memory.noise)
-        return
-    tangent = _projectors(manifold, state.position)
-    gradient_noise = tangent @ covariance.matrix() @ tangent
-    matrix = variance[:, None, None] * tangent - weight[:, None, None] * gradient_noise
-    fill_matrix_noise(memory.keys, matrix, memory.noise)
-
-
-def _projectors(manifold, position: np.ndarray) -> np.ndarray:
-    """Matrices of the tangent projections, ``(n_chains, size, size)``."""
-    n_chains, size = len(position), manifold.size
-    points = np.repeat(position, size, axis=0)
-    axes = np.tile(np.eye(size), (n_chains, 1)).reshape(points.shape)
-    manifold.project(points, axes)
-    return axes.reshape(n_chains, size, size)

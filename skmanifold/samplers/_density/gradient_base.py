@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ...manifolds import GeodesicFlow
-from ...models import HasGradient, HasGradientDeviations, HasGradientDifference, IncompatibleError
+from ...manifolds._geometry import MethodsGeometry
+from ...models import (
+    HasCompiledFunctions,
+    HasGradient,
+    HasGradientDeviations,
+    HasGradientDifference,
+    IncompatibleError,
+)
+from ...models._compiled_functions import CompiledFunctions
 from ...models._covariance_at import CovarianceAt
 from ...models._density import check_covariance
 from ...random._keys import Purpose
@@ -22,10 +30,11 @@ from ...utils._sklearn import Interval, StrOptions
 from .._schedule import PolynomialDecay, step_size_at
 from .._states import SHARED_FIELDS, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
+from .compiled_runs import StepsRun
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
-from .noise_covariance import Covariance, decompose, decompose_each, replace_by
+from .moves import chains_of, make_steps
+from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, decompose, decompose_each, replace_by
 
-FULL_SIZE = 64  # up to this size of a point a running covariance is a full matrix, beyond it a diagonal
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
 
 
@@ -155,13 +164,6 @@ class ThermostatState(NamedTuple):
 RESAMPLE_EVERY: dict[str, list] = {"resample_every": [None, Interval(Integral, 1, None, closed="left")]}
 
 
-def resample_momentum(sampler: Any, state: Any, t: int) -> None:
-    """Draw new momenta before step t of the integrator, if it is time."""
-    every = sampler.resample_every
-    if every is not None and t > 0 and t % every == 0:
-        fill_normal(state.memory.keys, Purpose.MOMENTUM, state.momentum.reshape(len(state.momentum), -1))
-
-
 def _check_resampling(sampler: Any) -> None:
     if getattr(sampler, "resample_every", None) == 1 and sampler.scheme == "euler":
         raise ValueError(
@@ -173,7 +175,7 @@ class GradientSampler(ManifoldSampler):
     """Base class of samplers that update all chains at once with estimates of the gradient.
 
     A subclass defines ``_move(model, state, h, t)``, which makes step t of its integrator, of size h, in place, and
-    returns the state.
+    returns the state; or ``_move_for(model)``, the NamedTuple of a move that can be compiled (`moves`).
     One that carries more from step to step than its gradients lists a NamedTuple of its own in ``state_types``, with
     the fields of `GradientState` first, and defines ``_first_fields``.
     """
@@ -300,7 +302,7 @@ class GradientSampler(ManifoldSampler):
             memory.covariance.values[...] = noise_covariance
 
     def compiled_run(self, model: Any, state: Any) -> Any:
-        """A `CompiledRun`, if the functions of the target are compiled and there is one for this sampler, or None.
+        """What makes many steps in one call of a kernel, if the functions of the target are compiled.
 
         Parameters
         ----------
@@ -312,17 +314,39 @@ class GradientSampler(ManifoldSampler):
         Returns
         -------
         run : CompiledRun or None
-            Makes many steps in one call.
+            None if there is none for this sampler, target or manifold.
         """
-        functions = model.compiled_functions() if hasattr(model, "compiled_functions") else None
+        functions = model.compiled_functions() if offers(model, HasCompiledFunctions) else None
         memory = state.memory
-        plain = memory.covariance is None and memory.running is None and memory.anchor is None
-        if functions is None or model.manifold.geometry is None or not plain:
+        if functions is None or model.manifold.geometry is None:
+            return None
+        if memory.covariance is not None or memory.running is not None or memory.anchor is not None:
             return None
         return self._compiled_run(model, functions)
 
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
+    def _compiled_run(self, model: Any, functions: CompiledFunctions) -> Any:
+        move = self._move_for(model)
+        return None if move is None else StepsRun(self, model, functions, move)
+
+    def _move_for(self, model: Any) -> Any:
+        """The NamedTuple of `moves` for this sampler, or None if the sampler defines `_move`."""
         return None
+
+    def _make_steps(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
+        """Interpret the move of this sampler, with the gradients of `_estimate_gradient`."""
+
+        def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
+            self._estimate_gradient(model, state, t)
+
+        covariance = state.memory.covariance
+        noise = NoCovariance(model.manifold.size) if covariance is None else covariance
+        move, geometry = self._move_for(model), MethodsGeometry(model.manifold)
+        make_steps(move, geometry, gradient, noise, chains_of(state), h, first, n_steps)
+        return state
+
+    def _move(self, model: Any, state: Any, h: float, t: int) -> Any:
+        """Make step t of the integrator, of size h, in place; returns the state."""
+        return self._make_steps(model, state, h, t, 1)
 
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary distribution: standard normal in the tangent space."""

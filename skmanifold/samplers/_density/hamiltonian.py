@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -13,26 +12,16 @@ from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from ._compiled.moves import EulerFriction, EulerThermostat, SplitFriction, SplitThermostat
-from ._compiled.run import StepsRun
 from .gradient_base import (
     RESAMPLE_EVERY,
     SVRG,
     GradientSampler,
     MomentumState,
     ThermostatState,
-    resample_momentum,
 )
-from .integrator_kernels import (
-    add_scaled,
-    damp_and_kick,
-    fill_coefficients_baoab,
-    move_thermostat,
-    step_baoab,
-    step_euler,
-)
-from .matrix_friction import check_friction, step_with_matrix
-from .noise_covariance import NoiseCovariance, constant, fill_noise
+from .matrix_friction import MatrixFriction, check_friction
+from .moves import EulerFriction, EulerThermostat, SplitFriction, SplitThermostat
+from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
 _SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab"})]}
@@ -111,30 +100,11 @@ class SGHMC(GradientSampler):
         check_friction(self.friction, model.manifold.size)
         return super()._begin(model, keys, position)
 
-    def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
-        resample_momentum(self, state, t)
-        memory, gradient = self._estimate_gradient(model, state, t)
+    def _move_for(self, model: Any) -> Any:
+        every = self.resample_every or 0
         if not isinstance(self.friction, Real):
-            step_with_matrix(self.scheme, state, self.friction, h, gradient)
-            return state
-        friction: Any = self.friction
-        x, v, noise, n_chains = state.position, state.momentum, memory.noise, len(gradient)
-        if self.scheme == "euler":
-            variance, weight = constant(n_chains, 2 * friction * h), constant(n_chains, h * h)
-            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
-            step_euler(x, v, h, constant(n_chains, friction), gradient, noise)
-        else:
-            kept = math.exp(-friction * h)
-            variance, weight = constant(n_chains, 1 - kept**2), constant(n_chains, (kept * h) ** 2)
-            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
-            step_baoab(x, v, h, kept, gradient, noise)
-        return state
-
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
-        if not isinstance(self.friction, Real) or self.resample_every is not None:
-            return None
-        move = (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction))
-        return StepsRun(self, model, functions, move)
+            return MatrixFriction(self.scheme, self.friction, every)
+        return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`.
@@ -221,32 +191,9 @@ class SGNHT(GradientSampler):
         self.control_variate = control_variate
         self.thermostat_mass = thermostat_mass
 
-    def _move(self, model, state: ThermostatState, h: float, t: int) -> ThermostatState:
-        memory, gradient = self._estimate_gradient(model, state, t)
-        x, v, xi, noise, n_chains = state.position, state.momentum, state.thermostat, memory.noise, len(gradient)
-        d = model.manifold.dim
-        if self.scheme == "euler":
-            variance, weight = constant(n_chains, 2 * self.friction * h), constant(n_chains, h * h)
-            fill_noise(memory.keys, variance, weight, memory.covariance, noise)
-            friction = xi.copy()
-            move_thermostat(xi, v, d, h / self.thermostat_mass)
-            step_euler(x, v, h, friction, gradient, noise)
-        else:
-            add_scaled(v, h, gradient)
-            add_scaled(x, h / 2, v)
-            move_thermostat(xi, v, d, h / 2 / self.thermostat_mass)
-            coefficients = memory.coefficients
-            fill_coefficients_baoab(xi, self.friction, h, coefficients)
-            fill_noise(memory.keys, coefficients[3], coefficients[4], memory.covariance, noise)
-            damp_and_kick(v, coefficients, gradient, noise)
-            move_thermostat(xi, v, d, h / 2 / self.thermostat_mass)
-            add_scaled(x, h / 2, v)
-        return state
-
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
+    def _move_for(self, model: Any) -> Any:
         move = EulerThermostat if self.scheme == "euler" else SplitThermostat
-        values = float(self.friction), float(self.thermostat_mass), model.manifold.dim
-        return StepsRun(self, model, functions, move(*values))
+        return move(float(self.friction), float(self.thermostat_mass), model.manifold.dim)
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the dynamics, for `check_recipe`.

@@ -14,12 +14,11 @@ from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from ._compiled.moves import Langevin
-from ._compiled.run import StepsRun
 from .gradient_base import SVRG, GradientSampler, GradientState
-from .integrator_kernels import step_langevin, step_langevin_diagonal
+from .integrator_kernels import step_langevin_diagonal
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
-from .noise_covariance import NoiseCovariance, constant, fill_noise
+from .moves import Langevin
+from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
 
@@ -62,16 +61,8 @@ class SGLD(GradientSampler):
         self.noise_covariance = noise_covariance
         self.control_variate = control_variate
 
-    def _move(self, model, state: GradientState, h: float, t: int) -> GradientState:
-        memory, gradient = self._estimate_gradient(model, state, t)
-        n_chains = len(gradient)
-        variance, weight = constant(n_chains, 2 * h), constant(n_chains, h * h)
-        fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
-        step_langevin(state.position, h, gradient, memory.noise)
-        return state
-
-    def _compiled_run(self, model: Any, functions: Any) -> Any:
-        return StepsRun(self, model, functions, Langevin(model.manifold.dim))
+    def _move_for(self, model: Any) -> Langevin:
+        return Langevin(model.manifold.dim)
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`.

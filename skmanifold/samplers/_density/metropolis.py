@@ -9,14 +9,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...manifolds import Flat, GeodesicFlow
+from ...manifolds._geometry import MethodsGeometry
 from ...models import HasGradient, HasLogDensity
-from ...random._keys import Purpose, uniform
-from ...random._variates import fill_normal, fold_keys
+from ...random._keys import uniform
 from ...utils._sklearn import Interval
 from .._schedule import StepSize, step_size_at
-from ._compiled.run import TrajectoriesRun
+from .compiled_runs import TransitionsRun
 from .gradient_base import GradientMemory, GradientSampler
-from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
+from .integrator_kernels import first_not_finite
+from .moves import chains_of
+from .trajectories import make_transition
 
 _PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
 
@@ -105,34 +107,22 @@ class GMC(GradientSampler):
         state : State
             The new state. It may reuse the arrays of the old one.
         """
-        (h, n_steps), manifold, memory = self._path(state.n_steps), model.manifold, state.memory
-        n_chains = len(state.key)
-        fold_keys(state.key, state.n_steps, memory.keys)
-        v = memory.noise
-        flat_v, gradient = v.reshape(n_chains, -1), memory.gradient
-        fill_normal(memory.keys, Purpose.NOISE, flat_v)
-        manifold.project(state.position, v)
-        kinetic = mean_squares(v, 2)
-        x, start = state.position.copy(), gradient.copy()
-        add_scaled(v, h / 2, gradient)
-        manifold.project(x, v)
-        for left in reversed(range(n_steps)):
-            manifold.flow(x, v, h)
-            model.grad_log_density(x, None, gradient)
-            add_scaled(v, h if left else h / 2, gradient)  # half of this step and half of the next are one
-            manifold.project(x, v)
-        manifold.retract(x, v)
-        log_density = model.log_density(x)
-        accepted = accept_moves(memory.keys, log_density - state.log_density + kinetic - mean_squares(v, 2))
-        choose(state.position, x, accepted)
-        choose(gradient, start, ~accepted)
-        if first_not_finite(gradient) >= 0:
-            self._stop_at_gradient(state, state.n_steps)
-        log_density = np.where(accepted, log_density, state.log_density)
-        return state._replace(n_steps=state.n_steps + 1, log_density=log_density, accepted=accepted)
+        t, (h, n_steps) = state.n_steps, self._path(state.n_steps)
+        log_density, accepted = state.log_density.copy(), np.empty(len(state.key), bool)
+
+        def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
+            model.grad_log_density(x, None, out)
+
+        def density(x: np.ndarray, out: np.ndarray) -> None:
+            out[:] = model.log_density(x)
+
+        geometry, chains = MethodsGeometry(model.manifold), chains_of(state)
+        if not make_transition(gradient, density, geometry, chains, log_density, accepted, h, n_steps, t):
+            self._stop_at_gradient(state, t)
+        return state._replace(n_steps=t + 1, log_density=log_density, accepted=accepted)
 
     def _compiled_run(self, model: Any, functions: Any) -> Any:
-        return TrajectoriesRun(self, model, functions)
+        return None if functions.log_density is None else TransitionsRun(self, model, functions)
 
     def _path(self, t: int) -> tuple[float, int]:
         """Step size and number of steps of transition t, of all chains."""

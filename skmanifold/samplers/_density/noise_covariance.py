@@ -10,13 +10,16 @@ import numpy as np
 from ...numerics.batched_linalg import as_matrices, from_eigen, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
+from ...utils._by_type import by_type
 from ...utils._conditions import FLAG, Array, OrNone
 from ...utils._declared import holds
+from ...utils._njit import njit
 from ...utils._typing import ArrayLike
 from .integrator_kernels import fill_scaled_noise, fill_scaled_noise_less
 
 # V: from the target, estimated from minibatches, a number, a diagonal, a matrix, or zero
 NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
+FULL_SIZE = 64  # up to this size of a point a running covariance is a full matrix, beyond it a diagonal
 
 
 @holds(
@@ -36,6 +39,23 @@ class Covariance(NamedTuple):
         if self.vectors is None:
             return as_matrices(self.values)
         return from_eigen(self.values, self.vectors)
+
+
+class NoCovariance(NamedTuple):
+    """Noise that is zero or not compensated."""
+
+    size: int
+
+
+@by_type
+def fill_compensated(covariance, keys, variance, weight, out):
+    """Write N(0, variance * I - weight * V) to `out`, clipped at zero, with one variance and weight for each chain."""
+
+
+@fill_compensated.of(NoCovariance)
+@njit(cache=True, nogil=True)
+def _fill_plainly(covariance, keys, variance, weight, out):
+    fill_scaled_noise(keys, variance, out)
 
 
 @lru_cache(maxsize=64)
@@ -85,6 +105,11 @@ def fill_noise(
     if covariance.vectors is not None:
         flat = out.reshape(len(out), -1)
         flat[...] = times(covariance.vectors, flat)
+
+
+@fill_compensated.of(Covariance)
+def _fill_compensated(covariance, keys, variance, weight, out):
+    fill_noise(keys, variance, weight, covariance, out)
 
 
 def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> np.ndarray:

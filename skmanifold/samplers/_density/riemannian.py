@@ -19,10 +19,10 @@ from .gradient_base import (
     GradientMemory,
     GradientSampler,
     MomentumState,
-    resample_momentum,
 )
 from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
+from .moves import chains_of, resample_momentum
 from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
 from .recipe import Recipe
 
@@ -109,7 +109,7 @@ class SGRHMC(GradientSampler):
         self.resample_every = resample_every
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
-        resample_momentum(self, state, t)
+        resample_momentum(self.resample_every or 0, chains_of(state), t)
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v = state.position, state.momentum
         root = metric_at(self, model, x, memory.keys, root=True)

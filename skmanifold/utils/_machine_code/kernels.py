@@ -74,6 +74,24 @@ class Kernel(CPUDispatcher):
             super().add_overload(cres)
 
 
+class _Interpreted(CPUDispatcher):
+    """A kernel that Python interprets, so that its functions of a user may be Python functions; see `_njit`."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
+class _InterpretedKernel(_Interpreted, Kernel):
+    pass
+
+
+def new_interpreted(function: Callable, options: dict[str, Any]) -> Any:
+    """As `new_kernel`, for a kernel that Python interprets."""
+    if is_tested():
+        return _InterpretedKernel(function, options)
+    return _Interpreted(function, {}, {"nopython": True, "boundscheck": None, **options})
+
+
 class _Compiler(Compiler):
     """Numba's compiler with another library of code."""
 

@@ -1,1 +1,0 @@
-"""Samplers of densities whose functions numba has compiled: many steps in one kernel."""

@@ -1,0 +1,42 @@
+"""Transitions of Hamiltonian Monte Carlo; interpreted or compiled, as `moves`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...manifolds._geometry import flow, project, retract
+from ...random._keys import Purpose
+from ...random._variates import fill_normal, fold_keys
+from ...utils._njit import njit_or_interpreted
+from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
+
+_NOISE = Purpose.NOISE
+
+
+@njit_or_interpreted(cache=True, nogil=True)
+def make_transition(gradient, density, geometry, chains, log_density, accepted, h, n_steps, t):
+    """Make transition t of `GMC`, with `n_steps` steps of size h, in place; returns whether all gradients are finite.
+
+    ``gradient(x, keys, t, out)`` and ``density(x, out)`` write the gradients and the log densities. The gradient in
+    `chains` is that of the position, before and after the transition.
+    """
+    x, v, g = chains.position, chains.noise, chains.gradient
+    y, start, proposed = x.copy(), g.copy(), np.empty_like(log_density)
+    fold_keys(chains.key, t, chains.keys)
+    fill_normal(chains.keys, _NOISE, v.reshape(len(v), -1))
+    project(geometry, x, v)
+    kinetic = mean_squares(v, 2)
+    add_scaled(v, h / 2, g)
+    project(geometry, y, v)
+    for left in range(n_steps - 1, -1, -1):
+        flow(geometry, y, v, h)
+        gradient(y, chains.keys, t, g)
+        add_scaled(v, h if left else h / 2, g)  # half of this step and half of the next are one
+        project(geometry, y, v)
+    retract(geometry, y, v)
+    density(y, proposed)
+    accepted[:] = accept_moves(chains.keys, proposed - log_density + kinetic - mean_squares(v, 2))
+    choose(x, y, accepted)
+    choose(g, start, ~accepted)
+    log_density[:] = np.where(accepted, proposed, log_density)
+    return first_not_finite(g) < 0
