@@ -65,13 +65,17 @@ def _compiled(forms: tuple[Callable, ...], function: Any, shape: tuple[int, ...]
     return None
 
 
+# Loops, because numba compiles the assignment of an array to a part of another one for seconds.
+
+
 def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
     def gradient(x, keys, t, out):
         for c in range(len(x)):
             values = function(x[c].copy().reshape(shape))
             if values.shape != shape:
                 raise ValueError("grad_log_density must return an array with the shape of x.")
-            out[c] = values.copy().reshape(-1)
+            for i, value in enumerate(values.flat):
+                out[c, i] = value
 
     return gradient
 
@@ -79,7 +83,7 @@ def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
 def _number_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
     def gradient(x, keys, t, out):
         for c in range(len(x)):
-            out[c] = function(x[c].copy().reshape(shape))
+            out[c, 0] = function(x[c].copy().reshape(shape))
 
     return gradient
 
@@ -89,7 +93,9 @@ def _gradient_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
         values = function(x.copy().reshape((len(x), *shape)))
         if values.shape != (len(x), *shape):
             raise ValueError("grad_log_density must return an array with the shape of x.")
-        out[:] = values.copy().reshape(out.shape)
+        flat = out.reshape(-1)
+        for i, value in enumerate(values.flat):
+            flat[i] = value
 
     return gradient
 
@@ -115,7 +121,8 @@ def _density_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
         values = function(x.copy().reshape((len(x), *shape)))
         if values.shape != out.shape:
             raise ValueError("log_density must return one number for each chain.")
-        out[:] = values
+        for c in range(len(x)):
+            out[c] = values[c]
 
     return log_density
 

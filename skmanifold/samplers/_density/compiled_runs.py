@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...models._compiled_functions import GRADIENT, LOG_DENSITY, CompiledFunctions
-from ...utils._njit import call_compiled, njit_or_interpreted
+from ...utils._njit import call_compiled, njit, njit_or_interpreted
 from .._schedule import step_size_at
 from .integrator_kernels import mean_squares
 from .moves import chains_of, make_steps
@@ -34,11 +34,11 @@ def _run_steps(
             return failed
         draw = begin + i // thin
         if (i + 1) % thin == 0 and draw < draws.shape[1]:
-            draws[:, draw] = chains.position
+            _write(chains.position, draw, draws)
             if temperatures.shape[1] > 0:
-                temperatures[:, draw] = mean_squares(chains.momentum, dim)
+                _write_numbers(mean_squares(chains.momentum, dim), draw, temperatures)
             if thermostats.shape[1] > 0:
-                thermostats[:, draw] = chains.thermostat
+                _write_numbers(chains.thermostat, draw, thermostats)
     return -1
 
 
@@ -54,10 +54,23 @@ def _run_transitions(
             return t
         draw = begin + i // thin
         if (i + 1) % thin == 0 and draw < draws.shape[1]:
-            draws[:, draw] = chains.position
-            log_densities[:, draw] = log_density
-            acceptances[:, draw] = accepted
+            _write(chains.position, draw, draws)
+            _write_numbers(log_density, draw, log_densities)
+            _write_numbers(accepted, draw, acceptances)
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _write(position, draw, draws):
+    for c in range(position.shape[0]):
+        for i in range(position.shape[1]):
+            draws[c, draw, i] = position[c, i]
+
+
+@njit(cache=True, nogil=True)
+def _write_numbers(values, draw, draws):
+    for c in range(len(values)):
+        draws[c, draw] = values[c]
 
 
 class CompiledRun:

@@ -105,6 +105,7 @@ class SGGMC(_GeodesicSampler):
     """
 
     short_name = "sggmc"
+    is_compiled = True
     _parameter_constraints: ClassVar[dict] = {
         **_GeodesicSampler._parameter_constraints,
         "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -195,6 +196,7 @@ class GSGNHT(_GeodesicSampler):
     """
 
     short_name = "gsgnht"
+    is_compiled = True
     state_types = (ThermostatState,)
     _parameter_constraints: ClassVar[dict] = {
         **_GeodesicSampler._parameter_constraints,

@@ -182,6 +182,7 @@ class GradientSampler(ManifoldSampler):
 
     state_types: ClassVar[tuple[type, ...]] = (GradientState,)
     requires: ClassVar[tuple[type, ...]] = (HasGradient,)
+    is_compiled: ClassVar[bool] = False  # whether this class, without changes by a subclass, has compiled runs
     _parameter_constraints: ClassVar[dict] = {
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable],
         "n_steps": [Interval(Integral, 1, None, closed="left")],
@@ -316,13 +317,13 @@ class GradientSampler(ManifoldSampler):
         run : CompiledRun or None
             None if there is none for this sampler, target or manifold.
         """
-        functions = model.compiled_functions() if offers(model, HasCompiledFunctions) else None
         memory = state.memory
-        if functions is None or model.manifold.geometry is None:
+        if not type(self).__dict__.get("is_compiled") or model.manifold.geometry is None:
             return None
         if memory.covariance is not None or memory.running is not None or memory.anchor is not None:
             return None
-        return self._compiled_run(model, functions)
+        functions = model.compiled_functions() if offers(model, HasCompiledFunctions) else None
+        return None if functions is None else self._compiled_run(model, functions)
 
     def _compiled_run(self, model: Any, functions: CompiledFunctions) -> Any:
         move = self._move_for(model)
@@ -336,7 +337,9 @@ class GradientSampler(ManifoldSampler):
         """Interpret the move of this sampler, with the gradients of `_estimate_gradient`."""
 
         def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
-            self._estimate_gradient(model, state, t)
+            _, estimate = self._estimate_gradient(model, state, t)
+            if estimate is not out:
+                out[...] = estimate
 
         covariance = state.memory.covariance
         noise = NoCovariance(model.manifold.size) if covariance is None else covariance

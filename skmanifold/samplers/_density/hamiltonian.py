@@ -69,6 +69,7 @@ class SGHMC(GradientSampler):
     """
 
     short_name = "sghmc"
+    is_compiled = True
     requires_manifold = (Flat,)
     state_types = (MomentumState,)
     _parameter_constraints: ClassVar[dict] = {
@@ -165,6 +166,7 @@ class SGNHT(GradientSampler):
     """
 
     short_name = "sgnht"
+    is_compiled = True
     requires_manifold = (Flat,)
     state_types = (ThermostatState,)
     _parameter_constraints: ClassVar[dict] = {

@@ -226,12 +226,17 @@ def fill_coefficients_baoab(friction, strength, step, out):
 
 
 @njit(cache=True, nogil=True)
-def accept_moves(keys, log_ratio):
-    """Accept each chain's move with probability min(1, exp(log_ratio)); never where it is not a number."""
-    accepted = np.empty(keys.shape[0], np.bool_)
+def accept(keys, kinetic, kinetic_after, log_density, proposed, accepted):
+    """Accept each chain's proposal with probability min(1, exp(H - H')), never where it is not a number.
+
+    The log densities and energies are those before and after. The log densities of accepted proposals replace those
+    before.
+    """
     for c in range(keys.shape[0]):
-        accepted[c] = log_ratio[c] > np.log1p(-uniform(keys[c], _ACCEPTANCE))
-    return accepted
+        log_ratio = proposed[c] - log_density[c] + kinetic[c] - kinetic_after[c]
+        accepted[c] = log_ratio > np.log1p(-uniform(keys[c], _ACCEPTANCE))
+        if accepted[c]:
+            log_density[c] = proposed[c]
 
 
 @njit(cache=True, nogil=True)

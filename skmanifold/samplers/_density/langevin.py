@@ -49,6 +49,7 @@ class SGLD(GradientSampler):
     """
 
     short_name = "sgld"
+    is_compiled = True
     requires_manifold = (Flat,)
 
     def __init__(

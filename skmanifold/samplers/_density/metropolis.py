@@ -64,6 +64,7 @@ class GMC(GradientSampler):
     """
 
     short_name = "gmc"
+    is_compiled = True
     requires: ClassVar[tuple[type, ...]] = (HasGradient, HasLogDensity)
     requires_manifold: ClassVar[tuple[type, ...]] = (GeodesicFlow,)
     batching = "full"
@@ -207,4 +208,5 @@ class HMC(GMC):
     """
 
     short_name = "hmc"
+    is_compiled = True
     requires_manifold = (Flat,)

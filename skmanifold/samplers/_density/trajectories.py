@@ -8,7 +8,7 @@ from ...manifolds._geometry import flow, project, retract
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._njit import njit_or_interpreted
-from .integrator_kernels import accept_moves, add_scaled, choose, first_not_finite, mean_squares
+from .integrator_kernels import accept, add_scaled, choose, first_not_finite, mean_squares
 
 _NOISE = Purpose.NOISE
 
@@ -35,8 +35,7 @@ def make_transition(gradient, density, geometry, chains, log_density, accepted, 
         project(geometry, y, v)
     retract(geometry, y, v)
     density(y, proposed)
-    accepted[:] = accept_moves(chains.keys, proposed - log_density + kinetic - mean_squares(v, 2))
+    accept(chains.keys, kinetic, mean_squares(v, 2), log_density, proposed, accepted)
     choose(x, y, accepted)
     choose(g, start, ~accepted)
-    log_density[:] = np.where(accepted, proposed, log_density)
     return first_not_finite(g) < 0
