@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
@@ -70,12 +71,17 @@ def _compiled(forms: tuple[Callable, ...], function: Any, shape: tuple[int, ...]
 
 def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
     def gradient(x, keys, t, out):
+        point = np.empty(shape)
+        flat = point.reshape(-1)
         for c in range(len(x)):
-            values = function(x[c].copy().reshape(shape))
+            for i in range(len(flat)):
+                flat[i] = x[c, i]
+            values = function(point)
             if values.shape != shape:
                 raise ValueError("grad_log_density must return an array with the shape of x.")
-            for i, value in enumerate(values.flat):
-                out[c, i] = value
+            found = np.ascontiguousarray(values).reshape(-1)
+            for i in range(len(flat)):
+                out[c, i] = found[i]
 
     return gradient
 
@@ -102,8 +108,12 @@ def _gradient_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
 
 def _density_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
     def log_density(x, out):
+        point = np.empty(shape)
+        flat = point.reshape(-1)
         for c in range(len(x)):
-            out[c] = function(x[c].copy().reshape(shape))
+            for i in range(len(flat)):
+                flat[i] = x[c, i]
+            out[c] = function(point)
 
     return log_density
 
