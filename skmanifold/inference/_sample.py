@@ -163,8 +163,7 @@ class _Run:
             }
             compiled.draw(compiled.skip(state, self.burn_in), self.thin, self.positions[start:stop], stats)
             return
-        for _ in range(self.burn_in):
-            state = self.sampler.step(self.target, state)
+        state = self.sampler.burn_in(self.target, state, self.burn_in)
         for draw in range(self.positions.shape[1]):
             for _ in range(self.thin):
                 state = self.sampler.step(self.target, state)

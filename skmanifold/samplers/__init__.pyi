@@ -21,6 +21,7 @@ from ._density.langevin import SGRLD as SGRLD
 from ._density.metropolis import GMC as GMC
 from ._density.metropolis import HMC as HMC
 from ._density.metropolis import BlockwiseGMC as BlockwiseGMC
+from ._density.nuts import NUTS as NUTS
 from ._density.recipe import InvalidRecipeError as InvalidRecipeError
 from ._density.recipe import Recipe as Recipe
 from ._density.riemannian import SGRHMC as SGRHMC

@@ -7,10 +7,12 @@ from .geodesic import GSGNHT, SGGMC
 from .hamiltonian import SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
 from .metropolis import GMC, HMC
+from .nuts import NUTS
 from .riemannian import SGRHMC
 
 ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
     HMC,
+    NUTS,
     SGLD,
     SGFS,
     SGHMC,

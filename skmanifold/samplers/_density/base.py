@@ -127,6 +127,27 @@ class ManifoldSampler(BaseSampler):
         """
         return {}
 
+    def burn_in(self, model: Any, state: Any, n_steps: int) -> Any:
+        """Make the steps before the first draw; samplers with settings that adapt to the target override this.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : State
+            Current state.
+        n_steps : int
+            Number of steps.
+
+        Returns
+        -------
+        state : State
+            The new state.
+        """
+        for _ in range(n_steps):
+            state = self.step(model, state)
+        return state
+
     def compiled_run(self, model: Any, state: Any) -> Any:
         """What makes many steps in one call, or None; see `GradientSampler.compiled_run`.
 

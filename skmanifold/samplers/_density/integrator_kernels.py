@@ -20,14 +20,14 @@ N_COEFFICIENTS = 5
 
 
 @njit(cache=True, nogil=True)
-def _by_chain(x):
+def by_chain(x):
     return x.reshape(x.shape[0], x.size // x.shape[0])
 
 
 @njit(cache=True, nogil=True)
 def first_not_finite(x):
     """The first chain with a value that is not finite, or -1."""
-    x = _by_chain(x)
+    x = by_chain(x)
     for c in range(x.shape[0]):
         bad = False
         for i in range(x.shape[1]):
@@ -40,7 +40,7 @@ def first_not_finite(x):
 @njit(cache=True, nogil=True)
 def fill_scaled_noise(keys, variance, out):
     """Write N(0, variance[chain]) to `out`."""
-    out = _by_chain(out)
+    out = by_chain(out)
     for c in range(out.shape[0]):
         scale = np.sqrt(max(variance[c], 0.0))
         key = fold_in(keys[c], _NOISE)
@@ -51,7 +51,7 @@ def fill_scaled_noise(keys, variance, out):
 @njit(cache=True, nogil=True)
 def fill_scaled_noise_less(keys, variance, weight, covariance, out):
     """Write N(0, variance[chain] - weight[chain] * covariance) to `out`: a diagonal, clipped at zero."""
-    out = _by_chain(out)
+    out = by_chain(out)
     shared = covariance.shape[0] == 1
     for c in range(out.shape[0]):
         row = 0 if shared else c
@@ -63,7 +63,7 @@ def fill_scaled_noise_less(keys, variance, weight, covariance, out):
 @njit(cache=True, nogil=True)
 def add_scaled(x, step, direction):
     """Add ``step * direction`` to x."""
-    x, direction = _by_chain(x), _by_chain(direction)
+    x, direction = by_chain(x), by_chain(direction)
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
             x[c, i] += step * direction[c, i]
@@ -72,7 +72,7 @@ def add_scaled(x, step, direction):
 @njit(cache=True, nogil=True)
 def step_langevin(x, step, force, noise):
     """Euler step of overdamped dynamics: x += step * force + noise."""
-    x, force, noise = _by_chain(x), _by_chain(force), _by_chain(noise)
+    x, force, noise = by_chain(x), by_chain(force), by_chain(noise)
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
             x[c, i] += step * force[c, i] + noise[c, i]
@@ -81,7 +81,7 @@ def step_langevin(x, step, force, noise):
 @njit(cache=True, nogil=True)
 def step_langevin_diagonal(x, step, inverse_metric, divergence, force, noise):
     """Euler step with a diagonal metric: x += step * (G^-1 force + divergence) + sqrt(2 step G^-1) noise."""
-    x, force, noise = _by_chain(x), _by_chain(force), _by_chain(noise)
+    x, force, noise = by_chain(x), by_chain(force), by_chain(noise)
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
             metric = inverse_metric[c, i]
@@ -91,7 +91,7 @@ def step_langevin_diagonal(x, step, inverse_metric, divergence, force, noise):
 @njit(cache=True, nogil=True)
 def step_euler(x, v, step, friction, force, noise):
     """Euler step of underdamped dynamics: both from the old point; friction is a number for each chain."""
-    x, v, force, noise = _by_chain(x), _by_chain(v), _by_chain(force), _by_chain(noise)
+    x, v, force, noise = by_chain(x), by_chain(v), by_chain(force), by_chain(noise)
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
             old = v[c, i]
@@ -102,7 +102,7 @@ def step_euler(x, v, step, friction, force, noise):
 @njit(cache=True, nogil=True)
 def step_baoab(x, v, step, kept, force, noise):
     """Kick, half a drift, damping and noise, half a drift."""
-    x, v, force, noise = _by_chain(x), _by_chain(v), _by_chain(force), _by_chain(noise)
+    x, v, force, noise = by_chain(x), by_chain(v), by_chain(force), by_chain(noise)
     half = 0.5 * step
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
@@ -115,7 +115,7 @@ def step_baoab(x, v, step, kept, force, noise):
 @njit(cache=True, nogil=True)
 def kick_riemannian(v, step, root, force, correction):
     """Kick with a diagonal metric: v += step * (root * force + correction)."""
-    v, force = _by_chain(v), _by_chain(force)
+    v, force = by_chain(v), by_chain(force)
     for c in range(v.shape[0]):
         for i in range(v.shape[1]):
             v[c, i] += step * (root[c, i] * force[c, i] + correction[c, i])
@@ -124,7 +124,7 @@ def kick_riemannian(v, step, root, force, correction):
 @njit(cache=True, nogil=True)
 def drift_riemannian(x, v, time, root, out):
     """Straight drift with a diagonal metric: out = x + time * root * v; `out` may be x."""
-    x, v, out = _by_chain(x), _by_chain(v), _by_chain(out)
+    x, v, out = by_chain(x), by_chain(v), by_chain(out)
     for c in range(x.shape[0]):
         for i in range(x.shape[1]):
             out[c, i] = x[c, i] + time * root[c, i] * v[c, i]
@@ -136,7 +136,7 @@ def refresh_riemannian(v, keys, step, root, covariance):
 
     `covariance` of the gradient noise is a diagonal for each chain or for all; without noise it has no columns.
     """
-    v = _by_chain(v)
+    v = by_chain(v)
     shared, noisy = covariance.shape[0] == 1, covariance.shape[1] > 0
     for c in range(v.shape[0]):
         key = fold_in(keys[c], _NOISE)
@@ -153,7 +153,7 @@ def refresh_riemannian(v, keys, step, root, covariance):
 @njit(cache=True, nogil=True)
 def damp_and_kick(v, coefficients, force, noise):
     """Kick of the splitting schemes: v = after * (before * v + step * force + noise)."""
-    v, force, noise = _by_chain(v), _by_chain(force), _by_chain(noise)
+    v, force, noise = by_chain(v), by_chain(force), by_chain(noise)
     for c in range(v.shape[0]):
         before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
         for i in range(v.shape[1]):
@@ -163,7 +163,7 @@ def damp_and_kick(v, coefficients, force, noise):
 @njit(cache=True, nogil=True)
 def damp_and_kick_afresh(v, keys, coefficients, force):
     """As `damp_and_kick`, with uncompensated noise that is drawn in the same loop."""
-    v, force = _by_chain(v), _by_chain(force)
+    v, force = by_chain(v), by_chain(force)
     for c in range(v.shape[0]):
         before, step, after = coefficients[0, c], coefficients[1, c], coefficients[2, c]
         scale = np.sqrt(coefficients[3, c])
@@ -175,7 +175,7 @@ def damp_and_kick_afresh(v, keys, coefficients, force):
 @njit(cache=True, nogil=True)
 def mean_squares(v, dim):
     """|v|^2 / dim of each chain."""
-    v = _by_chain(v)
+    v = by_chain(v)
     out = np.empty(v.shape[0])
     for c in range(v.shape[0]):
         out[c] = dot(v[c], v[c]) / dim
@@ -185,7 +185,7 @@ def mean_squares(v, dim):
 @njit(cache=True, nogil=True)
 def move_thermostat(thermostat, v, dim, time):
     """Add time * (|v|^2 / dim - 1) to each chain's thermostat."""
-    v = _by_chain(v)
+    v = by_chain(v)
     for c in range(v.shape[0]):
         thermostat[c] += time * (dot(v[c], v[c]) / dim - 1.0)
 
@@ -242,7 +242,7 @@ def accept(keys, kinetic, kinetic_after, log_density, proposed, accepted):
 @njit(cache=True, nogil=True)
 def choose(x, proposal, accept):
     """Replace the rows of x whose proposal is accepted."""
-    x, proposal = _by_chain(x), _by_chain(proposal)
+    x, proposal = by_chain(x), by_chain(proposal)
     for c in range(x.shape[0]):
         if accept[c]:
             for i in range(x.shape[1]):
