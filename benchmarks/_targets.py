@@ -118,7 +118,9 @@ def banana_target() -> Target:
         return np.stack([t, t**2, u, u**2], axis=-1)
 
     points = np.stack(np.meshgrid(np.linspace(-5, 5, 801), np.linspace(-3, 7, 1001)), axis=-1).reshape(-1, 2)
-    return _on_grid(Density(Euclidean(2), _banana_gradient, _banana_density), ("t1", "t1^2", "t2", "t2^2"), functions, points)
+    return _on_grid(
+        Density(Euclidean(2), _banana_gradient, _banana_density), ("t1", "t1^2", "t2", "t2^2"), functions, points
+    )
 
 
 def circle_target(noise: float = 0.0) -> Target:

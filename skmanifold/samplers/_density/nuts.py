@@ -133,7 +133,9 @@ class NUTS(ManifoldSampler):
         report = np.zeros((n_chains, N_REPORTED))
         state = NUTSState(position, step_keys(keys), 0, log_density, gradient, step_size, scale, report)
         if first_not_finite(gradient) >= 0:
-            raise NonFiniteError(f"NUTS met a gradient that is not finite in chain {first_not_finite(gradient)}.", state)
+            raise NonFiniteError(
+                f"NUTS met a gradient that is not finite in chain {first_not_finite(gradient)}.", state
+            )
         return state if self.step_size is not None else self._with_first_step_sizes(_Kernels(self, model), state)
 
     def step(self, model: Any, state: NUTSState) -> NUTSState:

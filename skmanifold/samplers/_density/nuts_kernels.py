@@ -16,8 +16,8 @@ from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import fill_normal, fold_keys
 from ...utils._by_type import by_type
-from ...utils._njit import njit, njit_or_interpreted
-from .integrator_kernels import add_scaled, by_chain
+from ...utils._njit import njit, njit_or_interpreted, njit_part
+from .integrator_kernels import add_scaled
 from .scales import fill_coordinates, fill_points, pull_back
 
 _NOISE, _ACCEPTANCE, _DIRECTION, _DRAW = Purpose.NOISE, Purpose.ACCEPTANCE, Purpose.DIRECTION, Purpose.DRAW
@@ -41,7 +41,7 @@ class Workspace(NamedTuple):
     value: np.ndarray  # (1,)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def copy_state(source, out):
     """Copy an array of the same shape."""
     source, out = source.reshape(-1), out.reshape(-1)
@@ -49,14 +49,14 @@ def copy_state(source, out):
         out[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def half_square(v):
     """|v|^2 / 2."""
     v = v.reshape(-1)
     return 0.5 * dot(v, v)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def has_turned(sign, early, early_velocity, late, late_velocity):
     """Whether the distance between two states decreases at one of them; `sign` is -1 if the first one is the later."""
     early, early_velocity, late, late_velocity = (
@@ -70,14 +70,14 @@ def has_turned(sign, early, early_velocity, late, late_velocity):
     return not (sign * before > 0.0 and sign * after > 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def log_add(a, b):
     """log(exp(a) + exp(b))."""
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + math.log1p(math.exp(low - high))
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _is_in_turned_block(leaf, depth, sign, y, v, blocks):
     """Update the blocks of sizes 2, 4, ..., 2^depth that contain a new leaf; whether one is complete and has turned."""
     for level in range(depth):
@@ -102,22 +102,22 @@ def _is_in_turned_block(leaf, depth, sign, y, v, blocks):
 
 
 @njit_or_interpreted(cache=True, nogil=True)
-def evaluate(gradient, density, scale, c, work, keys, t, y, g):
+def evaluate(gradient, density, scale, c, point, value, keys, t, y, g):
     """Write the gradient in coordinates at y to g; returns the log density."""
-    fill_points(scale, c, y, work.point)
-    gradient(work.point, keys, t, g)
+    fill_points(scale, c, y, point)
+    gradient(point, keys, t, g)
     pull_back(scale, c, g)
-    density(work.point, work.value)
-    return work.value[0]
+    density(point, value)
+    return value[0]
 
 
 @njit_or_interpreted(cache=True, nogil=True)
-def leap(gradient, density, geometry, scale, c, work, keys, t, h, y, v, g):
+def leap(gradient, density, geometry, scale, c, point, value, keys, t, h, y, v, g):
     """Make a leapfrog step along a geodesic, in place; returns the log density."""
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
     flow(geometry, y, v, h)
-    log_density = evaluate(gradient, density, scale, c, work, keys, t, y, g)
+    log_density = evaluate(gradient, density, scale, c, point, value, keys, t, y, g)
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
     return log_density
@@ -149,7 +149,7 @@ def grow_tree(gradient, density, geometry, scale, c, work, keys, t, h, max_depth
         copy_state(v, inner[0, 1])
         new_log_sum, new_log_density, new_energy = -np.inf, 0.0, 0.0
         for leaf in range(1 << depth):
-            value = leap(gradient, density, geometry, scale, c, work, keys, t, sign * h, y, v, g_end)
+            value = leap(gradient, density, geometry, scale, c, work.point, work.value, keys, t, sign * h, y, v, g_end)
             leaf_energy = half_square(v) - value
             gain = energy - leaf_energy
             n_leaves += 1
@@ -310,7 +310,9 @@ def fill_step_sizes(gradient, density, geometry, scale, work, keys, t, position,
             project(geometry, y, v)
             copy_state(g[c : c + 1], g_end)
             energy = half_square(v) - log_density[c]
-            value = leap(gradient, density, geometry, scale, c, work, own, t, step_sizes[c], y, v, g_end)
+            value = leap(
+                gradient, density, geometry, scale, c, work.point, work.value, own, t, step_sizes[c], y, v, g_end
+            )
             is_small = energy - half_square(v) + value > math.log(0.8)
             if way == 0:
                 way = 1 if is_small else -1
