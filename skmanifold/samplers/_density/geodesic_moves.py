@@ -18,7 +18,7 @@ from .integrator_kernels import (
     fill_coefficients_ou,
     move_thermostat,
 )
-from .moves import begin_step, make_steps
+from .moves import begin_step, make_steps, resample_momentum
 from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, fill_matrix_noise, fill_noise
 
 ABOBA, OU, BAOAB = 0, 1, 2
@@ -27,19 +27,21 @@ _RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousan
 
 
 class GeodesicFriction(NamedTuple):
-    """`SGGMC`."""
+    """`SGGMC`, and `SGHMC` with the exact Ornstein-Uhlenbeck step."""
 
     scheme: int
     friction: float
+    resample_every: int = 0  # 0: never
 
 
 class GeodesicThermostat(NamedTuple):
-    """`GSGNHT`."""
+    """`GSGNHT`, and `SGNHT` with the exact Ornstein-Uhlenbeck step."""
 
     scheme: int
     strength: float
     mass: float
     dim: int
+    resample_every: int = 0
 
 
 @by_type
@@ -67,6 +69,7 @@ def make_geodesic_steps(move, geometry, gradient, covariance, chains, h, first, 
     for t in range(first, stop):
         if not begin_step(gradient, chains, t):
             return t
+        resample_momentum(move.resample_every, chains, t)
         if kicks_first:
             add_scaled(v, h, chains.gradient)
             project(geometry, x, v)

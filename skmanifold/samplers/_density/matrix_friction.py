@@ -23,10 +23,11 @@ class MatrixFriction(NamedTuple):
 
 
 class GeodesicMatrixFriction(NamedTuple):
-    """`SGGMC` with a friction matrix."""
+    """`SGGMC`, and `SGHMC` with the exact Ornstein-Uhlenbeck step, with a friction matrix."""
 
     scheme: int
     friction: Any
+    resample_every: int = 0
 
 
 def check_friction(friction: Any, size: int) -> None:
