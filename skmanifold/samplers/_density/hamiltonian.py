@@ -143,9 +143,9 @@ class SGNHT(GradientSampler):
     ``scheme="baoab"`` is the symmetric splitting of [3]_: a gradient step, half a drift, half a step of the thermostat,
     the exact Ornstein-Uhlenbeck step given the friction :math:`\xi`, half a step of the thermostat, and half a drift.
     ``scheme="ou"`` puts the gradient into the Ornstein-Uhlenbeck step, as in `GSGNHT`. In the complete recipe
-    :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and Q = [[0, -I, 0], [I, 0, v/(M
-    d)], [0, -v'/(M d), 0]]. The paper has M = 1; the factor 1/(2d) that it prints in H does not give an invariant
-    distribution.
+    :math:`H = -\log p + |v|^2 / 2 + (M d / 2) (\xi - A)^2`, D = diag(0, A I, 0) and
+    Q = [[0, -I, 0], [I, 0, v/(M d)], [0, -v'/(M d), 0]]. The paper has M = 1; the factor 1/(2d) that it prints in H
+    does not give an invariant distribution.
 
     Parameters
     ----------

@@ -286,9 +286,10 @@ class _Kernels:
         self.functions = functions if compiled and type(sampler) is NUTS else None
         shape = (model.manifold.size,) if self.functions is not None else model.manifold.shape
         depth = sampler.max_depth
-        self._work = Workspace(
-            *(np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, 2, depth), (2, 2), ())), np.zeros(1)
+        ends, inner, blocks, candidates, point = (
+            np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, 2, depth), (2, 2), ())
         )
+        self._work = Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
 
     def _call(self, kernel: Any, *arguments: Any) -> Any:
         model = self.model
