@@ -10,7 +10,13 @@ import numpy as np
 from .._install import install_command
 
 SAMPLE_STATS = ("log_joint", "log_likelihood", "temperature")  # draws of estimators that are statistics of the run
-_NAMES = {"log_joint": "lp", "log_density": "lp"}  # names of ArviZ
+_NAMES = {  # of ArviZ
+    "log_joint": "lp",
+    "log_density": "lp",
+    "acceptance": "acceptance_rate",
+    "depth": "tree_depth",
+    "n_gradients": "n_steps",
+}
 
 
 def to_tree(

@@ -26,8 +26,10 @@ class Draws:
         Points of the manifold of the target.
     stats : dict of ndarray of shape (n_chains, n_draws, ...)
         Diagnostics of each draw. Samplers with a Metropolis test: ``log_density``, and whether the proposal was
-        ``accepted``. Samplers with a momentum: the kinetic ``temperature``, whose mean should be 1, and the
-        ``thermostat``. `SCIR` and `GeometricBrownian`: ``log_position``, which does not underflow.
+        ``accepted``. `NUTS`: ``log_density``, ``energy``, whether the trajectory was ``diverging``, its mean
+        ``acceptance`` probability, ``depth`` and ``n_gradients``, and the ``step_size``. Samplers with a momentum: the
+        kinetic ``temperature``, whose mean should be 1, and the ``thermostat``. `SCIR` and `GeometricBrownian`:
+        ``log_position``, which does not underflow.
     sampler : BaseSampler
         The sampler of the draws.
     """
@@ -163,6 +165,33 @@ class Draws:
         """
         return self._diagnose("mcse", options)
 
+    def summary(self, **options: Any) -> Any:
+        """A table with a row for each coordinate, by arviz-stats.
+
+        Its columns are the mean, the standard deviation, an interval, the effective sample sizes of the bulk and the
+        tails, R-hat and Monte Carlo standard errors.
+
+        Parameters
+        ----------
+        **options
+            Options of ``summary`` of arviz-stats, such as ``round_to``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table.
+
+        Raises
+        ------
+        ImportError
+            If arviz-stats or arviz-base is not installed.
+        """
+        try:
+            from arviz_stats import summary
+        except ImportError as error:
+            raise ImportError(f"summary needs arviz-stats: {install_command('arviz')}") from error
+        return summary(self.to_arviz(), **options)
+
     def to_arviz(self) -> Any:
         """Convert the draws to a data tree of ArviZ.
 
@@ -170,7 +199,8 @@ class Draws:
         -------
         xarray.DataTree
             The group ``posterior`` has ``position``, with the axis ``coordinate`` for vectors and the axes ``row`` and
-            ``column`` for matrices. The group ``sample_stats`` has `stats`; ``log_density`` has the name ``lp``.
+            ``column`` for matrices. The group ``sample_stats`` has `stats`, with the names of ArviZ where they differ:
+            ``log_density`` is ``lp``.
 
         Raises
         ------

@@ -18,6 +18,7 @@ from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
 from ..utils._threads import Workers, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
+from ._divergences import warn_divergences
 from ._draws import Draws
 from ._temperature import n_independent_coordinates, warn_temperature
 
@@ -84,7 +85,8 @@ def sample(
         If `SGRLD` or `SGRHMC` is used with a density of gamma shapes or Dirichlet concentrations below 1/2.
     ConvergenceWarning
         If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, differs from 1 by more
-        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large.
+        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large. Or if
+        trajectories of `NUTS` diverged.
 
     Examples
     --------
@@ -137,6 +139,7 @@ def sample(
     if temperature is not None:
         n_coordinates = n_independent_coordinates(temperature, dim)
         warn_temperature(temperature, n_coordinates, "step_size", "target", stacklevel=3)
+    warn_divergences(run.stats.get("diverging"), stacklevel=3)
     return run.draws()
 
 

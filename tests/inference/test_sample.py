@@ -184,7 +184,7 @@ def test_draws_pickle():
             ValueError,
             r"position must be of shape \(3, 2\), with one row per chain; got \(3, 3\)",
         ),
-        ({"sampler": "sgdl"}, ValueError, "Unknown sampler 'sgdl': known names are 'hmc', 'sgld'"),
+        ({"sampler": "sgdl"}, ValueError, "Unknown sampler 'sgdl': known names are 'hmc', 'nuts', 'sgld'"),
         ({"sampler": SGLD}, TypeError, "sampler must be an instance or a name, not the class SGLD"),
         ({"sampler": 3}, TypeError, "sampler must be a name or an instance of a sampler; got 3"),
         ({"sampler": SGLD(0.0)}, ValueError, "'step_size' parameter of SGLD must be"),

