@@ -13,6 +13,7 @@ from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
 from ._compiled_functions import CompiledFunctions, compiled_functions
+from ._compiled_rows import compiled_functions_of_rows
 from ._covariance_at import CovarianceAt
 from ._minibatch import MinibatchTarget
 
@@ -214,16 +215,20 @@ class Density(MinibatchTarget):
         self._evaluate(self._counts, "expected_counts", position, self._rows(position, keys), out)
 
     def compiled_functions(self) -> CompiledFunctions | None:
-        """The functions for compiled samplers, if numba has compiled them and there are no rows.
+        """The functions for compiled samplers, if numba has compiled all of them.
 
         Returns
         -------
         functions : CompiledFunctions or None
             The gradient and, if there is one, the log density.
         """
-        if self.n_samples is not None or self._gradient is None:
+        shape = self.manifold.shape
+        if self._gradient is None or (self.n_samples is not None and self.vectorized):
             return None
-        return compiled_functions(self._gradient, self._value, self.manifold.shape, self.vectorized)
+        if self.n_samples is None:
+            return compiled_functions(self._gradient, self._value, shape, self.vectorized)
+        functions = self._gradient, self._value, self._grad_prior, self._value_prior
+        return compiled_functions_of_rows(*functions, shape, self.n_samples, self.batch_size)
 
     def _rows(self, position: np.ndarray, keys: np.ndarray | None) -> Any:
         if self.n_samples is None:

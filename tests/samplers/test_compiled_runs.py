@@ -217,3 +217,53 @@ def test_functions_receive_copies():
     own, other = (Density(Euclidean(4), f) for f in (writing_gradient, numba.njit(lambda x: -x)))
     draws = [sample(target, SGLD(0.1), n_draws=20, random_state=0) for target in (own, other)]
     np.testing.assert_array_equal(draws[0].position, draws[1].position)
+
+
+DATA = np.random.default_rng(0).normal([1.0, 0.0, -1.0], size=(40, 3))
+
+
+@numba.njit
+def gradients_of_rows(x, rows):
+    return DATA[rows] - x
+
+
+@numba.njit
+def sum_of_gradients(x, rows):
+    return (DATA[rows] - x).sum(axis=0) * (40 / len(rows))
+
+
+@numba.njit
+def densities_of_rows(x, rows):
+    return -0.5 * ((DATA[rows] - x) ** 2).sum(axis=1)
+
+
+@numba.njit
+def prior_gradient(x):
+    return -x
+
+
+@numba.njit
+def prior_density(x):
+    return -0.5 * (x * x).sum()
+
+
+@pytest.mark.parametrize("batch_size", [None, 8])
+@pytest.mark.parametrize("gradient", [gradients_of_rows, sum_of_gradients])
+@pytest.mark.parametrize("has_prior", [True, False])
+def test_minibatches_are_those_of_single_steps(gradient, batch_size, has_prior, calls, monkeypatch):
+    priors = {"grad_log_prior": prior_gradient, "log_prior": prior_density} if has_prior else {}
+    target = Density(Euclidean(3), gradient, densities_of_rows, n_samples=40, **priors)
+    settings = {"n_draws": 30, "n_chains": 3, "batch_size": batch_size, "random_state": 0}
+    compiled = sample(target, SGLD(1e-3), **settings)
+    assert calls
+    monkeypatch.setattr(SGLD, "is_compiled", False)
+    np.testing.assert_allclose(sample(target, SGLD(1e-3), **settings).position, compiled.position, rtol=1e-12)
+
+
+def test_all_rows_are_used_by_samplers_with_a_metropolis_test(calls, monkeypatch):
+    target = Density(Euclidean(3), gradients_of_rows, densities_of_rows, n_samples=40)
+    settings = {"n_draws": 30, "n_chains": 3, "random_state": 0}
+    compiled = sample(target, HMC(0.1, 4), **settings)
+    assert calls
+    monkeypatch.setattr(HMC, "is_compiled", False)
+    np.testing.assert_allclose(sample(target, HMC(0.1, 4), **settings).position, compiled.position, rtol=1e-9)
