@@ -149,7 +149,9 @@ class SGRLD(GradientSampler):
         if metric.ndim == 2:
             step_langevin_diagonal(state.position, h, metric, divergence, gradient, noise)
         else:
-            x, root = state.position.reshape(n_chains, -1), symmetric_root(metric)
+            x = state.position.reshape(n_chains, -1)
+            constant = not callable(self.inverse_metric)
+            root = metric_at(self, model, state.position, None, root=True) if constant else symmetric_root(metric)
             force = times(metric, gradient.reshape(n_chains, -1))
             x += h * (force + divergence) + np.sqrt(2 * h) * times(root, noise)
         model.manifold.reflect(state.position)
@@ -171,6 +173,7 @@ class SGRLD(GradientSampler):
         size = model.manifold.size
 
         def diffusion(z: np.ndarray) -> np.ndarray:
-            return as_matrices(metric_at(self, model, z.reshape(-1, *model.manifold.shape), None))
+            matrices = as_matrices(metric_at(self, model, z.reshape(-1, *model.manifold.shape), None))
+            return np.broadcast_to(matrices, (len(z), size, size))
 
         return Recipe(diffusion, np.zeros((size, size)), vectorized=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -25,22 +26,35 @@ METRIC_CONSTRAINTS: dict[str, list] = {
 def metric_at(
     sampler: Any, model: Any, position: np.ndarray, keys: np.ndarray | None, root: bool = False
 ) -> np.ndarray:
-    """G^-1 (or its symmetric root) of every chain: ``(n_chains, size)`` diagonals, or ``(n_chains, size, size)``."""
+    """G^-1, or its symmetric root: diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``.
+
+    A constant matrix has the shape ``(1, size, size)``. Constants are cached and must not be modified.
+    """
     if sampler.inverse_metric is None:
         metric = np.empty_like(position)
         model.manifold.inverse_metric(position, metric)
         metric = metric.reshape(len(position), -1)
         return np.sqrt(metric) if root else metric
-    if callable(sampler.inverse_metric):
-        metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
-    else:
-        constant = np.asarray(sampler.inverse_metric, dtype=np.float64)
-        metric = _as_metric(np.tile(constant, (len(position), *(1,) * constant.ndim)), model)
+    if not callable(sampler.inverse_metric):
+        given = np.ascontiguousarray(sampler.inverse_metric, dtype=np.float64)
+        return _constant_metric(given.tobytes(), given.shape, len(position), model.manifold.size, root)
+    metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
     if root:
         return symmetric_root(metric)
     if metric.ndim == 2:
         _check_positive(metric)
     return metric
+
+
+@lru_cache(maxsize=64)
+def _constant_metric(values: bytes, shape: tuple[int, ...], n_chains: int, size: int, root: bool) -> np.ndarray:
+    """A constant metric from the bytes of an array."""
+    metric = _as_metric(np.frombuffer(values).reshape(1, *shape).copy(), size)
+    if root:
+        metric = symmetric_root(metric)
+    elif metric.ndim == 2:
+        _check_positive(metric)
+    return metric if metric.ndim == 3 else np.tile(metric, (n_chains, 1))
 
 
 def divergence_at(
@@ -113,11 +127,11 @@ def _call(name: str, sampler: Any, model, x: np.ndarray, rows: np.ndarray | None
     """Values of a user function: diagonals ``(n_chains, size)`` or matrices ``(n_chains, size, size)``."""
     arguments = (x,) if rows is None else (x, rows)
     values = call_at_all(getattr(sampler, name), name, getattr(model, "vectorized", False), *arguments)
-    return _as_metric(np.asarray(values, dtype=np.float64), model)
+    return _as_metric(np.asarray(values, dtype=np.float64), model.manifold.size)
 
 
-def _as_metric(values: np.ndarray, model) -> np.ndarray:
-    n, size = len(values), model.manifold.size
+def _as_metric(values: np.ndarray, size: int) -> np.ndarray:
+    n = len(values)
     if values.size == n * size and values.shape != (n, size, size):
         values = values.reshape(n, size)
     if values.shape not in ((n, size), (n, size, size)):
