@@ -28,8 +28,8 @@ class FrameGibbsState(NamedTuple):
 class FrameGibbs(BaseSampler):
     r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without tuning of proposals.
 
-    Each step draws labels given the subspaces, :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`. Then it
-    updates each subspace. Let S be the scatter of its n rows about its centre c, g the precision of the noise, and
+    Each step updates the subspaces given the labels of the rows, and then draws the labels,
+    :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`. Let S be the scatter of its n rows about its centre c, g the precision of the noise, and
     :math:`r_j` the ratio of the precision along direction :math:`u_j` to g, which is 1 orthogonal to the subspace:
 
     .. math::
@@ -116,7 +116,7 @@ class FrameGibbs(BaseSampler):
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> FrameGibbsState:
-        """One sweep; ``log_density`` is log p(data | parameters) at the parameters before it.
+        """One sweep; ``log_density`` is log p(data | parameters).
 
         Parameters
         ----------
@@ -131,9 +131,9 @@ class FrameGibbs(BaseSampler):
             The new state. It may reuse the arrays of the old one.
         """
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
-        before = state.position
-        labels, log_likelihood = model.draw_labels(before, before.log_offsets(), subkey(key, Purpose.LABELS))
-        position = model.draw_subspaces(before, labels, self.n_sweeps, subkey(key, Purpose.COMPONENTS))
+        of_components = subkey(key, Purpose.COMPONENTS)
+        position = model.draw_subspaces(state.position, state.latents, self.n_sweeps, of_components)
+        labels, log_likelihood = model.draw_labels(position, position.log_offsets(), subkey(key, Purpose.LABELS))
         return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
 
     def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:

@@ -15,8 +15,9 @@ from sklearn.metrics import adjusted_rand_score
 from skmanifold import SubspaceMixture
 from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
 from skmanifold.mixture._subspace import posterior_draws
-from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.mixture._subspace.model import SubspaceModel, log_terms
 from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
+from skmanifold.utils._threads import Workers
 
 from ._subspaces import (
     DRAWN,
@@ -195,6 +196,14 @@ def test_few_bytes_keep_fewer_draws_evenly_spaced_and_at_least_the_last():
         is_sound(mixture, small_rows())
         kept.append(n)
     assert kept[0] == 10 > kept[1] > kept[2] > kept[3] == 1
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "conway"])
+def test_log_likelihoods_are_those_of_the_draws(sampler):
+    mixture = small_fit(sampler)
+    of_draws = [np.logaddexp.reduce(log_terms(small_rows(), draw, Workers(1)), axis=1).sum() for draw in mixture._draws]
+    found = mixture.posterior_["log_likelihood"][mixture.best_chain_][mixture._whole_draws]
+    np.testing.assert_allclose(found, of_draws, rtol=1e-9)
 
 
 def test_verbose_prints_the_log_likelihood(capsys):
