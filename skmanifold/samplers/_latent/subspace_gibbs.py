@@ -28,9 +28,10 @@ class FrameGibbsState(NamedTuple):
 class FrameGibbs(BaseSampler):
     r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without tuning of proposals.
 
-    Each step updates the subspaces given the labels of the rows, and then draws the labels,
-    :math:`P(z_i = k) \propto w_k N(x_i \mid c_k, \Sigma_k)`. Let S be the scatter of its n rows about its centre c, g the precision of the noise, and
-    :math:`r_j` the ratio of the precision along direction :math:`u_j` to g, which is 1 orthogonal to the subspace:
+    Each step updates the subspaces given the labels of the rows, and then draws the labels, :math:`P(z_i = k)
+    \propto w_k N(x_i \mid c_k, \Sigma_k)`. Let S be the scatter of its n rows about its centre c, g the precision
+    of the noise, and :math:`r_j` the ratio of the precision along direction :math:`u_j` to g, which is 1 orthogonal
+    to the subspace:
 
     .. math::
 
