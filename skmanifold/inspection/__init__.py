@@ -1,5 +1,6 @@
 """Displays of fitted estimators and draws, and words of clusters; matplotlib is only imported for plots."""
 
+from ._calibration import CalibrationDisplay
 from ._class_words import ClassWords, class_words
 from ._co_clustering import CoClusteringDisplay
 from ._dimensions import DimensionPosteriorDisplay
@@ -8,6 +9,7 @@ from ._topics import TopicDisplay
 from ._trace import TraceDisplay
 
 __all__ = [
+    "CalibrationDisplay",
     "ClassWords",
     "CoClusteringDisplay",
     "DimensionPosteriorDisplay",

@@ -1,3 +1,7 @@
+from ._calibration import CalibrationTest as CalibrationTest
+from ._calibration import calibration_band as calibration_band
+from ._calibration import calibration_ranks as calibration_ranks
+from ._calibration import calibration_test as calibration_test
 from ._coherence import topic_coherence as topic_coherence
 from ._held_out import HeldOutScore as HeldOutScore
 from ._held_out import document_completion as document_completion
