@@ -177,6 +177,30 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
     return np.full(n_features, values)
 
 
+def refuse_unset(emission: BaseEmission, *names: str) -> None:
+    """Raise a ValueError if hyperparameters that depend on rows are None.
+
+    Parameters
+    ----------
+    emission : BaseEmission
+        The emission.
+    *names : str
+        Names of the hyperparameters.
+
+    Raises
+    ------
+    ValueError
+        If one of them is None.
+    """
+    unset = [name for name in names if getattr(emission, name) is None]
+    if unset:
+        raise ValueError(
+            f"The prior of {type(emission).__name__} depends on the data because {', '.join(unset)} "
+            f"{'is' if len(unset) == 1 else 'are'} None: set {'it' if len(unset) == 1 else 'them'}, or fit the "
+            "estimator and omit n_features."
+        )
+
+
 class NoModeError(ValueError):
     """The parameters of a component have no posterior mode."""
 

@@ -148,6 +148,25 @@ class Bernoulli(BaseEmission):
         """
         return self._bind(rows.n_features, n_components)
 
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> BernoulliFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : BernoulliFamily
+            The family.
+        """
+        return self._bind(n_features, n_components)
+
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> BernoulliFamily:
         """Make the family of rows, which does not depend on the weights.
 

@@ -14,9 +14,17 @@ from ..utils._conditions import Real as RealNumber
 from ..utils._declared import holds
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import BaseEmission
+from ._base import BaseEmission, refuse_unset
 from ._cells.distributions import CategoryCells
-from ._codes import Table, category_table, empty_table, fill_codes, fit_categories, validate_codes
+from ._codes import (
+    Table,
+    category_table,
+    empty_table,
+    fill_codes,
+    fit_categories,
+    given_categories,
+    validate_codes,
+)
 from ._linear import LinearFamily, LinearParameters, linear_family
 from ._protocols import Arrays
 
@@ -154,6 +162,31 @@ class Categorical(BaseEmission):
             The family, a `RowFamily`.
         """
         return CategoricalFamily(float(self.prior), rows.column_start, n_components)
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> CategoricalFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : CategoricalFamily
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If `min_categories`, here the number of categories, is None, or a hyperparameter has a wrong shape.
+        """
+        refuse_unset(self, "min_categories")
+        return CategoricalFamily(float(self.prior), given_categories(self.min_categories, n_features), n_components)
 
     def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
         """Make the family of rows, which does not depend on the weights.

@@ -135,6 +135,15 @@ def fit_categories(estimator, codes: np.ndarray, min_categories) -> np.ndarray:
                 f"{code}, but a column of {n_rows} rows may have at most {most[column]} categories: number the "
                 "categories from 0 first, as OrdinalEncoder does, or raise min_categories."
             )
+    return _column_start(n_categories)
+
+
+def given_categories(min_categories, n_columns: int) -> np.ndarray:
+    """``column_start`` of a `Table` whose columns have `min_categories` categories, (n_columns + 1,) int64."""
+    return _column_start(_least_categories(min_categories, n_columns))
+
+
+def _column_start(n_categories: np.ndarray) -> np.ndarray:
     column_start = np.concatenate(([0], np.cumsum(n_categories)))
     if column_start[-1] > _INT32_MAX:
         raise ValueError(f"X has {column_start[-1]} categories in all columns; at most {_INT32_MAX} are supported.")

@@ -130,6 +130,26 @@ class Multinomial(BaseEmission):
         """
         return self._bind(rows, n_components, None)
 
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> MultinomialFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Number of tokens of each row.
+
+        Returns
+        -------
+        family : MultinomialFamily
+            The family.
+        """
+        prior = positive_prior(self.prior, n_features, "prior")
+        return MultinomialFamily(prior, n_components, np.full(1, n_tokens, np.int64))
+
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> MultinomialFamily:
         """Make the family of rows; `sample` draws their numbers of tokens in proportion to their weights.
 

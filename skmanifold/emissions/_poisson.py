@@ -14,7 +14,7 @@ from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import BaseEmission, positive_prior
+from ._base import BaseEmission, positive_prior, refuse_unset
 from ._cells.distributions import CountCells
 from ._clusters.linear.poisson import PoissonClusters
 from ._count_rows import prior_of_means, read_count_rows
@@ -144,6 +144,31 @@ class Poisson(BaseEmission):
             If a hyperparameter does not fit the rows.
         """
         return PoissonFamily(*prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows), n_components)
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> PoissonFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : PoissonFamily
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If `shape_prior` is None, or a hyperparameter has a wrong shape.
+        """
+        refuse_unset(self, "shape_prior")
+        return self.bind(LinearRows.none(n_features), n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
         """Make the family of rows; the default prior uses their weights.

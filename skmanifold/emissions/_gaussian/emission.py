@@ -14,7 +14,7 @@ from ...sparse.counts import Counts
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
-from .._base import BaseEmission
+from .._base import BaseEmission, refuse_unset
 from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
@@ -233,6 +233,34 @@ class Gaussian(BaseEmission):
             If a hyperparameter does not fit the rows.
         """
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> GaussianFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : GaussianFamily
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If `mean_prior` or `covariance_prior` is None, or a hyperparameter has a wrong shape.
+        """
+        refuse_unset(self, "mean_prior", "covariance_prior")
+        location = np.asarray(self.mean_prior, dtype=np.float64).reshape(1, -1)
+        if location.shape[1] != n_features:
+            raise ValueError(f"mean_prior must have shape ({n_features},); got ({location.shape[1]},).")
+        return self._bind(location, np.ones(1), n_components, "rows")
 
     def bind_weighted(
         self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from ...utils._sklearn import Interval
 from ...utils._typing import ArrayLike, MatrixLike
-from .._base import BaseEmission, positive_prior
+from .._base import BaseEmission, positive_prior, refuse_unset
 from .._cells.distributions import OverdispersedCells
 from .._count_rows import prior_of_means, read_count_rows
 from .._linear_rows import LinearRows
@@ -153,6 +153,31 @@ class NegativeBinomial(BaseEmission):
         """
         prior = prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows)
         return NegativeBinomialFamily(*prior, dispersions_of(rows, self._dispersion_of(rows)), n_components)
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> NegativeBinomialFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : NegativeBinomialFamily
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If `shape_prior` is None, or a hyperparameter has a wrong shape.
+        """
+        refuse_unset(self, "shape_prior")
+        return self.bind(LinearRows.none(n_features), n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> NegativeBinomialFamily:
         """Make the family of rows; the default prior and the dispersions use their weights.

@@ -12,7 +12,7 @@ from ...random._keys import root_key
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike
-from .._base import BaseEmission
+from .._base import BaseEmission, refuse_unset
 from .family import VonMisesFisherFamily
 from .k_means import SphericalKMeans
 from .prior import Concentration, ConcentrationPrior
@@ -150,6 +150,34 @@ class VonMisesFisher(BaseEmission):
             The family, a `RowFamily`.
         """
         return self.bind_weighted(rows, n_components, np.ones(rows.n_rows))
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> VonMisesFisherFamily:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Not used.
+
+        Returns
+        -------
+        family : VonMisesFisherFamily
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If a concentration has a prior and `cosine_prior` is None, or a hyperparameter has a wrong shape.
+        """
+        if isinstance(self.concentration, str):
+            refuse_unset(self, "cosine_prior")
+        cosine = _LEAST_COSINE if self.cosine_prior is None else float(self.cosine_prior)
+        prior = ConcentrationPrior(float(self.prior_rows), cosine)
+        return VonMisesFisherFamily(prior, self._kind, n_components, n_features)
 
     def bind_weighted(self, rows: DirectedRows, n_components: int, row_weights: np.ndarray) -> VonMisesFisherFamily:
         """Make the family of weighted rows.

@@ -22,6 +22,7 @@ from .._membership import MembershipTransformer
 from .._scores import DensityScores
 from .cluster_summary import SummarizesClusters
 from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
+from .prior import DrawsFromPrior
 
 _OF_COMPONENTS = (
     "components",
@@ -32,7 +33,7 @@ _OF_COMPONENTS = (
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 
 
-class PartitionInference(SummarizesClusters, MembershipTransformer, DensityScores):
+class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...emissions._categorical import Categorical, CategoricalFamily
 from ...emissions._clusters.categories.clusters import CategoryClusters, CodeClusters
-from ...emissions._codes import category_table, empty_table, validate_codes
+from ...emissions._codes import category_table, empty_table, given_categories, validate_codes
+from ...emissions._multinomial import Multinomial, MultinomialFamily
 from ...utils._threads import split_range
 from .._dirichlet_process.inference import PartitionInference
 from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
@@ -72,6 +76,32 @@ class CategoryInference(WithCategories, PartitionInference):
     def _clusters_of_no_rows(self) -> CategoryClusters:
         kind = CategoryClusters if self._emission == "multinomial" else CodeClusters
         return kind(empty_table(self._column_start), self._category_prior)
+
+    def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
+        """The emission that reads rows, and the family of one component."""
+        has_counts = self._emission_name == "multinomial"
+        lengths = np.array([check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)])
+        if n_features is None:
+            check_is_fitted(self)
+            prior, column_start = self._category_prior, self._column_start
+            lengths = vars(self).get("_row_totals", lengths)
+        else:
+            n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
+            categories = self._min_categories_of(self._resolve_emission())
+            if categories is None and not has_counts:
+                raise ValueError(
+                    f"The number of categories depends on the data because min_categories of {type(self).__name__} is "
+                    "None: set it, or fit the estimator and omit n_features."
+                )
+            column_start = np.array([0, n_features]) if has_counts else given_categories(categories, n_features)
+            prior = self._prior_of_categories(empty_table(column_start))
+        if has_counts:
+            return Multinomial(), MultinomialFamily(np.full(column_start[-1], prior), 1, lengths)
+        emission = Categorical(prior, min_categories=np.diff(column_start))
+        return emission, CategoricalFamily(prior, column_start, 1)
+
+    def _as_table(self, X: np.ndarray) -> Any:
+        return sp.csr_array(X) if vars(self).get("_fitted_on_sparse") else X
 
     def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
         cells = statistics.categories.T + self._category_prior

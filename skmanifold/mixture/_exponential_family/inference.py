@@ -17,24 +17,25 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
 from ...emissions._columns.family import ColumnsFamily
 from ...emissions._estimator import WithEmission
+from ...emissions._prior import no_statistics
 from ...emissions._protocols import RowEmission, RowFamily
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...models import IncompatibleError
-from ...random._keys import Purpose, fold_in_each, root_key, subkey
+from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
+from .._prior import draw_labels, named_as_draws, prior_emission, prior_family, read_rows
 from .._scores import DensityScores, InformationCriteria
 from .cluster_summary import SummarizesComponents
 from .kernels import fill_shares
-from .model import FAMILY_NEEDS, Position, fill_log_terms
+from .model import FAMILY_NEEDS, Position, draw_position, fill_log_terms
 
 _ROWS_OF_TASK = 2048
-_TO_UNIT = 2.0**-64
 
 
 class FamilyInference(
@@ -48,6 +49,8 @@ class FamilyInference(
     n_jobs: int | None
     n_features_in_: int
     n_predictive_draws: int
+    n_components: int
+    weight_prior: float | None
     n_polish: int
     _emissions = EMISSIONS
     _families = ROW_FAMILIES
@@ -266,12 +269,76 @@ class FamilyInference(
         self._check_family(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         key = root_key(random_state)
-        levels = np.cumsum(self.weights_)
-        places = fold_in_each(subkey(key, Purpose.LABELS), np.arange(n_samples)) * _TO_UNIT * levels[-1]
-        labels = np.searchsorted(levels[:-1], places, side="right")
+        labels = draw_labels(self.weights_, n_samples, subkey(key, Purpose.LABELS))
         of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
         with limit_threads("blas"):  # other numbers of threads round otherwise
             return self._as_table(self._family.sample(*of_rows)), labels
+
+    def sample_prior(
+        self,
+        n_samples: int = 1,
+        n_features: int | None = None,
+        *,
+        n_tokens: int | None = None,
+        random_state: RandomStateLike = None,
+        return_parameters: bool = False,
+    ) -> Any:
+        """Draw parameters from the prior, and rows given these parameters.
+
+        Use it to see what data the prior expects, or for simulation-based calibration
+        (:func:`~skmanifold.metrics.calibration_ranks`).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        n_features : int, default=None
+            Number of columns. Hyperparameters are then those of the constructor, and none may depend on data. None
+            means a fitted estimator: its columns, its number of components and the hyperparameters of the fit.
+        n_tokens : int, default=None
+            Multinomial rows only: number of tokens of each row, 100 if it is None. Without `n_features`, the numbers
+            are those of random rows of `fit`.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+        return_parameters : bool, default=False
+            Whether to return the parameters too.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows without missing cells.
+        parameters : dict of str to ndarray
+            Only if `return_parameters` is True: ``"weights"``, ``"components"``, ``"labels"``, the log likelihood of X
+            as ``"log_likelihood"``, and the other parameters of the emission, with names and shapes as in
+            ``posterior_``.
+
+        Raises
+        ------
+        ValueError
+            If a number is less than 1, or a hyperparameter that depends on data is None.
+        IncompatibleError
+            If the emission does not draw parameters and rows.
+        NotFittedError
+            If `n_features` is None and the estimator is not fitted.
+        """
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        emission, key = prior_emission(self, n_features), root_key(random_state)
+        K = len(self.weights_) if n_features is None else self.n_components
+        family = prior_family(self, emission, n_features, K, n_tokens)
+        weight_prior = 1.0 / K if self.weight_prior is None else float(self.weight_prior)
+        with limit_threads("blas"):
+            position = draw_position(family, no_statistics(family), weight_prior, subkey(key, Purpose.PRIOR))
+            labels = draw_labels(position.weights, n_samples, subkey(key, Purpose.LABELS)).astype(np.int32)
+            X = family.sample(position.parameters, labels, subkey(key, Purpose.ROWS))
+        table = self._as_table(X) if n_features is None else X
+        if not return_parameters:
+            return table
+        with Workers(self.n_jobs) as workers:
+            rows = read_rows(self, emission, n_features, X)
+            log_density = shares_and_log_density(family, rows, position, workers)[1]
+        parameters = named_as_draws(family.attributes(position.parameters))
+        parameters |= {"components": side_by_side(parameters["components"]), "weights": position.weights}
+        return table, {**parameters, "labels": labels, "log_likelihood": np.array(log_density.sum())}
 
     def _read(self, X: MatrixLike) -> Any:
         check_is_fitted(self)

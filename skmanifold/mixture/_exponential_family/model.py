@@ -21,7 +21,7 @@ from ...emissions._columns.family import ColumnParameters
 from ...emissions._gaussian.base import GaussianParameters, TiedParameters
 from ...emissions._linear import LinearParameters
 from ...emissions._negative_binomial.family import NegativeBinomialParameters
-from ...emissions._protocols import RowFamily
+from ...emissions._protocols import Arrays, RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...emissions._von_mises_fisher.family import VonMisesFisherParameters
 from ...inference._distributed_fits.stored_latents import RowLatents
@@ -235,11 +235,7 @@ class FamilyModel:
     @available_if(_family_offers("draw"))
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
         """Draw the parameters from their posterior given the statistics."""
-        total = statistics.total()
-        logs = np.empty(self.n_components)
-        fill_log_gammas(subkey(key, Purpose.WEIGHTS), total[0] + self.weight_prior, logs)
-        weights = np.exp(logs - logs.max())
-        return Position(weights / weights.sum(), self.family.draw(total, subkey(key, Purpose.COMPONENTS)))
+        return draw_position(self.family, statistics.total(), self.weight_prior, key)
 
     def log_prior(self, position: Position) -> float:
         """Log prior density in the natural parametrisation, up to a constant."""
@@ -318,6 +314,14 @@ class FamilyModel:
         if self.row_weights is None:
             return exact_sum(log_density)
         return exact_sum(self.row_weights.values * log_density, self.row_weights.unit)
+
+
+def draw_position(family: Any, statistics: Arrays, weight_prior: float, key: np.uint64) -> Position:
+    """Draw weights and parameters from their posterior given statistics; statistics of zero give the prior."""
+    logs = np.empty(family.n_components)
+    fill_log_gammas(subkey(key, Purpose.WEIGHTS), statistics[0] + weight_prior, logs)
+    weights = np.exp(logs - logs.max())
+    return Position(weights / weights.sum(), family.draw(statistics, subkey(key, Purpose.COMPONENTS)))
 
 
 def _log_weights(position: Position) -> np.ndarray:
