@@ -99,6 +99,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
         Memory limit for draws of parameters. Beyond it, fewer draws are kept, evenly spaced.
+    n_stored_rows : int, default=0
+        For samplers that draw the parameters ("gibbs"): number of rows, the first ones of X, whose labels are kept in
+        ``posterior_`` with each draw of the components.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
@@ -140,9 +143,11 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         The sampler that was used.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
-        as many draws as `max_draws_bytes` allows. For "gibbs" they are draws from the posterior, for the other samplers
-        the parameters after each pass. The order of the components may differ between draws. For codes, the categories
-        of all columns are concatenated.
+        as many draws as `max_draws_bytes` allows, with the parameters of the emission as in the attributes above:
+        ``"covariances"``, ``"dispersions"``, ``"mean_directions"`` and ``"concentrations"``. For "gibbs" they are draws
+        from the posterior, for the other samplers the parameters after each pass. The order of the components may
+        differ between draws. For codes, the categories of all columns are concatenated. ``"labels"``, the labels of the
+        first `n_stored_rows` rows that the parameters of a draw were drawn with.
     best_chain_ : int
         Index of the chain of the estimate.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
@@ -204,7 +209,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
     _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
-    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
+    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters, "n_stored_rows": draws_parameters}
     _single_threaded = "all"
     _of_some_fits = (
         "converged_",
@@ -222,6 +227,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_stored_rows": [Interval(Integral, 0, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -252,6 +258,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -272,6 +279,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

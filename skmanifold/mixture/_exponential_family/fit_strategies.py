@@ -21,6 +21,7 @@ from ...models import ExpectationModel
 from ...numerics.block_sums import BlockSums
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
+from .._prior import named_as_draws
 from .cluster_summary import find_typical_rows
 from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
@@ -61,7 +62,9 @@ class RowsFit(FitStrategy):
         self.data = data
         self.family = bind(mixture, emission, data.rows, data.weights)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
-        self.store = DrawStore.within(mixture.max_draws_bytes, 24 * self.family.n_cells() * mixture.n_chains)
+        self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
+        draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
+        self.store = DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains)
         self.settled = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
         self.settled |= {name: vars(mixture)[name] for name in emission.stores}
 
@@ -77,6 +80,8 @@ class RowsFit(FitStrategy):
 
     def prepare(self, model: Any, workers: Workers) -> Any:
         """The model; in a distributed session, with its rows sent to their shards."""
+        if active_session() and self.n_stored:
+            raise ValueError("n_stored_rows needs the rows in this process: set it to 0 for a fit on a cluster.")
         return shard_mixture(model) if active_session() else model
 
     def add(self, left: BlockSums, right: BlockSums) -> BlockSums:
@@ -88,8 +93,10 @@ class RowsFit(FitStrategy):
         position = chain.sampler.parameters(chain.model, chain.state)
         draw = {"weights": position.weights}
         if chain.is_whole_draw(self.store.stride(chain.schedule.n_draws)):
-            draw["components"] = side_by_side(chain.model.family.attributes(position.parameters)["components_"])
-            draw["_position"] = position
+            draw |= named_as_draws(chain.model.family.attributes(position.parameters))
+            draw |= {"components": side_by_side(draw["components"]), "_position": position}
+            if self.n_stored:
+                draw["labels"] = chain.state.latents[: self.n_stored]
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
@@ -146,6 +153,8 @@ class StoredRowsFit(RowsFit):
             raise ValueError(f"{name} does not read Dask bags: use a Dask array or data frame.")
         if self.run.sample_weight is not None or not isinstance(mixture.init, str):
             raise ValueError("sample_weight, and an init of labels, need X in memory.")
+        if mixture.n_stored_rows:
+            raise ValueError("n_stored_rows needs X in memory: set it to 0.")
         self.X, self.emission = X, emission
         self.builder: StoredFamilyShards | None = None
 
