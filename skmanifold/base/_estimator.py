@@ -46,6 +46,7 @@ _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the s
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
     "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
+    "n_stored_rows": [Interval(Integral, 0, None, closed="left")],
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],

@@ -79,6 +79,7 @@ fitted_admixture = holds(
         "log_likelihood",
         topic_weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),
         components=Array("float32 float64", (*_SHAPE, None)),
+        doc_topic_counts=Array("int64", ("n_chains", "n_component_draws", None, "n_components"), low=0),
         covariances=Either(
             lambda value: np.ndim(value) == 5,
             Array("float64", (*_SHAPE, None, None)),

@@ -29,16 +29,18 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_admixture
 from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
 from .inference import FamilyAdmixtureInference
+from .prior import DrawsFromPrior
 from .token_laws import tokens_of
 
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
 @fitted_admixture
-class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
+class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseSampledEstimator):
     r"""Admixture of an exponential family: each token of a row has its own component.
 
     Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`. The component :math:`k` of each of its
@@ -102,6 +104,9 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     max_draws_bytes : int, default=2**28
         Largest memory for draws of the components in ``posterior_``, in bytes. If they need more, fewer are kept,
         evenly spaced.
+    n_stored_rows : int, default=0
+        "gibbs" only: number of rows, the first ones of X, whose
+        numbers of tokens of each component are kept in ``posterior_`` with each draw of the components.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
@@ -132,6 +137,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         - ``"topic_weights"``, shape (n_chains, n_draws, n_components): the components' shares of the tokens.
         - ``"components"`` and, for "gaussian", ``"covariances"``, as many draws as `max_draws_bytes` allows: draws of
           the parameters; for "esca" estimates.
+        - ``"doc_topic_counts"``, shape (n_chains, n, n_stored_rows, n_components): only with `n_stored_rows`, for the
+          same draws as ``"components"``.
     best_chain_ : int
         Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
@@ -194,7 +201,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _unit = "token"
     _runs_in_shards = True
-    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters}
+    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters, "n_stored_rows": draws_documents}
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_", "_row_lengths", "_length_levels")
     _parameter_constraints: dict = {  # noqa: RUF012
@@ -226,6 +233,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -245,6 +253,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

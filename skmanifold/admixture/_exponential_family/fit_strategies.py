@@ -18,6 +18,7 @@ from ...random._keys import Purpose, subkey
 from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
+from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, add_counts, mean_counts, scale_counts
 from .shards import ReadTokenShards, RowSummary, UnsettledTokenShards, shard_admixture, shard_elsewhere
 
@@ -33,6 +34,7 @@ class ComponentsFit(FitStrategy):
         self.prior = admixture._row_prior()
         self.burn_in_prior = BurnInPrior(admixture, run, starts_at_random=not emission.has_vector_tokens)
         self.n_unsettled = self.burn_in_prior.n_passes
+        self.n_stored = n_stored_documents(admixture, run.sampler, in_memory=type(self) is ComponentsFit)
         self._read(X, emission)
 
     def _read(self, X: Any, emission: BaseEmission) -> None:
@@ -46,8 +48,9 @@ class ComponentsFit(FitStrategy):
         """Store what depends on the rows."""
         self.settled = settled
         self.tokens = settled["_tokens"]
-        draw_bytes = self.tokens.draw_bytes() * self.admixture.n_chains
-        store = DrawStore.within(self.admixture.max_draws_bytes, draw_bytes, self.admixture.thin)
+        draw_bytes = self.tokens.draw_bytes() + 8 * self.n_stored * self.admixture.n_components
+        n_chains = self.admixture.n_chains
+        store = DrawStore.within(self.admixture.max_draws_bytes, draw_bytes * n_chains, self.admixture.thin)
         self.stride = store.stride(self.run.schedule.n_draws)
 
     def model(self, workers: Workers) -> Any:
@@ -83,6 +86,10 @@ class ComponentsFit(FitStrategy):
         draw = {"topic_weights": totals / totals.sum()}
         if chain.is_whole_draw(self.stride):
             draw.update(self.tokens.draw(chain.sampler.parameters(chain.model, chain.state)))
+            if self.n_stored:
+                model = chain.model
+                of_documents = model.token_start, self.n_stored, model.n_components
+                draw.update(record_documents(chain.state.latents, *of_documents))
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:

@@ -35,9 +35,7 @@ from ...utils._validation import validate_proportions
 from .._posterior.topic_draws import mean_proportions
 from .._posterior.topic_page import TopicPage
 from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
-from .._tokens.topic_counts import TopicCounts
-from .model import FAMILY_NEEDS, ScaledTokens, on_one_scale
-from .new_rows import (
+from .._tokens.new_rows import (
     components_of_tokens,
     draw_cells,
     draw_intensities,
@@ -47,6 +45,8 @@ from .new_rows import (
     share_tokens,
     word_probabilities,
 )
+from .._tokens.topic_counts import TopicCounts
+from .model import FAMILY_NEEDS, ScaledTokens, on_one_scale
 from .token_laws import DirichletTokens, FamilyTokens
 
 

@@ -52,6 +52,7 @@ fitted_hdp = holds(
         topic_weights=Array("float64", (*_OF_DRAWS, None), low=0, high=1, nan=True),
         topic_ids=Array("float64", (*_OF_DRAWS, None), low=0, nan=True),
         components=Array("float32", ("n_chains", "n_component_draws", None, "n_features"), low=0, high=1, nan=True),
+        doc_topic_counts=Array("float64 int64", ("n_chains", "n_component_draws", None, None), low=0, nan=True),
     ),
     _topic_counts=Held(TopicCounts),
     _estimate=Held(TopicWord),

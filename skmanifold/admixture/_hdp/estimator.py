@@ -19,6 +19,7 @@ from .._lda.estimator import Documents, StochasticLDA
 from .._posterior.inference import TopicInference
 from .conditions import fitted_hdp
 from .fit_strategy import HDPFit
+from .prior import DrawsFromPrior
 from .uncertainty import VaryingUncertainty
 
 _MOST_TOPICS = 30_000  # twice as many numbers of topics fit into 16 bits
@@ -29,7 +30,7 @@ _CONCENTRATION = [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, cl
 
 
 @fitted_hdp
-class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
+class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
     r"""Topics of words whose number is inferred: the hierarchical Dirichlet process.
 
     Latent Dirichlet allocation with infinitely many topics, of which finitely many have tokens. The topics have weights
@@ -80,6 +81,9 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
     max_draws_bytes : int, default=2**28
         Approximate limit of the memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer
         are kept, evenly spaced.
+    n_stored_rows : int, default=0
+        Number of documents, the first ones of X, whose numbers of tokens of each topic are kept in ``posterior_`` with
+        each draw of the topics.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
@@ -120,6 +124,8 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         - ``"topic_weights"`` and ``"topic_ids"``, shape (n_chains, n_draws, n_max): of the topics in use, then NaN.
         - ``"components"``, shape (n_chains, n, n_max, n_features): topics, for as many draws as `max_draws_bytes`
           allows.
+        - ``"doc_topic_counts"``, shape (n_chains, n, n_stored_rows, n_max): only with `n_stored_rows`, for the
+          same draws as ``"components"``.
     best_chain_ : int
         Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
@@ -210,6 +216,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         thin: int = 2,
         n_chains: int = 1,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -228,6 +235,7 @@ class HDPAdmixture(TopicInference, VaryingUncertainty, BaseSampledEstimator):
         self.thin = thin
         self.n_chains = n_chains
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

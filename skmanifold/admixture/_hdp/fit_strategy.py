@@ -20,6 +20,7 @@ from ...utils._threads import Workers
 from .._lda.priors import prior_attributes
 from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
 from .._tokens.shards import open_token_shards
+from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import Concentrations, HDPModel
 from .shards import ShardedHDP, ShardRanges, TokenRowsShards
@@ -47,6 +48,7 @@ class HDPFit(FitStrategy):
             check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
         )
         self.X, self.counts = X, None
+        self.n_stored = n_stored_documents(admixture, run.sampler, in_memory=not is_read_in_shards(X))
         self.n_unsettled = int(SHARE_OF_PASSES * run.schedule.burn_in)
         if not is_read_in_shards(X):
             self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
@@ -59,7 +61,7 @@ class HDPFit(FitStrategy):
         self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, n_features)
         self.start, n_topics = start_of(admixture.init, n_tokens, n_features, admixture.max_components)
         self.starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
-        draw_bytes = int(4 * _ROOM * n_topics) * n_features * admixture.n_chains
+        draw_bytes = int(_ROOM * n_topics) * (4 * n_features + 8 * self.n_stored) * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(self.run.schedule.n_draws)
 
@@ -123,6 +125,9 @@ class HDPFit(FitStrategy):
         }
         if chain.is_whole_draw(self.stride):
             draw["components"] = position.topics.toarray()
+            if self.n_stored:
+                documents = chain.model.ranges.rows.documents
+                draw.update(record_documents(chain.state.latents, documents.token_start, self.n_stored, len(ids)))
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:

@@ -42,9 +42,11 @@ from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.sampler_types import fits_by_minibatches
 from .._tokens.seeds import NO_SEEDS, Seeds
+from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
+from .prior import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
@@ -53,7 +55,7 @@ SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str
 
 
 @holds_topics
-class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEstimator):
+class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation with a choice of samplers.
 
     Document :math:`m` has topic proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`, and topic :math:`k` has word
@@ -149,6 +151,9 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
     max_draws_bytes : int, default=2**28
         Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
+    n_stored_rows : int, default=0
+        For "gibbs" and "collapsed_gibbs": number of documents, the first ones of X, whose
+        numbers of tokens of each topic are kept in ``posterior_`` with each draw of the topics.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
@@ -179,6 +184,8 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         - ``"topic_weights"``, shape (n_chains, n_draws, n_components): the topics' shares of the tokens.
         - ``"components"``, as many draws as `max_draws_bytes` allows: draws of the topics; for ESCA, CVB0, EM and
           variational inference estimates.
+        - ``"doc_topic_counts"``, shape (n_chains, n, n_stored_rows, n_components): only with `n_stored_rows`, for the
+          same draws as ``"components"``.
 
         After `partial_fit`, for samplers that draw the topics, these are the draws in the second half of the stream,
         and log likelihoods are per token.
@@ -289,6 +296,7 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         "batch_size": fits_by_minibatches,
         **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
         "n_predictive_draws": draws_parameters,
+        "n_stored_rows": draws_documents,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
@@ -328,6 +336,7 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -350,6 +359,7 @@ class StochasticLDA(EditsTopics, TopicInference, TopicUncertainty, BaseSampledEs
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -24,6 +24,7 @@ from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.sampler_types import expects_counts, is_variational
 from .._tokens.seeds import Seeds
 from .._tokens.shards import TokenShards, shard_tokens
+from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts, counts_from_dense, mean_counts, scale_counts
 from .empirical_bayes import adapter
 from .expectation import ExpectationLDA
@@ -105,6 +106,7 @@ class CountsFit(TopicFit):
     def __init__(self, lda: Any, run: Run, seeds: Seeds, counts: Counts):
         super().__init__(lda, run, seeds)
         self.counts = counts
+        self.n_stored = n_stored_documents(lda, run.sampler, in_memory=True)
         self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
 
     def model(self, workers: Workers) -> LDAModel:
@@ -115,6 +117,15 @@ class CountsFit(TopicFit):
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the counts of two passes."""
         return add_counts(left, right)
+
+    def record(self, chain: Chain) -> dict[str, np.ndarray]:
+        """The shares of the tokens and, in some draws, the topics and the counts of topics in the first documents."""
+        draw = super().record(chain)
+        if self.n_stored and "components" in draw:
+            model = chain.model
+            of_documents = model.token_start, self.n_stored, model.n_components
+            draw.update(record_documents(chain.state.latents, *of_documents))
+        return draw
 
     def adapt(self, model: LDAModel, state: Any) -> LDAModel:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
@@ -167,6 +178,7 @@ class ShardedCountsFit(CountsFit):
         TopicFit.__init__(self, lda, run, seeds)
         if any(is_learned(lda)):
             raise ValueError("'auto' priors need all documents in this process's memory: give numbers.")
+        self.n_stored = n_stored_documents(lda, run.sampler, in_memory=False)
         self.X = X
         self.in_memory = counts
 
@@ -335,7 +347,8 @@ class GradientStream(StreamStrategy):
 
 def draw_store(lda: Any, n_features: int) -> DrawStore:
     """A store for as many draws of topics as fit into `max_draws_bytes`."""
-    return DrawStore.within(lda.max_draws_bytes, 4 * lda.n_components * n_features * lda.n_chains, lda.thin)
+    draw_bytes = lda.n_components * (4 * n_features + 8 * lda.n_stored_rows)
+    return DrawStore.within(lda.max_draws_bytes, draw_bytes * lda.n_chains, lda.thin)
 
 
 def minibatch_model(

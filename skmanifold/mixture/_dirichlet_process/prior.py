@@ -11,6 +11,7 @@ from sklearn.utils import check_scalar
 from ...emissions._abilities import LearnsPrior
 from ...emissions._prior import no_statistics, with_components
 from ...random._keys import Purpose, root_key, subkey
+from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, check_concentration_prior
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, RandomStateLike
@@ -120,18 +121,3 @@ class DrawsFromPrior:
                 f"({', '.join(free)}): set them, or fit the estimator and omit n_features."
             )
         return emission, prior_family(self, emission, n_features, 1, n_tokens)
-
-
-def draw_partition(rng: np.random.Generator, n: int, concentration: float) -> np.ndarray:
-    """Labels of n rows from the Chinese restaurant process, the largest cluster first, (n,) int32."""
-    is_new = rng.random(n) * (np.arange(n) + concentration) < concentration
-    is_new[0] = True
-    of_earlier = rng.integers(0, np.maximum(np.arange(n), 1))  # a row joins the cluster of a random earlier row
-    labels, n_clusters = np.empty(n, np.int32), 0
-    for i in range(n):
-        labels[i] = n_clusters if is_new[i] else labels[of_earlier[i]]
-        n_clusters += is_new[i]
-    order = np.argsort(-np.bincount(labels), kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    return places[labels].astype(np.int32)

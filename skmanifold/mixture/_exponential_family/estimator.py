@@ -227,7 +227,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "n_stored_rows": [Interval(Integral, 0, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
 

@@ -1,4 +1,4 @@
-"""New rows of a fitted admixture: proportions, components of tokens given these, and values of tokens given both."""
+"""New rows of tokens: proportions, components of tokens given these, and values of tokens given both."""
 
 from __future__ import annotations
 
