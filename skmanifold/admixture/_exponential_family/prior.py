@@ -88,8 +88,7 @@ class DrawsFromPrior:
         lengths, key = check_lengths(n_tokens, n_samples), root_key(random_state)
         of_rows, of_labels, of_values = (subkey(key, use) for use in (Purpose.SHARES, Purpose.LABELS, Purpose.ROWS))
         emission, alpha, rate, of_tokens = _prior_of(estimator, n_features)
-        has_intensities = emission.has_random_totals and rate is not None
-        if has_intensities:
+        if rate is not None:
             proportions = draw_intensities(alpha, rate, n_samples, of_rows)
         else:
             proportions = draw_proportions(alpha, n_samples, of_rows)
@@ -99,8 +98,10 @@ class DrawsFromPrior:
             table = of_tokens.token_table(position)
             X, counts = _draw_cells(table.reshape(-1, emission.tokens_of_column, len(alpha)), proportions, of_values)
         else:
-            by_row = draw_totals(proportions, of_labels) if has_intensities else None
-            counts = share_tokens(proportions, lengths, of_labels) if by_row is None else by_row
+            if rate is not None:
+                counts = draw_totals(proportions, of_labels)
+            else:
+                counts = share_tokens(proportions, lengths, of_labels)
             X = _draw_tokens(emission, of_tokens, position, counts, of_values)
         parameters |= {"topic_weights": shares_of_topics(counts), "doc_topic_counts": counts}
         return (X, parameters) if return_parameters else X
@@ -115,7 +116,8 @@ def _prior_of(estimator: Any, n_features: int | None) -> tuple[Any, np.ndarray, 
         return estimator.emission_, estimator.doc_topic_prior_, rate, of_tokens
     n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
     emission: Any = WithEmission._resolve_emission(estimator)
-    K, alpha, rate = estimator.n_components, estimator._row_prior(), estimator.intensity_rate
+    K, alpha = estimator.n_components, estimator._row_prior()
+    rate = estimator.intensity_rate if emission.has_random_totals else None
     if emission.has_random_totals and rate is None:
         raise ValueError(
             "The prior depends on the data because intensity_rate is None: set it, or fit the estimator and omit "
