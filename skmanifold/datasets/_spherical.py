@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..distributions import VonMisesFisher
-from ..distributions._von_mises_fisher import sample_cosine_complement
+from ..distributions._von_mises_fisher import draw_about
 from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import limit_threads, split_range
 from ..utils._typing import ArrayLike, Bunch, RandomStateLike
@@ -146,7 +146,7 @@ def make_spherical_admixture(
         for block, (first, stop) in enumerate(split_range(n_samples, size)):
             rng = _generator(key, Purpose.DRAW, block)
             theta = _draw_dirichlet(rng, alpha, size)  # the last block is complete too, so that prefixes agree
-            documents = _draw_about(theta @ components, of_document, rng)[: stop - first]
+            documents = draw_about(theta @ components, of_document, rng)[: stop - first]
             if columns is not None:
                 columns[first:stop] = _largest(documents, n_kept)
                 documents = np.take_along_axis(documents, columns[first:stop], axis=1)
@@ -172,21 +172,6 @@ def make_spherical_admixture(
 
 def _generator(key, *names) -> np.random.Generator:
     return np.random.default_rng(int(subkey(key, *names)))
-
-
-def _draw_about(means, concentration, rng):
-    """One von Mises-Fisher draw about the direction of each row of `means`, which is overwritten.
-
-    `VonMisesFisher.sample` reflects many draws to one mean; here each row has another mean, so projecting is cheaper.
-    """
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    draws = rng.standard_normal(means.shape)
-    draws -= np.einsum("dv,dv->d", draws, means)[:, np.newaxis] * means
-    complement = sample_cosine_complement(means.shape[1], concentration, len(means), rng)[:, np.newaxis]
-    draws *= np.sqrt(complement * (2.0 - complement)) / np.linalg.norm(draws, axis=1, keepdims=True)
-    means *= 1.0 - complement
-    draws += means
-    return draws
 
 
 def _largest(documents, n_words):

@@ -233,6 +233,27 @@ def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: 
     return out
 
 
+def draw_about(means: np.ndarray, concentration: Any, rng: np.random.Generator) -> np.ndarray:
+    """Draw one direction about that of each row of `means`, (n, d), which is overwritten.
+
+    The concentration is one number, or one for each row. `VonMisesFisher.sample` reflects many draws to one mean; here
+    each row has another mean, so that projecting is cheaper.
+    """
+    dim = means.shape[1]
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    draws = rng.standard_normal(means.shape)
+    draws -= np.einsum("dv,dv->d", draws, means)[:, np.newaxis] * means
+    if np.ndim(concentration) == 0:
+        complement = sample_cosine_complement(dim, float(concentration), len(means), rng)
+    else:
+        complement = np.concatenate([sample_cosine_complement(dim, float(each), 1, rng) for each in concentration])
+    complement = complement[:, np.newaxis]
+    draws *= np.sqrt(complement * (2.0 - complement)) / np.linalg.norm(draws, axis=1, keepdims=True)
+    means *= 1.0 - complement
+    draws += means
+    return draws
+
+
 def _unit_lengths(X):
     """Lengths of the vectors in X, each checked to be 1 to rounding."""
     lengths = row_norms(X) if sp.issparse(X) else np.linalg.norm(X, axis=-1)

@@ -15,12 +15,13 @@ from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import SphericalInference
 from .._spherical.model import MOST_CONCENTRATED
 from .fit_strategy import fit_strategy
+from .prior import DrawsFramesFromPrior
 from .setup import samples_frames
 from .uncertainty import FrameUncertainty
 
 
 @fitted_orthogonal_topics
-class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
+class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, FrameUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model with orthonormal topics, whose number is given or inferred.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics. The topics are the
@@ -88,6 +89,9 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     max_draws_bytes : int, default=2**28
         Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
+    n_stored_rows : int, default=0
+        Number of documents, the first ones of X, whose proportions are kept in
+        ``posterior_`` as ``"doc_topic"``, with each draw of the topics.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
@@ -222,6 +226,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         n_importance_draws: int = 50,
         n_size_moves: int = 5,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -242,6 +247,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         self.n_importance_draws = n_importance_draws
         self.n_size_moves = n_size_moves
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -45,7 +45,8 @@ class OrthogonalFit(FitStrategy):
         self.run = run
         self.setup = setup
         self.n_rows = setup.rows.n_rows
-        draw_bytes = setup.draw_bytes * admixture.n_chains
+        self.n_stored = admixture.n_stored_rows
+        draw_bytes = (setup.draw_bytes + 8 * setup.n_most * self.n_stored) * admixture.n_chains
         store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
         self.stride = store.stride(run.schedule.n_draws)
         scaled = not samples_frames(run.sampler)
@@ -68,7 +69,7 @@ class OrthogonalFit(FitStrategy):
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw, with its number of topics if that is inferred."""
-        draw = record_draw(chain, self.stride)
+        draw = record_draw(chain, self.stride, self.n_stored)
         if self.setup.log_prior is not None:
             draw["n_components"] = np.array(len(chain.state.statistics.topics))
         return draw

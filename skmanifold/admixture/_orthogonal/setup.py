@@ -123,8 +123,13 @@ def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: AnyDirectio
             f"n_components=None needs sampler='gibbs': {type(sampler).__name__} cannot change the number of topics."
         )
     check_enough(rows, 1)
-    V = rows.n_features
-    most = min(V, len(rows.directed), _MOST) if estimator.max_components is None else min(V, estimator.max_components)
+    most = largest_number(estimator, len(rows.directed), rows.n_features)
     log_prior = -float(estimator.n_components_penalty) * np.arange(most + 1.0)
     log_prior[0] = -np.inf  # at least one topic
     return log_prior
+
+
+def largest_number(estimator: Any, n_rows: int, n_features: int) -> int:
+    """The largest number of topics, for a number that is inferred."""
+    given = estimator.max_components
+    return min(n_features, n_rows, _MOST) if given is None else min(n_features, given)

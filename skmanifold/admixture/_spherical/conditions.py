@@ -64,6 +64,7 @@ fitted_topics = holds(
         topic_concentration=Array("float64", _OF_DRAWS, low=0),
         mean_concentration=Array("float64", _OF_DRAWS, low=0),
         components=Array("float64", ("n_chains", "n_component_draws", "n_components", "n_features"), unit=-1),
+        doc_topic=Array("float64", ("n_chains", "n_component_draws", None, "n_components"), low=0, high=1, nan=True),
     ),
     _stream=OrNone(Held(FactorStream, SphericalStream)),
     best_chain_=Whole(below="n_chains"),
@@ -99,6 +100,7 @@ fitted_orthogonal_topics = holds(
         document_concentration=Array("float64", _OF_DRAWS, low=0),
         n_components=Array("int64", _OF_DRAWS, low=1),
         components=Array("float64", ("n_chains", "n_component_draws", None, "n_features"), nan=True),
+        doc_topic=Array("float64", ("n_chains", "n_component_draws", None, None), low=0, high=1, nan=True),
     ),
     best_chain_=Whole(below="n_chains"),
 )

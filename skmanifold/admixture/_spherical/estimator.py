@@ -24,11 +24,12 @@ from .conditions import fitted_topics as holds_topics
 from .fit_strategies import fit_strategy, stream_strategy
 from .inference import SphericalInference
 from .model import MOST_CONCENTRATED
+from .prior import DrawsTopicsAboutMean
 from .setup import Setup
 
 
 @holds_topics
-class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
+class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model: topics with positive and negative word weights, for directional data such as tf-idf.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics :math:`\beta_k`.
@@ -105,6 +106,9 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     max_draws_bytes : int, default=2**28
         Largest memory for draws of the topics in ``posterior_``, in bytes. If they need more, fewer are kept, evenly
         spaced.
+    n_stored_rows : int, default=0
+        For samplers that draw the topics: number of documents, the first ones of X, whose proportions are kept in
+        ``posterior_`` as ``"doc_topic"``, with each draw of the topics.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
@@ -202,6 +206,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "batch_size": lambda sampler: sampler.batching != "full",
         "n_doc_samples": draws_parameters,
         "n_predictive_draws": draws_parameters,
+        "n_stored_rows": draws_parameters,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -247,6 +252,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -271,6 +277,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

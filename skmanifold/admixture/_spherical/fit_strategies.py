@@ -112,7 +112,7 @@ class _DrawFit(SphericalFit):
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The mean proportions, the temperature and, in some draws, the topics."""
-        return record_draw(chain, self.stride)
+        return record_draw(chain, self.stride, self.admixture.n_stored_rows)
 
     def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
         total, n_passes = best.estimate()
@@ -268,7 +268,8 @@ class FactorStream(NamedTuple):
 
 def draw_store(admixture: Any, setup: Setup) -> DrawStore:
     """A store for as many draws of topics as fit into `max_draws_bytes`."""
-    return DrawStore.within(admixture.max_draws_bytes, setup.draw_bytes * admixture.n_chains, admixture.thin)
+    draw_bytes = setup.draw_bytes + 8 * len(setup.alpha) * admixture.n_stored_rows
+    return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
 
 
 def mean_field_model(

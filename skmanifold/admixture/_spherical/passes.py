@@ -225,8 +225,20 @@ def proportions_of(model: SphericalModel, chains: ProportionChains) -> np.ndarra
     return mean_proportions(chains.points, model.directed, model.on_sphere)
 
 
-def record_draw(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: mean proportions, temperature and, in every `stride`-th draw counted back from the last, the topics."""
+def first_proportions(model: SphericalModel, chains: ProportionChains, n_rows: int) -> np.ndarray:
+    """Current proportions of the first documents, (n_rows, K); NaN for rows of zeros."""
+    points = chains.points[:n_rows]
+    theta = np.square(points) if model.on_sphere else np.exp(points - points.max(axis=1, keepdims=True))
+    theta /= theta.sum(axis=1, keepdims=True)
+    theta[~np.isin(np.arange(len(points)), model.directed)] = np.nan
+    return theta
+
+
+def record_draw(chain: Chain, stride: int, n_stored: int = 0) -> dict[str, np.ndarray]:
+    """A draw: mean proportions, temperature and, in every `stride`-th draw counted back from the last, the topics.
+
+    With `n_stored` it also has the proportions of the first documents.
+    """
     state = chain.state
     draw = {
         "topic_weights": proportions_of(chain.model, state.latents),
@@ -234,4 +246,6 @@ def record_draw(chain: Chain, stride: int) -> dict[str, np.ndarray]:
     }
     if chain.is_whole_draw(stride):
         draw["components"] = state.statistics.topics
+        if n_stored:
+            draw["doc_topic"] = first_proportions(chain.model, state.latents, n_stored)
     return draw
