@@ -8,7 +8,7 @@ from ...inference._draw_conditions import traces
 from ...samplers import BaseSampler
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
 from ...utils._declared import Held, Settings, holds
-from .parameters import Subspaces, are_orthonormal
+from .parameters import Priors, Subspaces, are_orthonormal
 
 _PER_COMPONENT = "n_components", "n_features"
 
@@ -43,6 +43,9 @@ fitted_mixture = holds(
     dimensions_=Array("int64", ("n_components",), low=0),
     bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
     noise_variance_=Array("float64", ("n_components",), above=0),
+    centre_prior_mean_=Lacking(Array("float64", ("n_features",), low=-1e100, high=1e100)),
+    _priors=Lacking(Held(Priors)),
+    _stored_labels=Lacking(Array("int32", ("n_chains", "n_whole", None), low=0, below="n_components")),
     labels_=index("n_rows", below="n_components"),
     sampler_=Settings(BaseSampler),
 )

@@ -15,10 +15,11 @@ from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .conditions import fitted_mixture
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
+from .prior_draws import DrawsFromPrior
 
 
 @fitted_mixture
-class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
+class SubspaceMixture(DrawsFromPrior, SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 
     A row is a point of one of K affine subspaces (lines, planes, ...), plus noise in the orthogonal directions:
@@ -60,9 +61,10 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         :math:`1 + h` and :math:`(0.001 + 0.01 h) v`, where v is the mean variance of the features and h is 0.0005 times
         the number of cells of X (divided by K for "per_cluster"). This bounds the noise variance from below by about
         :math:`10^{-5} v` if clusters lie exactly on subspaces.
+    centre_prior_mean : array-like of shape (n_features,) or None, default=None
+        Mean of the normal prior of the centres; None is the mean of X.
     centre_prior_variance : float or None, default=None
-        Variance of the normal prior of the centres about the mean of X, in squared units of X. None is the mean
-        variance of the features.
+        Variance of the normal prior of the centres, in squared units of X. None is the mean variance of the features.
     weight_prior : float, default=1.0
         Parameter of the symmetric Dirichlet prior of the weights w.
     init : {"auto", "spectral", "k-flats", "k-means"} or array-like of shape (n_samples,), default="auto"
@@ -84,6 +86,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Number of evenly spaced draws over which predictions are averaged.
     max_draws_bytes : int, default=2**28
         Approximate memory limit for draws. Beyond it, fewer draws are kept, evenly spaced, but at least the last.
+    n_stored_rows : int, default=0
+        Number of rows, the first ones of X, whose labels are kept in ``posterior_`` with each draw of the subspaces.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
@@ -110,7 +114,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in, with matched components: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
         ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and the ``"variances"`` along them, padded
-        with NaN.
+        with NaN. With `n_stored_rows` also ``"labels"``, of the first rows.
+    centre_prior_mean_ : ndarray of shape (n_features,)
+        The mean of the prior of the centres.
     best_chain_ : int
         Index of the chain of the fitted attributes, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
@@ -161,6 +167,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "dimension_prior": [None, Interval(Real, None, None, closed="neither"), "array-like"],
         "ratio_prior": [_positive],
         "noise_prior": [None, "array-like"],
+        "centre_prior_mean": [None, "array-like"],
         "centre_prior_variance": [None, _positive],
         "weight_prior": [_positive],
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
@@ -184,6 +191,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         dimension_prior: float | ArrayLike | None = None,
         ratio_prior: float = 0.5,
         noise_prior: ArrayLike | None = None,
+        centre_prior_mean: ArrayLike | None = None,
         centre_prior_variance: float | None = None,
         weight_prior: float = 1.0,
         init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto",
@@ -194,6 +202,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         n_chains: int = 1,
         n_predictive_draws: int = 50,
         max_draws_bytes: int = 2**28,
+        n_stored_rows: int = 0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -206,6 +215,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.dimension_prior = dimension_prior
         self.ratio_prior = ratio_prior
         self.noise_prior = noise_prior
+        self.centre_prior_mean = centre_prior_mean
         self.centre_prior_variance = centre_prior_variance
         self.weight_prior = weight_prior
         self.init = init
@@ -216,6 +226,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.n_chains = n_chains
         self.n_predictive_draws = n_predictive_draws
         self.max_draws_bytes = max_draws_bytes
+        self.n_stored_rows = n_stored_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

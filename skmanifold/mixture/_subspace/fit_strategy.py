@@ -47,7 +47,8 @@ class SubspacesFit(FitStrategy):
         key = subkey(self.run.key, Purpose.START)
         model = self._model(start_partitions(self.centred, self.priors, mixture.init, mixture.n_init, key))
         _, subspaces = model.beginnings[0]
-        draw_bytes = mixture.n_chains * subspaces.compact().nbytes  # draws have about the same size
+        self.n_stored = min(mixture.n_stored_rows, self.n_rows)
+        draw_bytes = mixture.n_chains * (subspaces.compact().nbytes + 4 * self.n_stored)  # draws have about this size
         # The last draw is kept even if it is too large, because the estimates are computed from draws.
         store = DrawStore.within(mixture.max_draws_bytes, draw_bytes)
         self.stride = store.stride(schedule.n_draws) or schedule.n_draws
@@ -55,11 +56,11 @@ class SubspacesFit(FitStrategy):
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """A draw of the parameters."""
-        return record_subspaces(chain, self.stride)
+        return record_subspaces(chain, self.stride, self.n_stored)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's draws, in one order of components, and the most probable component of each row."""
-        found = estimate_subspaces(chains)
+        found = {**estimate_subspaces(chains), "_priors": self.priors, "centre_prior_mean_": self.priors.location}
         if self.mixture.n_components == 1:
             return {**found, "labels_": np.zeros(self.n_rows, np.int64)}
         draws = evenly_spaced(found["_draws"], self.mixture.n_predictive_draws)

@@ -46,13 +46,15 @@ class SubspaceInference(DensityScores, ClassNamePrefixFeaturesOutMixin, Transfor
     _draws: list[Subspaces]  # of the best chain; the last state if the fit was stopped before the first draw
     _chains: list[list[Subspaces]]
     _whole_draws: np.ndarray  # indices of these draws among all draws after burn-in
+    _stored_labels: np.ndarray  # of the first rows in these draws
     _posterior: dict[str, np.ndarray]  # quantities recorded for all draws
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
-        return {**self._posterior, **draws_as_arrays(self._chains, self._draws[-1])}
+        labels = {"labels": self._stored_labels} if "_stored_labels" in vars(self) else {}
+        return {**self._posterior, **draws_as_arrays(self._chains, self._draws[-1]), **labels}
 
     @property
     def _n_features_out(self) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...utils._conditions import Array, Sizes
+from ...utils._conditions import FLAG, Array, Real, Sizes
 from ...utils._declared import holds
 
 _TOLERANCE = 1e-6
@@ -94,6 +94,16 @@ class Moments(NamedTuple):
     scatters: np.ndarray  # (K, m, m), about the means
 
 
+@holds(
+    log_dimension=Array("float64", ("n_components", None), high=_TOLERANCE, infinite=True),
+    location=Array("float64", ("n_features",), low=-_MOST, high=_MOST),
+    centre_variance=Real(above=0),
+    noise_shape=Real(above=0),
+    noise_rate=Real(above=0),
+    ratio_shape=Real(above=0),
+    weight=Real(above=0),
+    shared_noise=FLAG,
+)
 class Priors(NamedTuple):
     r"""Priors of the components.
 

@@ -26,9 +26,11 @@ DRAW_AXES = {  # axes of exported arrays after chain and draw
 _ROWS = 1000  # used to match the components of different draws
 
 
-def record_subspaces(chain: Chain, stride: int) -> dict[str, Any]:
-    """Record every `stride`-th draw, counted from the last."""
-    return {"_draw": _draw_of_chain(chain)} if chain.is_whole_draw(stride) else {}
+def record_subspaces(chain: Chain, stride: int, n_stored: int) -> dict[str, Any]:
+    """Record every `stride`-th draw, counted from the last, with the labels of the first `n_stored` rows."""
+    if not chain.is_whole_draw(stride):
+        return {}
+    return {"_draw": _draw_of_chain(chain), "_labels": chain.state.latents[:n_stored]}
 
 
 def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
@@ -40,7 +42,13 @@ def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
         of_chains = [[_draw_of_chain(chain)] for chain in chains]
     orders = match_draws(chains[best].model, of_chains, best)
     matched = [list(map(Subspaces.in_order, *of_chain)) for of_chain in zip(of_chains, orders, strict=True)]
+    fitted: dict[str, Any] = {}
+    labels = [[draw["_labels"] for draw in chain.draws if "_draw" in draw] for chain in chains]
+    if made and len(labels[best][0]):
+        places = np.argsort(orders, axis=2).astype(np.int32)  # of the components of each draw in its order
+        fitted["_stored_labels"] = np.take_along_axis(places, np.array(labels), axis=2)
     return {
+        **fitted,
         "best_chain_": best,
         "_draws": matched[best],
         "_chains": matched if made else [[] for _ in chains],
@@ -72,8 +80,8 @@ def match_draws(model: SubspaceModel, of_chains: list[list[Subspaces]], best: in
 
 def draws_as_arrays(of_chains: list[list[Subspaces]], example: Subspaces) -> dict[str, np.ndarray]:
     """Draws of all chains as a dict of arrays (n_chains, n_draws, ...); `example` has their shapes."""
-    arrays = [[_as_arrays(draw) for draw in chain] for chain in of_chains]
-    names = _as_arrays(example).items()
+    arrays = [[as_arrays(draw) for draw in chain] for chain in of_chains]
+    names = as_arrays(example).items()
     return {name: stack_draws([[draw[name] for draw in chain] for chain in arrays], like) for name, like in names}
 
 
@@ -124,7 +132,7 @@ def _draw_of_chain(chain: Chain) -> Subspaces:
     return chain.state.position.moved(chain.model.priors.location).compact()
 
 
-def _as_arrays(draw: Subspaces) -> dict[str, np.ndarray]:
+def as_arrays(draw: Subspaces) -> dict[str, np.ndarray]:
     """A draw as the arrays of ``posterior_``, with NaN for directions beyond its dimensions."""
     is_direction = np.arange(draw.bases.shape[1]) < draw.dims[:, None]
     return {

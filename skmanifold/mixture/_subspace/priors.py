@@ -18,9 +18,9 @@ _PRIOR_NOISE = 1e-2
 
 def set_priors(estimator: Any, X: np.ndarray) -> Priors:
     """Priors of the components from the parameters of the estimator and its data."""
-    location = X.mean(axis=0)
+    mean = X.mean(axis=0)
     with np.errstate(over="ignore"):
-        variance = float(np.mean((X - location) ** 2))
+        variance = float(np.mean((X - mean) ** 2))
     if not np.isfinite(variance):
         raise ValueError("X has values whose squares are not finite: scale its columns first.")
     rounding = float(np.finfo(np.float64).eps * np.abs(X).max())
@@ -31,7 +31,7 @@ def set_priors(estimator: Any, X: np.ndarray) -> Priors:
     spread = estimator.centre_prior_variance
     return Priors(
         log_dimension_prior(estimator, X.shape[1]),
-        location,
+        mean if estimator.centre_prior_mean is None else _given_location(estimator, X.shape[1]),
         variance if spread is None else float(spread),
         shape,
         rate,
@@ -39,6 +39,32 @@ def set_priors(estimator: Any, X: np.ndarray) -> Priors:
         float(estimator.weight_prior),
         shared,
     )
+
+
+def given_priors(estimator: Any, m: int) -> Priors:
+    """Priors that do not depend on data; a ValueError if one of them does."""
+    for name in ("noise_prior", "centre_prior_mean", "centre_prior_variance"):
+        if getattr(estimator, name) is None:
+            raise ValueError(
+                f"The prior depends on the data because {name} is None: give numbers, or fit the estimator and omit "
+                "n_features."
+            )
+    return Priors(
+        log_dimension_prior(estimator, m),
+        _given_location(estimator, m),
+        float(estimator.centre_prior_variance),
+        *_noise_prior(estimator.noise_prior, 1.0, 0.0),
+        float(estimator.ratio_prior),
+        float(estimator.weight_prior),
+        estimator.noise == "shared",
+    )
+
+
+def _given_location(estimator: Any, m: int) -> np.ndarray:
+    given = as_numbers(estimator.centre_prior_mean)
+    if given.shape != (m,) or not np.isfinite(given).all():
+        raise ValueError(f"centre_prior_mean must be {m} finite numbers; got {estimator.centre_prior_mean!r}.")
+    return given
 
 
 def log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
