@@ -1,0 +1,1 @@
+"""Simulation-based calibration of the estimators that draw from posteriors: `python -m benchmarks.calibration`."""
