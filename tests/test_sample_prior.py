@@ -26,6 +26,7 @@ from skmanifold.emissions import (
     Poisson,
     VonMisesFisher,
 )
+from skmanifold.models import IncompatibleError
 
 MODULES = mixtures, dirichlet_processes, topics, directions, subspaces
 EXACT = [setting for module in MODULES for setting in module.SETTINGS if setting.kind == "exact"]
