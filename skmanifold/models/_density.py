@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
+from ._automatic_gradients import Differentiated, differentiate_by_jax, differentiate_by_torch
 from ._compiled_functions import CompiledFunctions, compiled_functions
 from ._compiled_rows import compiled_functions_of_rows
 from ._covariance_at import CovarianceAt
@@ -114,6 +115,103 @@ class Density(MinibatchTarget):
         self._grad_prior = grad_log_prior
         self._value_prior = log_prior
         self._counts = expected_counts
+
+    @classmethod
+    def from_jax(
+        cls,
+        manifold: Manifold,
+        log_density: Callable[..., Any],
+        n_samples: int | None = None,
+        *,
+        log_prior: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Make a density from a log density in JAX, which computes the gradient.
+
+        Parameters
+        ----------
+        manifold : Manifold
+            Manifold of the density.
+        log_density : callable
+            ``g(x)``, a number, for an array `x` of ``manifold.shape``, with 64-bit floats. With `n_samples` it
+            is ``g(x, rows)``, the log likelihoods of the samples `rows`, an array of n integers, of shape (n,). Convert
+            data within the function, ``jnp.asarray(data)[rows]``, because arrays of JAX have 32-bit floats elsewhere.
+        n_samples : int, optional
+            Number N of data points. In minibatches the gradient of the sum over rows is multiplied by N / n.
+        log_prior : callable, optional
+            Function of `x` only, a number, which is added once. It requires `n_samples`.
+
+        Returns
+        -------
+        density : Density
+            The functions are evaluated for all chains at once, and compiled.
+
+        Raises
+        ------
+        ImportError
+            If JAX is not installed.
+        ValueError
+            If there is a `log_prior` and no `n_samples`.
+        """
+        return cls._differentiated(differentiate_by_jax, manifold, log_density, n_samples, log_prior)
+
+    @classmethod
+    def from_torch(
+        cls,
+        manifold: Manifold,
+        log_density: Callable[..., Any],
+        n_samples: int | None = None,
+        *,
+        log_prior: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Make a density from a log density in PyTorch, which computes the gradient.
+
+        Parameters
+        ----------
+        manifold : Manifold
+            Manifold of the density.
+        log_density : callable
+            ``g(x)``, a number, for a tensor `x` of ``manifold.shape``, with 64-bit floats. With `n_samples` it
+            is ``g(x, rows)``, the log likelihoods of the samples `rows`, an array of n integers, of shape (n,).
+        n_samples : int, optional
+            Number N of data points. In minibatches the gradient of the sum over rows is multiplied by N / n.
+        log_prior : callable, optional
+            Function of `x` only, a number, which is added once. It requires `n_samples`.
+
+        Returns
+        -------
+        density : Density
+            The functions are evaluated for all chains at once.
+
+        Raises
+        ------
+        ImportError
+            If PyTorch is not installed.
+        ValueError
+            If there is a `log_prior` and no `n_samples`.
+        """
+        return cls._differentiated(differentiate_by_torch, manifold, log_density, n_samples, log_prior)
+
+    @classmethod
+    def _differentiated(
+        cls,
+        differentiate: Callable[..., Differentiated],
+        manifold: Manifold,
+        log_density: Any,
+        n_samples: int | None,
+        log_prior: Any,
+    ) -> Self:
+        prior = None if log_prior is None else differentiate(log_prior)
+        total = None if n_samples is None else float(n_samples)
+        of_rows = differentiate(log_density, None if total is None else lambda rows: total / len(rows))
+        return cls(
+            manifold,
+            of_rows.gradient,
+            of_rows.value,
+            n_samples=n_samples,
+            grad_log_prior=None if prior is None else prior.gradient,
+            log_prior=None if prior is None else prior.value,
+            vectorized=True,
+        )
 
     @available_if(_has("_gradient"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
