@@ -10,6 +10,7 @@ import numpy as np
 
 from ..utils._typing import ArrayLike
 from ._generator import GeneratorLike, as_generator
+from ._matrix_normalizer import log_hypergeometric
 from ._von_mises_fisher import sample_cosine_complement
 
 
@@ -37,6 +38,8 @@ class MatrixVonMisesFisher:
        Journal of the Royal Statistical Society B 39, 95-106.
     .. [2] Hoff, P. (2009). Simulation of the matrix Bingham-von Mises-Fisher distribution, with applications to
        multivariate and relational data. Journal of Computational and Graphical Statistics 18, 438-456.
+    .. [3] Kume, A., Preston, S. P. and Wood, A. T. A. (2013). Saddlepoint approximations for the normalizing constant
+       of Fisher-Bingham distributions on products of spheres and Stiefel manifolds. Biometrika 100, 971-984.
 
     Examples
     --------
@@ -76,6 +79,47 @@ class MatrixVonMisesFisher:
         """
         left, _, right = np.linalg.svd(self.parameter, full_matrices=False)
         return left @ right
+
+    def log_normalizer(self) -> float:
+        r"""Log of the constant c for which :math:`c \exp(\mathrm{tr}(F' X))` is the density relative to uniform X.
+
+        It is minus the log of :math:`{}_0F_1(V / 2; F' F / 4)`: a Bessel function for one column and a series for two
+        ([1]_, section 2), both exact, and for more columns a saddle point approximation with a correction ([3]_). Its
+        error is largest for large parameters and few rows: compared with the exact series for two columns, at most 0.08
+        for 3 rows, 0.03 for 5 and 0.006 for 10.
+
+        Returns
+        -------
+        float
+            In nats; 0 if F is zero.
+        """
+        return -log_hypergeometric(len(self.parameter), np.linalg.svd(self.parameter, compute_uv=False))
+
+    def log_density(self, X: ArrayLike) -> np.ndarray:
+        """Log density relative to the uniform distribution on the Stiefel manifold, and not to the surface measure.
+
+        Parameters
+        ----------
+        X : array-like of shape (..., n_rows, n_columns)
+            Matrices with orthonormal columns.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In nats; see `log_normalizer` for the accuracy.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong or columns are not orthonormal.
+        """
+        frames = np.asarray(X, dtype=np.float64)
+        if frames.shape[-2:] != self.parameter.shape:
+            n_rows, n_columns = self.parameter.shape
+            raise ValueError(f"X must have shape (..., {n_rows}, {n_columns}); got {frames.shape}.")
+        if not np.allclose(frames.mT @ frames, np.eye(frames.shape[-1]), rtol=0.0, atol=1e-8):
+            raise ValueError("X must have orthonormal columns.")
+        return np.einsum("...vk,vk->...", frames, self.parameter) + self.log_normalizer()
 
     def sample(
         self,

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy.special import i0e
 from scipy.stats import kstest
 
 from skmanifold.distributions import (
     MatrixVonMisesFisher,
     VonMisesFisher,
+    _matrix_normalizer,
     _matrix_von_mises_fisher,
     bessel_ratio,
     gibbs_sweep,
+    log_vmf_normalizer,
 )
 
 
@@ -179,3 +182,72 @@ def test_seeds_and_frozen_parameter():
 def test_bad_input_is_refused_in_a_sentence(call, words):
     with pytest.raises(ValueError, match=words):
         call(MatrixVonMisesFisher(np.eye(4, 2)))
+
+
+def quadrature_of_two(n_rows, first, second, n=400):
+    """E exp(tr F'X) for two columns: given one entry pair of the first column, the second is uniform on a sphere."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    radius, angle = (nodes + 1) / 2, np.pi * (nodes + 1)
+    r, a = np.meshgrid(radius, angle, indexing="ij")
+    w = np.outer(weights / 2, np.pi * weights) * r
+    x, y = r * np.cos(a), r * np.sin(a)
+    base = (1 - r**2) ** (0.5 * (n_rows - 4))  # density of two coordinates of a uniform direction
+    beyond = log_vmf_normalizer(float(n_rows - 1), 0.0) - log_vmf_normalizer(
+        np.full(r.size, float(n_rows - 1)), (second * np.sqrt(1 - y**2)).ravel()
+    ).reshape(r.shape)
+    return np.log(np.sum(w * base * np.exp(first * x + beyond)) / np.sum(w * base))
+
+
+@pytest.mark.parametrize(("n_rows", "first", "second"), [(4, 1.0, 0.5), (5, 3.0, 3.0), (6, 8.0, 2.0), (20, 12.0, 30.0)])
+def test_the_normaliser_of_two_columns_is_that_of_quadrature(n_rows, first, second):
+    parameter = np.zeros((n_rows, 2))
+    parameter[0, 0], parameter[1, 1] = first, second
+    expected = quadrature_of_two(n_rows, first, second)
+    assert -MatrixVonMisesFisher(parameter).log_normalizer() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_normaliser_of_one_column_is_that_of_directions():
+    f = np.random.default_rng(0).standard_normal(5)
+    expected = log_vmf_normalizer(5.0, np.linalg.norm(f)) - log_vmf_normalizer(5.0, 0.0)
+    assert MatrixVonMisesFisher(f[:, None]).log_normalizer() == pytest.approx(expected)
+    assert MatrixVonMisesFisher(np.column_stack([f, 0 * f])).log_normalizer() == pytest.approx(expected)
+
+
+def test_the_normaliser_of_square_matrices_is_that_of_signs_and_angles():
+    for first, second in ((1.0, 0.5), (300.0, 200.0)):  # half of the matrices are rotations, half are reflections
+        sums = np.array([first + second, first - second])
+        logs = np.log(i0e(sums)) + sums
+        expected = np.logaddexp(*logs) - np.log(2)
+        assert -MatrixVonMisesFisher(np.diag([first, second])).log_normalizer() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((4, 3), 1.0), ((6, 3), 2.0), ((5, 5), 1.0), ((8, 4), 1.5)], ids=str)
+def test_the_normaliser_of_several_columns_agrees_with_a_monte_carlo_mean(shape, scale):
+    rng = np.random.default_rng(3)
+    parameter = scale * rng.standard_normal(shape)
+    exponents = np.einsum("nvk,vk->n", uniform_frames(100_000, *shape, rng), parameter)
+    weights = np.exp(exponents - exponents.max())
+    error = weights.std() / weights.mean() / np.sqrt(len(weights))
+    gap = -MatrixVonMisesFisher(parameter).log_normalizer() - exponents.max() - np.log(weights.mean())
+    assert abs(gap) < 4 * error + 0.01  # the approximation has an error too
+
+
+@pytest.mark.parametrize("concentration", [1.0, 5.0, 50.0, 500.0])
+def test_the_error_of_the_saddle_point_is_what_the_docstring_says(concentration):
+    for n_rows, limit in ((3, 0.08), (5, 0.03), (10, 0.006)):
+        d = np.array([concentration, 0.4 * concentration])
+        approximate = _matrix_normalizer._saddle_point(n_rows, d) - _matrix_normalizer._saddle_point(n_rows, 0 * d)
+        assert abs(approximate - _matrix_normalizer.log_hypergeometric(n_rows, d)) < limit
+
+
+def test_densities_are_relative_to_the_uniform_distribution():
+    rng = np.random.default_rng(0)
+    distribution = MatrixVonMisesFisher(rng.standard_normal((4, 2)))
+    frames = uniform_frames(200_000, 4, 2, rng)
+    densities = np.exp(distribution.log_density(frames))
+    assert abs(densities.mean() - 1) < 4 * densities.std() / np.sqrt(len(densities))
+    assert distribution.log_density(frames[0]) == pytest.approx(np.log(densities[0]))
+    with pytest.raises(ValueError, match="orthonormal"):
+        distribution.log_density(2 * frames[0])
+    with pytest.raises(ValueError, match="shape"):
+        distribution.log_density(frames[0].T)
