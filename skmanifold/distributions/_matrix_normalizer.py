@@ -43,7 +43,7 @@ def _log_bessel(dim, concentration):
 
 
 def _log_of_two(n_rows: int, d: np.ndarray) -> float:
-    r"""The sum over k of :math:`(x y)^k {}_0F_1(c + 2 k; x + y) / ((c - 1/2)_k (c)_{2 k} k!)`; c is half of `n_rows`."""
+    r"""Sum over k of :math:`(x y)^k {}_0F_1(c + 2 k; x + y) / ((c - 1/2)_k (c)_{2 k} k!)`; c is half of `n_rows`."""
     c, length = 0.5 * n_rows, float(np.hypot(*d))
     if min(d) == 0.0:
         return float(_log_bessel(2.0 * c, length))

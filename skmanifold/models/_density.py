@@ -115,6 +115,52 @@ class Density(MinibatchTarget):
         self._grad_prior = grad_log_prior
         self._value_prior = log_prior
         self._counts = expected_counts
+        self._linear: np.ndarray | None = None
+
+    @classmethod
+    def linear(cls, manifold: Manifold, parameter: ArrayLike) -> Self:
+        r"""Make the density proportional to :math:`\exp(\sum_i F_i x_i)`, for a parameter F of the shape of a point.
+
+        On spheres it is the von Mises-Fisher distribution, and on Stiefel manifolds the matrix von Mises-Fisher
+        distribution, which :class:`~skmanifold.samplers.ColumnGibbs` draws exactly.
+
+        Parameters
+        ----------
+        manifold : Manifold
+            Manifold of the density.
+        parameter : array-like of shape ``manifold.shape``
+            F.
+
+        Returns
+        -------
+        density : Density
+            With gradient, log density and linear parameter.
+
+        Raises
+        ------
+        ValueError
+            If the parameter has another shape, or a value is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skmanifold import sample
+        >>> from skmanifold.manifolds import Stiefel
+        >>> from skmanifold.models import Density
+        >>> from skmanifold.samplers import ColumnGibbs
+        >>> target = Density.linear(Stiefel(5, 2), 10 * np.eye(5, 2))
+        >>> sample(target, ColumnGibbs(), n_draws=100, random_state=0).position.shape
+        (4, 100, 5, 2)
+        """
+        values = np.array(parameter, dtype=np.float64)
+        if values.shape != manifold.shape or not np.isfinite(values).all():
+            raise ValueError(f"parameter must have finite values and shape {manifold.shape}; got {values.shape}.")
+        values.setflags(write=False)
+        axes = tuple(range(1, 1 + values.ndim))
+        gradient, value = lambda x: np.broadcast_to(values, x.shape), lambda x: np.sum(values * x, axis=axes)
+        density = cls(manifold, gradient, value, vectorized=True)
+        density._linear = values
+        return density
 
     @classmethod
     def from_jax(
@@ -296,6 +342,18 @@ class Density(MinibatchTarget):
         out[:] = values.sum(axis=1) if values.ndim == 2 else values
         self._add_prior(self._value_prior, "log_prior", position, out)
         return out
+
+    @available_if(_has("_linear"))
+    def linear_parameter(self) -> np.ndarray:
+        """The parameter of a density that `linear` has made.
+
+        Returns
+        -------
+        parameter : ndarray of shape ``manifold.shape``
+            F.
+        """
+        assert self._linear is not None
+        return self._linear
 
     @available_if(_has("_counts"))
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:

@@ -391,3 +391,19 @@ def test_functions_are_called_as_n_samples_says():
     ):
         Density(Euclidean(2), log_density=lambda x, rows: 0.0)
     Density(Euclidean(2), np.negative)
+
+
+def test_linear_densities_have_their_gradient_and_parameter():
+    parameter = np.arange(6.0).reshape(3, 2)
+    target = Density.linear(Stiefel(3, 2), parameter)
+    x = np.random.default_rng(0).normal(size=(4, 3, 2))
+    out = np.empty_like(x)
+    target.grad_log_density(x, None, out)
+    np.testing.assert_array_equal(out, np.broadcast_to(parameter, x.shape))
+    np.testing.assert_allclose(target.log_density(x), (x * parameter).sum(axis=(1, 2)))
+    np.testing.assert_array_equal(target.linear_parameter(), parameter)
+    assert not hasattr(Density(Stiefel(3, 2), lambda x: x), "linear_parameter")
+    with pytest.raises(ValueError, match=r"shape \(3, 2\)"):
+        Density.linear(Stiefel(3, 2), parameter.T)
+    with pytest.raises(ValueError, match="finite"):
+        Density.linear(Stiefel(3, 2), np.full((3, 2), np.nan))

@@ -12,15 +12,9 @@ from skmanifold.samplers._density import column_gibbs
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations
 
 
-class Linear:
+def linear(parameter, radius=1.0):
     """exp(tr(F'X)) on frames of a radius."""
-
-    def __init__(self, parameter, radius=1.0):
-        self.manifold = Stiefel(*parameter.shape, radius)
-        self.parameter = parameter
-
-    def linear_parameter(self):
-        return self.parameter
+    return Density.linear(Stiefel(*parameter.shape, radius), parameter)
 
 
 def entries(state, radius=1.0):
@@ -54,13 +48,13 @@ def difference(estimate, reference):
 )
 def test_sweeps_draw_the_matrix_law_whatever_the_radius(shape, radius):
     parameter = np.random.default_rng(2).standard_normal(shape)
-    target = Linear(parameter / radius, radius)
+    target = linear(parameter / radius, radius)
     options = {"burn_in": 5, "n_chains": 60}
     drawn = expectations(ColumnGibbs(), target, lambda state: entries(state, radius), 40, **options)
     exact = weighted_frames(parameter)
     assert_agrees(difference(drawn, exact), 0.0, 1e-9)
     if radius != 1:
-        wrong = Linear(parameter, radius)  # as if the position were of unit length
+        wrong = linear(parameter, radius)  # as if the position were of unit length
         drawn = expectations(ColumnGibbs(), wrong, lambda state: entries(state, radius), 40, **options)
         assert_disagrees(difference(drawn, exact), 0.0)
 
@@ -72,7 +66,7 @@ def test_a_turn_by_the_wrong_law_is_noticed(monkeypatch):
 
     monkeypatch.setattr(column_gibbs, "gibbs_sweep", wrong)
     parameter = np.random.default_rng(2).standard_normal((4, 2))
-    drawn = expectations(ColumnGibbs(), Linear(parameter), entries, 40, burn_in=5, n_chains=60)
+    drawn = expectations(ColumnGibbs(), linear(parameter), entries, 40, burn_in=5, n_chains=60)
     assert_disagrees(difference(drawn, weighted_frames(parameter)), 0.0)
 
 
@@ -92,7 +86,7 @@ def autocorrelation(series):
 
 def test_columns_that_are_nearly_known_turn_within_their_span_at_once():
     parameter = 1e4 * np.eye(30, 3)
-    target, rng = Linear(parameter), np.random.default_rng(0)
+    target, rng = linear(parameter), np.random.default_rng(0)
     state = ColumnGibbs().init(target, chain_keys(1), np.eye(30, 3)[None])
 
     def step(frame):
@@ -109,7 +103,7 @@ def test_columns_that_are_nearly_known_turn_within_their_span_at_once():
 
 def test_chains_have_streams_of_their_own_and_steps_are_repeatable():
     parameter = np.random.default_rng(1).standard_normal((5, 2))
-    keys, sampler, target = chain_keys(3), ColumnGibbs(n_sweeps=2), Linear(parameter)
+    keys, sampler, target = chain_keys(3), ColumnGibbs(n_sweeps=2), linear(parameter)
     state = sampler.step(target, sampler.step(target, sampler.init(target, keys)))
     assert state.n_steps == 2
     alone = sampler.step(target, sampler.step(target, sampler.init(target, keys[1:2])))
