@@ -28,8 +28,8 @@ class Draws:
         Diagnostics of each draw. Samplers with a Metropolis test: ``log_density``, and whether the proposal was
         ``accepted``. `NUTS`: ``log_density``, ``energy``, whether the trajectory was ``diverging``, its mean
         ``acceptance`` probability, ``depth`` and ``n_gradients``, and the ``step_size``. Samplers with a momentum: the
-        kinetic ``temperature``, whose mean should be 1, and the ``thermostat``. `SCIR` and `GeometricBrownian`:
-        ``log_position``, which does not underflow.
+        kinetic ``temperature``, whose mean differs from 1 if steps are too large, and the ``thermostat``. `SCIR` and
+        `GeometricBrownian`: ``log_position``, which does not underflow.
     sampler : BaseSampler
         The sampler of the draws.
     """

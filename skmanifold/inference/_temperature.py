@@ -1,4 +1,4 @@
-"""Check of the kinetic temperature of samplers with a velocity, which is close to 1 in a valid run."""
+"""Check of the kinetic temperature of samplers with a velocity; a run whose temperature is not 1 is not valid."""
 
 from __future__ import annotations
 

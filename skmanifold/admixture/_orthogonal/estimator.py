@@ -120,8 +120,8 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
         Draws after burn-in. ``"components"``: topics with orthonormal rows, as many draws as `max_draws_bytes` allows.
         ``"topic_weights"``: mean proportions of the documents. ``"log_likelihood"``: log likelihood of the documents
         given topics and proportions, relative to the uniform distribution. ``"temperature"``: the mean of
-        :math:`|v|^2` divided by the dimension, which is 1 for accurate step sizes (NaN for "gibbs"). If the number of
-        topics is inferred, also ``"n_components"``; entries of topics that a draw does not have are NaN.
+        :math:`|v|^2` divided by the dimension, which differs from 1 if steps are too large (NaN for "gibbs"). If the
+        number of topics is inferred, also ``"n_components"``; entries of topics that a draw does not have are NaN.
     best_chain_ : int
         Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)

@@ -137,8 +137,8 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         Draws after burn-in. ``"components"``: topics, as many draws as `max_draws_bytes` allows. ``"topic_weights"``:
         mean proportions of the documents. ``"log_likelihood"``: log likelihood of the documents given topics and
         proportions, relative to the uniform distribution. ``"temperature"``: the mean of :math:`|v|^2 / (K (V - 1))`
-        over a pass, which is 1 for accurate step sizes (NaN for samplers without persistent velocity). For "vb" and
-        "svb" these are estimates: ``"components"``, ``"topic_weights"`` and the ``"objective"``.
+        over a pass, which differs from 1 if steps are too large (NaN for samplers without persistent velocity). For
+        "vb" and "svb" these are estimates: ``"components"``, ``"topic_weights"`` and the ``"objective"``.
     best_chain_ : int
         Index of the chain that ``components_`` comes from, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)

@@ -146,12 +146,15 @@ def check_recipe(
     control variates. The mean is estimated from three step sizes with the same keys, so that noise proportional to the
     square root of the step size cancels. (Random numbers that do not depend on the keys would hide small errors.)
 
-    Errors of less than 0.2% of the terms of the drift, or 2% of the diffusion, are not detected. Errors that only occur
-    at large step sizes are not detected either: this function does not test the integrator. One of the random points
-    has large auxiliary variables (6 and more), so a velocity that is clipped below this value is detected. The function
-    does not detect errors outside of the region of the points, such as a gradient that is clipped at larger values
-    (pass `points` there); errors that occur less often than every 128 steps; and wrong boundaries that neither keep the
-    momentum nor clip the position. Therefore also compare the moments of a long run with known ones.
+    Errors of less than 0.2% of the terms of the drift are not detected. How small an error of the noise is detected
+    depends on `n_chains`. With the default, an excess of its variance by 10% was never detected in six runs with
+    different seeds, 12% once and 15% always; with 65,536 chains 5% was always detected and 3% never. Errors that only
+    occur at large step sizes are not detected either: this function does not test the integrator. One of the random
+    points has large auxiliary variables (6 and more), so a velocity that is clipped below this value is detected. The
+    function does not detect errors outside of the region of the points, such as a gradient that is clipped at larger
+    values (pass `points` there); errors that occur less often than every 128 steps; and wrong boundaries that neither
+    keep the momentum nor clip the position. For a sampler without a momentum only clipped positions are detected.
+    Therefore also compare the moments of a long run with known ones.
 
     Parameters
     ----------
