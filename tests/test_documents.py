@@ -21,6 +21,7 @@ WITH_LINKS = [page for page in PAGES if page.links()]
 LONG = {
     "README.md",
     "doc/choosing_a_sampler.md",
+    "doc/extending/calibration.md",
     "doc/extending/emission.md",
     "doc/extending/manifold.md",
     "doc/extending/model.md",
@@ -32,6 +33,7 @@ LONG = {
     "doc/reproducibility.md",
     "doc/user_guide/coming_from.md",
     "doc/user_guide/densities.md",
+    "doc/user_guide/diagnostics.md",
     "doc/user_guide/direction_clusters.md",
     "doc/user_guide/directions.md",
     "doc/user_guide/exponential_families.md",
