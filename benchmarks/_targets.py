@@ -123,6 +123,35 @@ def banana_target() -> Target:
     )
 
 
+_POLE = np.eye(10)[0]
+
+
+@numba.njit
+def _sphere_gradient(x):
+    return 5.0 * _POLE
+
+
+@numba.njit
+def _sphere_density(x):
+    return 5.0 * x[0]
+
+
+def sphere_target() -> Target:
+    """The cosine with the mean direction of a von Mises-Fisher distribution on the sphere in 10 dimensions."""
+    cosines = np.linspace(-1, 1, 200_001)
+    weights = (1 - cosines**2) ** 3.5 * np.exp(5 * (cosines - 1))
+    weights /= weights.sum()
+    values = np.stack([cosines, cosines**2], axis=-1)
+    mean = weights @ values
+    sd = np.sqrt(weights @ (values - mean) ** 2)
+
+    def functions(x):
+        return np.stack([x[..., 0], x[..., 0] ** 2], axis=-1)
+
+    density = Density(Sphere(10), _sphere_gradient, _sphere_density)
+    return Target(density, ("m'x", "(m'x)^2"), functions, mean, sd)
+
+
 def circle_target(noise: float = 0.0) -> Target:
     """The coordinate along the axis of the modes, which separates them, and its square; with this gradient noise."""
     axis = np.array([np.cos(np.pi / 3), np.sin(np.pi / 3)])
