@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -53,6 +54,18 @@ class Case(NamedTuple):
     in_chart: bool = False
 
 
+def circle_squares() -> Target:
+    """The circle with the square alone, which does not depend on the weights of the modes: chains mix them slowly."""
+    target = TARGETS["circle"]()
+    return replace(
+        target,
+        names=target.names[1:],
+        functions=lambda x: target.functions(x)[..., 1:],
+        mean=target.mean[1:],
+        sd=target.sd[1:],
+    )
+
+
 def noisy(make: Callable[[], Target], variance: float, *, declared: bool) -> Callable[[], Target]:
     """The target with gradient noise, whose covariance samplers know or not."""
 
@@ -85,9 +98,9 @@ CASES = {
     ),
     "double well": Case(TARGETS["double well"], FLAT, steps(FLAT, 0.3)),
     "banana": Case(TARGETS["banana"], FLAT, steps(FLAT, 0.2, 0.02, 0.01)),
-    "circle": Case(TARGETS["circle"], CURVED, steps(CURVED, 0.4)),
+    "circle": Case(circle_squares, CURVED, steps(CURVED, 0.4)),
     "circle, unknown noise of variance 100": Case(
-        noisy(TARGETS["circle"], 100.0, declared=False), OF_SPHERE, steps(OF_SPHERE, 0.1)
+        noisy(circle_squares, 100.0, declared=False), OF_SPHERE, steps(OF_SPHERE, 0.1)
     ),
     "sphere": Case(sphere_target, CURVED, steps(CURVED, 0.4)),
     "sphere, declared noise of variance 30": Case(
@@ -124,16 +137,10 @@ def measure(case, make_sampler, h, seconds, seed):
     thin = max(1, n_steps // 200)
     sums, temperatures, n_rounds, begun = 0.0, [], 0, time.perf_counter()
     while n_rounds == 0 or time.perf_counter() - begun < seconds:
-        draws = sample(
-            density,
-            make_sampler(h),
-            n_draws=200,
-            burn_in=n_steps // 3,
-            thin=thin,
-            n_chains=N_CHAINS,
-            position=start,
-            random_state=seed + n_rounds,
-        )
+        settings = {"n_draws": 200, "burn_in": n_steps // 3, "thin": thin, "n_chains": N_CHAINS}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # temperatures are shown
+            draws = sample(density, make_sampler(h), **settings, position=start, random_state=seed + n_rounds)
         sums = sums + target.functions(draws.position).mean(axis=1)  # of each chain
         temperatures.append(draws.stats["temperature"].mean() if "temperature" in draws.stats else np.nan)
         n_rounds += 1
