@@ -77,7 +77,8 @@ def tune_step_size(
 
     Runs with h and h / 2 cover the same time. Their length is doubled until the standard errors of the changes are
     below a quarter of the tolerance, or until a chain makes `max_steps` steps; then changes of less than four standard
-    errors are accepted. The chains must mix in this time. `NUTS` adapts its step size by itself.
+    errors are accepted, if these are below the tolerance. The chains must mix in this time. `NUTS` adapts its step size
+    by itself.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def tune_step_size(
     if not chosen:
         raise ValueError(
             f"No step size of {type(mover).__name__} between {min(trial.step_size for trial in trials):.3g} and "
-            f"{given:.3g} is small enough: begin with a smaller one, or use larger minibatches."
+            f"{given:.3g} is small enough: begin with a smaller one, increase max_steps, or use larger minibatches."
         )
     best = max(trial.step_size for trial in chosen)
     columns = np.array([trial[:4] for trial in trials]).T
@@ -199,7 +200,8 @@ class _Search:
             length *= 2
         limits = np.maximum(self.tolerance, _ERRORS * errors)
         temperature = float(one.stats["temperature"].mean()) if "temperature" in one.stats else np.nan
-        is_small_enough = bool(np.all(changes <= limits)) and not abs(temperature - 1.0) > self.tolerance
+        is_clear = errors.max() <= self.tolerance
+        is_small_enough = bool(is_clear and np.all(changes <= limits)) and not abs(temperature - 1.0) > self.tolerance
         return _Trial(step_size, np.nan, float(changes.max()), temperature, is_small_enough)
 
     def _run(self, step_size: float, n_steps: int) -> Draws | None:
