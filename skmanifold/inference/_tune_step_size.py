@@ -20,6 +20,7 @@ from ._sample import sample
 _MOST_TRIALS = 20  # of step sizes
 _LEAST_LENGTH, _DRAWS = 200, 200  # steps of a chain at first, and draws that are kept of it
 _ACCEPTANCE, _NEAR = 0.8, 0.05  # of proposals
+_FAR = 1.0  # changes of so many standard deviations are too large, whatever their errors are
 _ERRORS = 4.0  # so many standard errors count as noise
 
 
@@ -54,6 +55,7 @@ class _Trial(NamedTuple):
     change: float = np.nan
     temperature: float = np.nan
     is_small_enough: bool = False
+    is_too_large: bool = True  # if it is neither, the chains do not mix in the given number of steps
 
 
 def tune_step_size(
@@ -174,13 +176,13 @@ class _Search:
         return trials
 
     def by_halving(self, step_size: float) -> list[_Trial]:
-        """Double the step size while it is small enough, or halve it until it is."""
+        """Double the step size until it is too large, or halve it until it is small enough."""
         trials = [self._compare(step_size)]
-        factor = 2.0 if trials[0].is_small_enough else 0.5
+        doubles = not trials[0].is_too_large
         while len(trials) < _MOST_TRIALS:
-            step_size *= factor
+            step_size *= 2.0 if doubles else 0.5
             trials.append(self._compare(step_size))
-            if trials[-1].is_small_enough != trials[0].is_small_enough:
+            if trials[-1].is_too_large if doubles else not trials[-1].is_too_large:
                 break
         return trials
 
@@ -200,9 +202,9 @@ class _Search:
             length *= 2
         limits = np.maximum(self.tolerance, _ERRORS * errors)
         temperature = float(one.stats["temperature"].mean()) if "temperature" in one.stats else np.nan
-        is_clear = errors.max() <= self.tolerance
-        is_small_enough = bool(is_clear and np.all(changes <= limits)) and not abs(temperature - 1.0) > self.tolerance
-        return _Trial(step_size, np.nan, float(changes.max()), temperature, is_small_enough)
+        is_too_large = np.any(changes > limits) or changes.max() > _FAR or abs(temperature - 1.0) > self.tolerance
+        is_small_enough = not is_too_large and errors.max() <= self.tolerance
+        return _Trial(step_size, np.nan, float(changes.max()), temperature, bool(is_small_enough), bool(is_too_large))
 
     def _run(self, step_size: float, n_steps: int) -> Draws | None:
         """Draws with this step size; None if a gradient was not finite."""
