@@ -102,6 +102,19 @@ def topic_cosines(draw, X):
     return float(np.sum(topics @ topics.T))
 
 
+def evidence_of_two(concentration):
+    """Log likelihood of two topics with uniform proportions integrated out, up to a constant."""
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    shares = np.stack([(1 + nodes) / 2, (1 - nodes) / 2], axis=1)
+
+    def read(draw, X):
+        means = shares @ draw["components"]
+        exponents = concentration * (X @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T)
+        return float(np.log(np.exp(exponents - concentration) @ weights).sum())
+
+    return read
+
+
 def mean_topic(draw, X):
     """Sum over features of the topics' mean, weighted by their shares."""
     shares = np.nan_to_num(draw["doc_topic"]).sum(axis=0)

@@ -16,6 +16,7 @@ QUANTITIES = {
     "mean topic": q.mean_topic,
 }
 OF_TOPICS = {"cosines of the topics": q.topic_cosines}
+OF_TWO = {"log likelihood of the topics": q.evidence_of_two(10.0)}
 OF_NUMBER = {"number of components": q.number("n_components")}
 SHAPE = {"n_samples": 12, "n_features": 4}
 
@@ -49,7 +50,7 @@ def _orthogonal(name, title, n_components, sampler="gibbs", batch_size=None, **o
     )
     if batch_size is not None:
         estimator.set_params(batch_size=batch_size)
-    quantities = {**QUANTITIES, **({} if n_components else OF_NUMBER)}
+    quantities = {**QUANTITIES, **(OF_TWO if n_components else OF_NUMBER)}
     return Setting(
         f"orthogonal_{name}", f"{title}, OrthogonalSphericalAdmixture", estimator, SHAPE, quantities, **others
     )
