@@ -109,6 +109,9 @@ CASES = {
     "sphere, unknown noise of variance 30": Case(
         noisy(sphere_target, 30.0, declared=False), OF_SPHERE, steps(OF_SPHERE, 0.1)
     ),
+    "sphere, unknown noise of variance 100": Case(
+        noisy(sphere_target, 100.0, declared=False), OF_SPHERE, steps(OF_SPHERE, 0.1)
+    ),
     "gamma": Case(
         TARGETS["gamma"], {"SCIR": SCIR, "SGRLD": SGRLD, "SGRHMC": SGRHMC}, {"SCIR": 1.0, "SGRLD": 0.05, "SGRHMC": 0.2}
     ),
