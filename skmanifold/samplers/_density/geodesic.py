@@ -195,8 +195,8 @@ class GSGNHT(_GeodesicSampler):
     The schemes have the same cost. Without noise "aboba" has the smallest bias, but only that of "ou" hardly depends on
     the noise. In ten dimensions (a von Mises-Fisher density of concentration 5) with h = 0.1, the worst bias of a
     moment, in standard deviations, for noise of the variances 0, 30 and 100 is 0.010, 0.005 and 0.002 for "ou"; 0.007,
-    0.010 and 0.057 for "aboba"; and 0.009, 0.002 and 0.092 for "baoab". The temperature is 1 for the first two, whatever
-    the bias; that of "baoab" falls to 0.5, also where the positions are right.
+    0.010 and 0.057 for "aboba"; and 0.009, 0.002 and 0.092 for "baoab". The temperature of the first two is 1, whatever
+    the bias; that of "baoab" is 1, 0.85 and 0.50.
 
     References
     ----------
