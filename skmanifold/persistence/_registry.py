@@ -38,6 +38,7 @@ _PLACES = {
     "GeometricBrownian": "samplers._cir.scir:GeometricBrownian",
     "Gibbs": "samplers._latent.gibbs:Gibbs",
     "HMC": "samplers._density.metropolis:HMC",
+    "NUTS": "samplers._density.nuts:NUTS",
     "MeanField": "samplers._latent.mean_field:MeanField",
     "PolynomialDecay": "samplers._schedule:PolynomialDecay",
     "Recipe": "samplers._density.recipe:Recipe",
@@ -141,6 +142,7 @@ _PLACES = {
     "DPStreamState": "mixture._dp_categorical.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._dirichlet_process.posterior_draws:ParameterDraw",
     "Subspaces": "mixture._subspace.parameters:Subspaces",
+    "SubspacePriors": "mixture._subspace.parameters:Priors",
 }
 _PACKAGE = __package__.rpartition(".")[0]
 _NAMES = {f"{_PACKAGE}.{place.replace(':', '.')}": name for name, place in _PLACES.items()}
