@@ -46,10 +46,9 @@ def first_column(draw, X):
     return float(np.nansum(np.asarray(draw["components"], float)[:, 0]))
 
 
-def mean_row(draw, X):
-    """Sum over columns of the components' mean, weighted by their weights."""
-    weights, components = np.nan_to_num(draw["weights"]), np.nan_to_num(draw["components"])
-    return float((weights @ components).sum())
+def mean_of_first_column(draw, X):
+    """First column of the components' mean, weighted by their weights."""
+    return float(np.nan_to_num(draw["weights"]) @ np.nan_to_num(draw["components"])[:, 0])
 
 
 def co_clustering(draw, X):

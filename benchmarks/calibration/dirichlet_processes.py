@@ -17,7 +17,7 @@ OF_PARTITIONS = {
     "concentration": q.number("concentration"),
     "co-clustering": q.co_clustering,
     "squared weights": q.squared_weights,
-    "mean row": q.mean_row,
+    "mean of the first column": q.mean_of_first_column,
 }
 OF_STREAMS = {name: OF_PARTITIONS[name] for name in ("concentration", "co-clustering")}
 

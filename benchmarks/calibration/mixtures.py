@@ -56,7 +56,7 @@ def _quantities(name):
     shared = {
         "log likelihood": q.number("log_likelihood"),
         "squared weights": q.squared_weights,
-        "mean row": q.mean_row,
+        "mean of the first column": q.mean_of_first_column,
         "squared components": q.squared_components,
         "co-clustering": q.co_clustering,
     }
