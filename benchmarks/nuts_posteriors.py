@@ -298,11 +298,11 @@ def main():
     with threadpool_limits(1):
         for name in options.targets:
             posterior = POSTERIORS[name]()
-            mean, sd = posterior.moments()
             programs = []
             for kind in kinds:
                 begun = time.perf_counter()
                 programs.append((kind(posterior, options.n_warm_up, options.n_draws), time.perf_counter() - begun))
+            mean, sd = posterior.moments()
             found = [[] for _ in programs]
             for turn in range(options.n_rounds):  # the programs alternate
                 for (program, _), own in zip(programs, found, strict=True):
