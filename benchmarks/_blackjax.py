@@ -6,7 +6,9 @@ The conventions of blackjax, from its source (1.7), and the same settings in skm
 - ``sghmc(grad, L, alpha)``: `SGHMC` with ``scheme="euler"`` and ``friction=alpha``, but L inner steps begin with a new
   momentum and share a minibatch, whereas `SGHMC` keeps the momentum and draws a minibatch for each;
 - ``sgnht(grad, alpha)``: `SGNHT` with ``scheme="euler"`` and ``friction=alpha``, its thermostat by the new velocity;
-- ``hmc``, ``nuts`` with the identity for a mass matrix: `HMC`; there is no equivalent of ``nuts``.
+- ``hmc``, ``nuts`` with the identity for a mass matrix: `HMC`; ``nuts`` has a given step size, unlike `NUTS`.
+
+blackjax has no samplers of manifolds. On the circle it samples the angle, in which leapfrog steps are those of `GMC`.
 
 Numbers are float64, as in skmanifold.
 """
@@ -30,15 +32,20 @@ def _log_densities():
     def banana(x):
         return -0.1 * x[0] ** 4 - 0.5 * (4 * (x[1] + 1.2) - x[0] ** 2) ** 2
 
+    def circle(angle):
+        along = 5 * jnp.cos(angle[0] - jnp.pi / 3)
+        return jnp.logaddexp(along, jnp.log(2.0) - along)
+
     return {
         "normal": lambda x: -0.5 * jnp.sum(x * x),
         "double well": lambda x: jnp.sum(x * x * (2 - x * x)),
         "banana": banana,
+        "circle": circle,
     }
 
 
 class Blackjax:
-    """A sampler of blackjax on a Euclidean target; `run` returns draws and their cost."""
+    """A sampler of blackjax on a target; `run` returns draws and their cost."""
 
     def __init__(self, target, algorithm, n_chains, dim, step_size, n_steps=1, friction=1.0, seed=0):
         for name, value in {"NPROC": "1", "JAX_PLATFORMS": "cpu"}.items():  # NPROC: threads of XLA
@@ -49,6 +56,7 @@ class Blackjax:
         import blackjax
         import jax.numpy as jnp
 
+        self._on_circle = target == "circle"
         log_density = _log_densities()[target]
         gradient = jax.grad(log_density)
 
@@ -130,4 +138,6 @@ class Blackjax:
         chunks = [self._advance(thin) for _ in range(n_chunks)]
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         positions = np.concatenate([positions for _, positions in chunks]).swapaxes(0, 1)
+        if self._on_circle:
+            positions = np.concatenate([np.cos(positions), np.sin(positions)], axis=-1)
         return positions, sum(n for n, _ in chunks) / positions.shape[0], wall, cpu

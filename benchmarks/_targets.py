@@ -227,6 +227,7 @@ def dirichlet_target(kind: str) -> Target:
 
 TARGETS: dict[str, Callable[[], Target]] = {
     "normal, d=10": lambda: normal_target(10),
+    "normal, d=100": lambda: normal_target(100),
     "normal, d=1000": lambda: normal_target(1000),
     "double well": double_well_target,
     "banana": banana_target,

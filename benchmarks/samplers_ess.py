@@ -79,6 +79,18 @@ SETTINGS: dict[str, list[Ours | Theirs]] = {
         Theirs("hmc", 0.8, n_steps=2),
         Theirs("nuts", 0.8),
     ],
+    "normal, d=100": [
+        Ours(SGLD(0.05)),
+        Ours(SGHMC(0.5, friction=1.0, n_steps=5)),
+        Ours(SGHMC(0.01, friction=1.0, n_steps=100, scheme="euler")),
+        Ours(SGNHT(0.5, friction=1.0, n_steps=5)),
+        Ours(HMC(0.5, n_steps=3, jitter=0.0)),
+        Theirs("sgld", 0.05),
+        Theirs("sghmc", 0.01, n_steps=100, friction=1.0),
+        Theirs("sgnht", 0.01, friction=1.0),
+        Theirs("hmc", 0.5, n_steps=3),
+        Theirs("nuts", 0.5),
+    ],
     "normal, d=1000": [
         Ours(SGLD(0.05)),
         Ours(SGHMC(0.5, friction=1.0, n_steps=5)),
@@ -115,6 +127,7 @@ SETTINGS: dict[str, list[Ours | Theirs]] = {
         Ours(GMC(0.9, n_steps=3, jitter=0.0)),
         Ours(SGGMC(0.4, friction=1.0)),
         Ours(GSGNHT(0.1, friction=0.3)),
+        Theirs("hmc", 0.9, n_steps=3),
     ],
     "circle, noisy": [
         Ours(SGGMC(0.1, friction=5.0)),
