@@ -63,3 +63,12 @@ SETTINGS.append(
         name="process_wrong_prior", title="slice, bernoulli, another concentration_prior"
     )
 )
+SETTINGS.append(
+    _categorical(
+        "wrong_prior",
+        "slice, another concentration_prior, DPCategoricalMixture of codes",
+        "slice",
+        kind="wrong",
+        fit={"concentration_prior": (4.0, 1.0)},
+    )
+)

@@ -90,4 +90,7 @@ SETTINGS += [
     _hdp(
         "hdp_wrong_prior", "gibbs, another topic_word_prior, HDPAdmixture", kind="wrong", fit={"topic_word_prior": 1.5}
     ),
+    _family("multinomial", _OF_GIBBS, kind="wrong", fit={"doc_topic_prior": 3.0})._replace(
+        name="admixture_wrong_prior", title="gibbs, another doc_topic_prior, ExponentialFamilyAdmixture"
+    ),
 ]

@@ -105,8 +105,8 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Largest memory for draws of the components in ``posterior_``, in bytes. If they need more, fewer are kept,
         evenly spaced.
     n_stored_rows : int, default=0
-        "gibbs" only: number of rows, the first ones of X, whose
-        numbers of tokens of each component are kept in ``posterior_`` with each draw of the components.
+        "gibbs" only: number of rows, the first ones of X, whose numbers of tokens of each component are kept in
+        ``posterior_`` with each draw of the components.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bit-identical for every `n_jobs`.
     n_jobs : int, default=None
