@@ -91,6 +91,7 @@ def test_wrong_probabilities_and_wrong_estimates_are_detected(version):
     assert_disagrees(summarize(count_often(counter, 40, values=np.arange(len(chances)))), 40)
 
 
+@pytest.mark.short_cases("4 bits")
 @by_version
 def test_a_pass_counts_the_topics_that_it_draws(version):
     chain = counters.Chain(version, small_corpus(), 5, seed=0)
@@ -109,6 +110,7 @@ def test_a_pass_counts_the_topics_that_it_draws(version):
     assert n_changed[-1] == len(chain.words) or variance > 0
 
 
+@pytest.mark.short_cases("4 bits")
 @by_version
 def test_timed_passes_draw_the_same_topics_and_counts(version):
     chain = counters.Chain(version, small_corpus(), 5, seed=0)

@@ -187,6 +187,7 @@ def test_columns_without_counts_and_with_the_same_count_are_fitted():
         assert np.isfinite(mixture.fit(X).score_samples(X)).all()
 
 
+@pytest.mark.long
 def test_tables_name_the_block_of_a_learned_dispersion():
     X = overdispersed(100)[0]
     emission = Columns([("counts", NegativeBinomial(), [0, 1]), ("others", Poisson(), [2])])

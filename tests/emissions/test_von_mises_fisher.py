@@ -360,6 +360,7 @@ def test_mixtures_find_planted_clusters_of_any_type_of_rows(kind, sampler):
     assert fits[0].score(X) == pytest.approx(fits[0].score(sp.csr_array(X)), abs=1e-9)
 
 
+@pytest.mark.short_cases("shared")
 @pytest.mark.parametrize("kind", ["shared", "per_component"])
 def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
     X, labels = planted(600, 10, 4, 40.0)

@@ -44,6 +44,7 @@ def expected(**settings):
     return EXPECTED[key]
 
 
+@pytest.mark.short_cases("two chains")
 @pytest.mark.parametrize(
     "settings",
     [{}, {"n_chains": 2, "n_jobs": 2}, {"concentration": 2.0, "topic_word_prior": np.full(60, 0.2)}],

@@ -86,7 +86,7 @@ def test_expected_density_is_the_exact_one(alpha, options):
     assert_disagrees(summarize(np.exp(log_density - exact - 0.2)), 1.0)
 
 
-@pytest.mark.covering
+@pytest.mark.short_cases("fitted-2.0", "prior-0.1")
 @pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
 @pytest.mark.parametrize("options", [{}, {"least_ess": 2.0}, {"from_prior": True}], ids=["fitted", "annealed", "prior"])
 def test_the_expected_density_with_a_concentration_for_each_topic_is_the_exact_one(alpha, options):

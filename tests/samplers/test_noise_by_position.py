@@ -57,6 +57,7 @@ def test_noise_that_depends_on_the_position_is_compensated(sampler):
         assert_disagrees(expectations(sampler, constant, moments_of_the_well, n_steps, **options), WELL, 0.03)
 
 
+@pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", ["ou", "aboba", "baoab"])
 def test_noise_on_the_circle(scheme):
     def noise(x):

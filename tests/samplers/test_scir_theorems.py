@@ -95,6 +95,7 @@ def test_root_of_a_gamma_variable_has_the_density_of_theorem_3_1():
     check_recipe(Recipe([[1.0]], [[0.0]]), root)
 
 
+@pytest.mark.short_cases("0.8")
 @pytest.mark.parametrize("u", [0.8, 2.0, 4.0])
 def test_root_of_a_step_moves_as_the_langevin_diffusion_of_theorem_3_1(u):
     h = 0.005

@@ -102,6 +102,7 @@ def births_with_other_ratio(factor):
     return changed
 
 
+@pytest.mark.long
 def test_births_without_their_ratio_are_found(monkeypatch):
     monkeypatch.setattr(hdp_model, "sample_with_births", births_with_other_ratio(0.5))
     estimate = joint_draws(1_500)

@@ -145,7 +145,7 @@ def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
-@pytest.mark.short_cases("on the sphere")
+@pytest.mark.long
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_blockwise_sampler_keeps_the_joint_law(prior):
     estimate, rate = joint_chains(PRIORS[prior], 40, 40)

@@ -436,6 +436,7 @@ def p_values_of_ranks(sampler, n_tables=150, n_burn_in=30, gap=4, gamma=GAMMA, b
     return stats.chisquare(ranks, axis=1).pvalue
 
 
+@pytest.mark.long
 def test_the_truth_has_uniform_ranks_among_draws():
     assert p_values_of_ranks(Slice(2)).min() > UNLIKELY
 
