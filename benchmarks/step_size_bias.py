@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
+from _results import add_write, begin_table, finish, row
 from _targets import TARGETS, Target, sphere_target
 from threadpoolctl import threadpool_limits
 
@@ -171,11 +171,12 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     add_write(parser)
     options = parser.parse_args()
+    begin_table(
+        ("target", "sampler", "step size h", "bias at h", "at h/2", "at h/4", "order", "temperature at h, h/2, h/4")
+    )
     with threadpool_limits(1):
         for name in options.targets:
-            case = CASES[name]
-            title(f"{name}: bias in standard deviations, with its standard error, and temperature")
-            begin_table(("sampler", "step size h", "at h", "at h/2", "at h/4", "order", "temperature at h, h/2, h/4"))
+            case, shown = CASES[name], name
             for sampler, make in case.samplers.items():
                 largest = case.largest[sampler]
                 found = [
@@ -183,8 +184,9 @@ def main():
                 ]
                 cells = [f"{each.bias:+.4f} ± {each.error:.4f}" for each in found]
                 heat = ", ".join("" if np.isnan(each.temperature) else f"{each.temperature:.3f}" for each in found)
-                row((sampler, largest, *cells, order_of(found), heat.strip(", ")))
-    finish(options)
+                row((shown, sampler, largest, *cells, order_of(found), heat.strip(", ")))
+                shown = ""
+    finish(options, notes="Bias of the worst test function in its standard deviations, with its standard error.")
 
 
 if __name__ == "__main__":
