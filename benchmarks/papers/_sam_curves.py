@@ -32,8 +32,9 @@ def run_to(data, method, seed, marks, n_held_out=None):
 
 
 def of(rows, method, passes, name="score"):
-    """The values of all seeds."""
-    return [each[name] for each in rows if (each["method"], each["passes"]) == (method, passes)]
+    """The values of all seeds, in their order."""
+    chosen = [each for each in rows if (each["method"], each["passes"]) == (method, passes)]
+    return [each[name] for each in sorted(chosen, key=lambda each: each["seed"])]
 
 
 def last_of(rows, method):
