@@ -281,10 +281,12 @@ def check(tmp_path_factory) -> Callable[..., list[tuple[int, str]]]:
     return run
 
 
+@pytest.mark.long
 def test_a_program_with_types_is_accepted(check):
     assert check(PROGRAM) == []
 
 
+@pytest.mark.long
 def test_every_mistake_of_a_program_is_found(check):
     lines = MISTAKES.splitlines()
     first = lines.index("", 1) + 2  # after the imports
@@ -305,6 +307,7 @@ def test_type_checkers_see_the_package_as_the_readme_installs_it(check):
     assert "incompatible type" in said
 
 
+@pytest.mark.long
 def test_types_are_read_because_the_package_says_that_it_has_them(check, tmp_path):
     package = tmp_path / "copied"  # a name that no other place has
     package.mkdir()

@@ -32,19 +32,25 @@ def run_to(data, method, seed, marks, n_held_out=None):
 
 
 def of(rows, method, passes, name="score"):
-    """The values of all seeds."""
-    return [each[name] for each in rows if (each["method"], each["passes"]) == (method, passes)]
+    """The values of all seeds, in their order."""
+    chosen = [each for each in rows if (each["method"], each["passes"]) == (method, passes)]
+    return [each[name] for each in sorted(chosen, key=lambda each: each["seed"])]
+
+
+def last_of(rows, method):
+    """The largest number of passes of a method."""
+    return max(each["passes"] for each in rows if each["method"] == method)
 
 
 def show(rows):
-    """Scores by passes, and comparisons after the last pass, paired by seed."""
+    """Scores by passes, and comparisons of the last scores of all methods, paired by seed."""
     marks = sorted({each["passes"] for each in rows})
     methods = [method for method in METHODS if of(rows, method, marks[0])]
     title("Held-out log perplexity in nats per document: median (range) over seeds, by passes")
     begin_table(("method", *(f"{mark} passes" for mark in marks), "last draw alone", "temperature", "seconds"))
     for method in methods:
         cells = [spread(of(rows, method, mark), ".0f") if of(rows, method, mark) else "" for mark in marks]
-        last = marks[-1]
+        last = last_of(rows, method)
         single, temperature, seconds = (
             np.median(of(rows, method, last, name)) for name in ("last_draw", "temperature", "seconds")
         )
@@ -52,14 +58,17 @@ def show(rows):
         row((method, *cells, f"{single:.0f}", shown, f"{seconds:.0f}"))
     if "vb" not in methods:
         return
-    title(f'Seeds with a lower score than "vb" after {marks[-1]} passes, and the mean difference ± standard error')
-    begin_table(("method", "seeds", "difference"))
-    best = np.array(of(rows, "vb", marks[-1]))
+    title('Seeds with a lower last score than that of "vb", and the mean difference ± standard error')
+    begin_table(("method", "passes", "seeds", "difference"))
+    best = np.array(of(rows, "vb", last_of(rows, "vb")))
     for method in methods:
         if method not in VARIATIONAL:
-            difference = np.array(of(rows, method, marks[-1])) - best[: len(of(rows, method, marks[-1]))]
+            last = last_of(rows, method)
+            scores = np.array(of(rows, method, last))
+            difference = scores - best[: len(scores)]
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
-            row((method, f"{(difference < 0).sum()} of {len(difference)}", f"{difference.mean():+.1f} ± {error:.1f}"))
+            shares = f"{(difference < 0).sum()} of {len(difference)}"
+            row((method, last, shares, f"{difference.mean():+.1f} ± {error:.1f}"))
 
 
 def draw(rows):
@@ -69,7 +78,8 @@ def draw(rows):
 
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
     marks = sorted({each["passes"] for each in rows})
-    ends = [score for method in METHODS for score in of(rows, method, marks[-1])]
+    made = {each["method"] for each in rows}
+    ends = [score for method in made for score in of(rows, method, last_of(rows, method))]
     for number, method in enumerate(METHODS):
         known = [mark for mark in marks if of(rows, method, mark)]
         if not known:

@@ -266,6 +266,7 @@ def test_max_propagation_depth_is_a_count():
         TaskBars(-1)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("sklearn.callback") is None, reason="these tests have run with our hooks")
 def test_estimators_pass_their_tests_with_our_hooks():
     plugins = ["-p", "_without_sklearn_callbacks", "-p", "no:cacheprovider"]

@@ -84,6 +84,7 @@ def joint_draws(n_runs, change=None, **options):
     return summarize(np.array(differences))
 
 
+@pytest.mark.long
 def test_joint_distribution():
     estimate = joint_draws(3_000)
     assert_agrees(estimate, np.zeros_like(estimate.mean))
@@ -109,6 +110,7 @@ def test_births_without_their_ratio_are_found(monkeypatch):
     assert_disagrees(estimate, np.zeros_like(estimate.mean))
 
 
+@pytest.mark.long
 def test_truncation_is_found_in_the_joint_distribution():
     estimate = joint_draws(800, max_topics=3)
     assert_disagrees(estimate, np.zeros_like(estimate.mean))

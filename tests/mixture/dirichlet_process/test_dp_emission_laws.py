@@ -18,10 +18,10 @@ SAMPLERS = {  # with the size of minibatches
     "minibatches": (Slice(0), 2),
     "minibatches, split-merge": (Slice(1, 1), 2),
 }
-SHORT = [  # of each emission all rows, and minibatches with split-merge moves if there are missing cells
+SHORT = [  # of each emission minibatches with split-merge moves and missing cells, or all rows if it has no such case
     f"{name}-{'minibatches, split-merge-learned' if rows.missing.any() else 'rows-given'}"
     for name, rows in CASES.items()
-    if name != "full, one missing"  # as "full, missing"
+    if name != "full, one missing" and f"{name}, missing" not in CASES  # the former is as "full, missing"
 ]
 WITH_DEGREES = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 WITH_MISSING = [name for name, rows in CASES.items() if rows.missing.any()]
