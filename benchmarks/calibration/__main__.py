@@ -9,7 +9,7 @@
 
 Parameters are drawn from the prior, data given these parameters, and the posterior given the data is sampled through
 the public interface. Results are in `benchmarks/calibration/results`, one CSV file per setting with a row for each data
-set: its seed, the seconds, the rank of the true value of each quantity among 39 draws, and the autocorrelation of
+set: its number, the seconds, the rank of the true value of each quantity among 39 draws, and the autocorrelation of
 successive draws.
 """
 

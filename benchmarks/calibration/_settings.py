@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -53,8 +54,12 @@ class Setting(NamedTuple):
     prepare: Callable[[Any, Any, np.random.Generator], Any] | None = None
 
 
-def simulate(setting, seed):
-    """Draw from the prior, fit, and return the rank and the autocorrelation of the draws for each quantity."""
+def simulate(setting, number):
+    """Draw from the prior, fit, and return the rank and the autocorrelation of the draws for each quantity.
+
+    Settings have seeds of their own: otherwise chance would favour the same quantities in all of them.
+    """
+    seed = (zlib.crc32(setting.name.encode()) + number) % 2**32
     estimator = clone(setting.estimator).set_params(random_state=seed, thin=setting.thin, burn_in=setting.burn_in)
     estimator.set_params(max_iter=setting.burn_in + N_DRAWS * setting.thin)
     X, truth = estimator.sample_prior(**setting.shape, random_state=seed, return_parameters=True)
