@@ -45,7 +45,6 @@ def test_moves_leave_the_posterior_unchanged(n_moves):
 
 
 @pytest.mark.short_cases("weights")
-@pytest.mark.short_cases("weights")
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -153,14 +153,17 @@ def test_weights_repeat_rows():
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_dirichlet_process_mixtures_find_planted_components():
     X, z = planted(400, missing=0.1)
-    emission = Columns([("a", Gaussian(), [0, 1]), ("b", Categorical(), [2])])
-    mixture = DPMixture(emission, random_state=0, max_iter=60).fit(X[:, :3])
+    emission = Columns(
+        [("a", Gaussian(), [0, 1]), ("b", Categorical(), [2]), ("c", Bernoulli(), [3]), ("d", Poisson(), [4])]
+    )
+    mixture = DPMixture(emission, random_state=0, max_iter=60).fit(X)
     assert adjusted_rand_score(mixture.labels_, z) > 0.75
     assert mixture.named_blocks_.a.covariances_.shape == (mixture.n_components_, 2, 2)
     rows, labels = mixture.sample(50, random_state=0)
-    assert rows.shape == (50, 3)
+    assert rows.shape == (50, 5)
     assert set(np.unique(rows[:, 2])) <= {0.0, 1.0, 2.0}
     assert labels.shape == (50,)
 
