@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from skmanifold import ExponentialFamilyAdmixture
 from skmanifold.admixture._exponential_family import inference
-from skmanifold.admixture._exponential_family.new_rows import draw_cells, draw_words
+from skmanifold.admixture._tokens.new_rows import draw_cells, draw_words
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial
 from skmanifold.emissions._gaussian.families import FullFamily
 from skmanifold.models import IncompatibleError
