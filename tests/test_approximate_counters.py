@@ -68,6 +68,7 @@ def test_a_version_represents_the_numbers_that_it_should(version):
     assert counters.base_for(15) == pytest.approx(1.0)
 
 
+@pytest.mark.sampling
 @by_approximation
 @pytest.mark.parametrize("n_increments", [1, 3, 40])
 def test_counters_are_unbiased_with_the_variance_of_their_registers(version, n_increments):

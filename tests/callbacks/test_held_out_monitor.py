@@ -216,6 +216,7 @@ def test_it_works_where_a_pipeline_makes_the_rows():
     assert curve(monitor)[1][-1] == pipeline.score([texts[row] for row in held])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_search_has_a_curve_for_each_fit(n_jobs):
     monitor = HeldOutMonitor(fraction=0.2, every=3)

@@ -163,6 +163,7 @@ def test_logs_are_refused_before_there_are_any_and_by_unknown_names():
         monitor.get_logs("first")
 
 
+@pytest.mark.long
 def test_copies_in_other_processes_report_to_the_first():
     monitor = ScoringMonitor(scoring={"score": score_by_method})
     Parallel(n_jobs=2)(delayed(fit_total)(monitor, n_steps) for n_steps in (2, 3))

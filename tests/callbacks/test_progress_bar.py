@@ -63,6 +63,7 @@ def test_starts_and_classes_have_bars_of_their_own(screen):
     assert "SubspaceMixture: 100 of 100" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_it_is_set_on_a_search_and_shows_the_estimators_within(screen, n_jobs, sklearn_callback):
     lda = StochasticLDA(max_iter=5, random_state=0)

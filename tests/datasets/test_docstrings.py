@@ -143,6 +143,7 @@ def test_each_default_package_gives_hundreds_of_documents(corpus):
     assert len(corpus.data) > 4000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

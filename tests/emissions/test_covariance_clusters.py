@@ -325,6 +325,7 @@ def test_sums_after_moves_are_those_of_the_rows(kind, missing):
 # --- draws -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampling
 @parametrize_kind
 def test_draws_of_components_have_the_moments_of_the_posterior(kind):
     X, labels = table(12)

@@ -71,6 +71,7 @@ def log_predictive_of(row, X, prior):
 # --- densities -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("kind", TYPES)
 def test_marginal_and_predictive_densities_are_those_of_multivariate_t_distributions(kind):
     X, labels = table()
@@ -268,6 +269,7 @@ def posterior_of(X, prior):
     return (prior.degrees + n) / 2.0, prior.covariance + added, means, kappas
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("kind", TYPES)
 def test_new_rows_and_posterior_means(kind):
     X, labels = table(60)

@@ -37,6 +37,7 @@ def members(labels, label):
     return np.flatnonzero(labels == label).tolist()
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_marginal_densities_of_partitions(name):
     case, labels = Case(name), random_labels(40)
@@ -44,6 +45,7 @@ def test_marginal_densities_of_partitions(name):
     np.testing.assert_allclose(case.clusters.log_marginal(counted(case.clusters, labels)), exact, rtol=1e-12)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_predictive_densities_are_ratios_of_marginals(name):
     case, labels = Case(name), random_labels(40)
@@ -153,6 +155,7 @@ def law_of_cells(case, means):
     return (stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson)(means)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_draws_of_components(name):
     """Their moments, of labels with rows, without, and beyond the capacity; and the densities of rows given them."""
@@ -177,6 +180,7 @@ def test_draws_of_components(name):
     np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_new_rows_have_the_predictive_distribution(name):
     case, labels = Case(name), random_labels(40)

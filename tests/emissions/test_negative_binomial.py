@@ -47,6 +47,7 @@ def exact_posterior(X, labels, j):
     return densities / densities.sum()
 
 
+@pytest.mark.sampling
 def test_dispersions_are_drawn_from_their_posterior():
     X, labels, family, total = small_data()
     sizes = np.array([family.draw(total, key).sizes for key in fold_in_each(KEY, np.arange(4000))])
@@ -66,6 +67,7 @@ def parameters_and_counts(rng, n_rows=6):
     return r, p, labels, rng.negative_binomial(r, 1 - p[labels]).astype(float)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("wrong", [False, True])
 def test_draws_given_data_from_the_prior_have_the_prior(wrong):
     """Draws of dispersions and probabilities given data that the prior gave; a wrong prior is found."""
@@ -137,6 +139,7 @@ def test_em_increases_the_log_joint_density():
     assert (dispersions[0] != dispersions[-1]).any()
 
 
+@pytest.mark.sampling
 def test_dirichlet_process_mixtures_learn_dispersions_and_need_fewer_components():
     X, _, dispersions = overdispersed()
     mixture = DPMixture("negative_binomial", max_iter=60, random_state=0).fit(X)

@@ -139,6 +139,7 @@ def log_posterior(d, n, lengths, kappa, prior=PRIOR):
     return total - sum(log_normalizer(d, kappa * length) for length in lengths)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
 def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
     lengths, nodes, logs = np.array(lengths), np.empty(MOST_NODES), np.empty(MOST_NODES)
@@ -150,6 +151,7 @@ def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
     assert logsumexp(logs[:n_nodes]) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
 def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     lengths = np.array(lengths)
@@ -164,6 +166,7 @@ def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     assert stats.kstest(drawn, lambda u: np.interp(u, grid, levels / levels[-1])).pvalue < 1e-3
 
 
+@pytest.mark.sampling
 @pytest.mark.covering
 @pytest.mark.parametrize("concentration", [0.0, 0.3, 5.0, 2000.0])
 @pytest.mark.parametrize("d", [2, 3, 20])
@@ -237,6 +240,7 @@ def test_marginal_densities_of_partitions(kind, type_of_rows):
     assert case.clusters.log_marginal(case.counted(labels)) == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.sampling
 @pytest.mark.covering
 @each_kind
 @each_type
@@ -309,6 +313,7 @@ def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
     np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
 
 
+@pytest.mark.sampling
 @pytest.mark.covering
 @each_kind
 def test_expected_rows_are_means_of_new_rows(kind):
@@ -360,6 +365,7 @@ def test_mixtures_find_planted_clusters_of_any_type_of_rows(kind, sampler):
     assert fits[0].score(X) == pytest.approx(fits[0].score(sp.csr_array(X)), abs=1e-9)
 
 
+@pytest.mark.sampling
 @pytest.mark.short_cases("shared")
 @pytest.mark.parametrize("kind", ["shared", "per_component"])
 def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):

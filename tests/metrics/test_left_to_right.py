@@ -39,6 +39,7 @@ def _enumerate(phi, row, prior):
     return np.log(total)
 
 
+@pytest.mark.sampling
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize("n_particles", [1, 3, 8])
 def test_expected_probability_is_the_exact_one(n_particles):
@@ -79,6 +80,7 @@ def test_resampling_makes_up_for_skew_weights():
     assert np.sum(together.per_document.log_likelihood - apart.per_document.log_likelihood) > 50
 
 
+@pytest.mark.sampling
 def test_errors_are_those_of_the_estimates():
     topics = _make_topics()
     phi = topics.toarray(np.float64)

@@ -396,6 +396,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.sampling
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_sampler_passes(name):

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.guarded_sweep import guards_of, least_priorities, sweep_with_guards
@@ -55,6 +56,7 @@ def after_a_sweep(n_runs, guard):
     return begin
 
 
+@pytest.mark.sampling
 def test_guarded_sweeps_leave_the_law_unchanged():
     exact = law() @ functions(STATES)
     states = after_a_sweep(8_000, lambda run, state: subkey(KEY, run))
@@ -62,6 +64,7 @@ def test_guarded_sweeps_leave_the_law_unchanged():
     assert_agrees(summarize(functions(states)), exact)
 
 
+@pytest.mark.sampling
 def test_priorities_must_not_depend_on_the_topics():
     def largest_first_guard(run, state):
         """Of eight keys, the one whose guard of the first topic has the largest priority."""

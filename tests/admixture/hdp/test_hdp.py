@@ -30,6 +30,7 @@ def fitted():
     )
 
 
+@pytest.mark.sampling
 def test_planted_topics_are_found(fitted):
     truth = easy_corpus().components
     large = fitted.posterior_["topic_weights"] > 0.02
@@ -40,6 +41,7 @@ def test_planted_topics_are_found(fitted):
     assert fitted.perplexity(test) < 1.01 * fixed.perplexity(test)
 
 
+@pytest.mark.sampling
 def test_a_start_with_one_topic_finds_them_too():
     hdp = HDPAdmixture(init=1, max_iter=100, random_state=1).fit(easy_split()[0][:600])
     assert match_topics(easy_corpus().components, hdp.components_).similarity.min() > 0.95

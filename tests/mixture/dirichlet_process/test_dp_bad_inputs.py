@@ -265,6 +265,7 @@ def test_a_drawn_concentration_stays_in_its_range(prior, end):
 # In scikit-learn
 
 
+@pytest.mark.long
 def test_in_pipelines_searches_and_frames(tmp_path):
     frame = pd.DataFrame(NUMBERS, columns=list("abc"))
     mixture = make(Gaussian("diag"))

@@ -265,6 +265,7 @@ def test_unknown_columns_are_refused(columns):
         fitted("em", X).conditional(X, columns)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("dispersion", [None, 0.1])
 def test_new_components_of_a_dirichlet_process_have_their_prior(dispersion):
     """Means and draws of a missing cell with a large concentration, against sums over clusters and the prior."""
