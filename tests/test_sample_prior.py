@@ -185,6 +185,7 @@ MEANS = {  # estimator, shape, statistic, expectation
 }
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", MEANS)
 def test_moments_are_those_of_the_prior(name):
     estimator, shape, statistic, expected = MEANS[name]

@@ -39,6 +39,7 @@ def test_pvalues_and_bands_are_those_of_all_possible_ranks(n, n_draws):
         np.testing.assert_array_equal(within, tails >= largest * (1 - 1e-7))
 
 
+@pytest.mark.sampling
 def test_pvalues_of_uniform_ranks_are_uniform_and_wrong_spreads_are_found():
     rng = np.random.default_rng(0)
     pvalues = [calibration_test(rng.integers(0, 100, 400), 99).pvalue for _ in range(300)]

@@ -89,6 +89,7 @@ def estimate(name, sampler, *, n_draws=500, n_chains=64, seed=0):
     return summarize(np.stack([values.mean(axis=1) for values in functions(draws.position)], axis=1))
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_the_exact_law(name):
     assert_agrees(estimate(name, NUTS(LAWS[name][1], metric="unit")), LAWS[name][3])
@@ -102,6 +103,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampling
 @pytest.mark.short_cases("the velocity has no energy")
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_variants_are_found(name, monkeypatch):
@@ -140,6 +142,7 @@ def correlated_density(x):
     return -0.5 * (x @ PRECISION @ x)
 
 
+@pytest.mark.sampling
 @pytest.mark.parametrize("metric", ["diagonal", "dense"])
 def test_burn_in_finds_the_scale_and_the_step_size(metric):
     target = Density(Euclidean(2), correlated_gradient, correlated_density)
