@@ -27,7 +27,7 @@ from skmanifold.inference._draws import Draws
 from skmanifold.samplers import GMC, GSGNHT, HMC, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, SVRG
 
 MAX_DRAWS = 40_000_000  # numbers of all chains that a run keeps; beyond, it thins
-MAX_LENGTH = 100_000  # draws that a chain keeps
+MAX_LENGTH = 1_000_000  # draws that a chain keeps: thinning would lose the gain of negative autocorrelations
 SHOWN = ("step_size", "friction", "n_steps", "scheme", "noise_covariance", "control_variate")
 
 
@@ -252,9 +252,11 @@ def spread(values):
 
 def describe_error(target, results):
     """The worst test function's error in its standard deviations, and its standard error."""
-    mean = np.mean([result.mean for result in results], axis=0)
+    ess = np.array([result.ess for result in results])
+    weights = np.maximum(ess, 1e-9)  # runs differ in length
+    mean = np.average([result.mean for result in results], axis=0, weights=weights)
     errors = (mean - target.mean) / target.sd
-    standard_errors = 1 / np.sqrt(np.maximum(np.sum([result.ess for result in results], axis=0), 1))
+    standard_errors = 1 / np.sqrt(np.maximum(ess.sum(axis=0), 1))
     if not np.isfinite(errors).all():
         return "diverged"
     worst = np.argmax(np.abs(errors))

@@ -1,6 +1,6 @@
 """Simulation-based calibration of every estimator and sampler that draws from the posterior.
 
-    python -m benchmarks.calibration                      # 400 data sets for each setting, which takes hours
+    python -m benchmarks.calibration                      # 400 data sets for each exact sampler, which takes hours
     python -m benchmarks.calibration mixture_bernoulli    # one setting, or all of one file: mixtures
     python -m benchmarks.calibration --n 1000             # more data sets; those that are stored are kept
     python -m benchmarks.calibration --quick              # a few data sets, written to a temporary folder
@@ -29,14 +29,15 @@ MODULES = {
     module.__name__.rpartition(".")[2]: module
     for module in (mixtures, dirichlet_processes, topics, directions, subspaces)
 }
-N_SIMULATIONS, N_QUICK = 400, 3
+N_SIMULATIONS = {"exact": 400, "approximate": 200, "wrong": 100}
+N_QUICK = 3
 
 
 def main():
     """Read the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="settings, or files of them; all by default")
-    parser.add_argument("--n", type=int, default=N_SIMULATIONS, help="number of data sets for each setting")
+    parser.add_argument("--n", type=int, help=f"number of data sets for each setting; by default {N_SIMULATIONS}")
     parser.add_argument("--quick", action="store_true", help=f"{N_QUICK} data sets for each setting")
     parser.add_argument("--draw", action="store_true", help="simulate nothing")
     parser.add_argument("--list", action="store_true", help="print the names and titles")
@@ -53,7 +54,8 @@ def main():
                 if options.list:
                     print(f"{setting.name}: {setting.title} ({setting.kind})")
                 elif not options.draw:
-                    extend(setting, folder / f"{setting.name}.csv", N_QUICK if options.quick else options.n)
+                    n = N_QUICK if options.quick else options.n or N_SIMULATIONS[setting.kind]
+                    extend(setting, folder / f"{setting.name}.csv", n)
             if chosen and not options.list:
                 write(file, module, folder)
 

@@ -57,9 +57,9 @@ def _orthogonal(name, title, n_components, sampler="gibbs", batch_size=None, **o
 
 
 SETTINGS = [
-    _spherical("gmc_gibbs", "gmc_gibbs", "gmc_gibbs"),
+    _spherical("gmc_gibbs", "gmc_gibbs", "gmc_gibbs", thin=10),
     _orthogonal("gibbs", "gibbs, two topics", 2),
-    _orthogonal("number", "gibbs, inferred number", None),
+    _orthogonal("number", "gibbs, inferred number", None, thin=10),
 ]
 for step in (0.1, 0.5):
     for batch_size in (3, 12):
@@ -70,17 +70,22 @@ for step in (0.1, 0.5):
         ):
             name = sampler.short_name
             key = f"{name}_{step}_{batch_size}"
-            SETTINGS.append(_spherical(key, f"{name}, {label}", sampler, batch_size, kind="approximate", burn_in=300))
+            SETTINGS.append(
+                _spherical(key, f"{name}, {label}", sampler, batch_size, kind="approximate", burn_in=300, thin=50)
+            )
 for sampler in (GSGNHT(step_size=0.1, friction=0.3, n_steps=1), SGGMC(step_size=0.1, friction=1.5, n_steps=1)):
     name = sampler.short_name
-    SETTINGS.append(_orthogonal(name, f"{name}, step size 0.1, batch size 12", 2, sampler, 12, kind="approximate"))
+    SETTINGS.append(
+        _orthogonal(name, f"{name}, step size 0.1, batch size 12", 2, sampler, 12, kind="approximate", thin=50)
+    )
 SETTINGS += [
-    _spherical("gmc", "gmc", GMC(step_size=0.1, n_steps=10), kind="approximate"),
+    _spherical("gmc", "gmc", GMC(step_size=0.1, n_steps=10), kind="approximate", thin=10),
     _spherical(
         "wrong",
         "gmc_gibbs, another document_concentration",
         "gmc_gibbs",
         kind="wrong",
+        thin=10,
         fit={"document_concentration": 5.0},
     ),
     _orthogonal("wrong", "gibbs, another doc_topic_prior", 2, kind="wrong", fit={"doc_topic_prior": 0.3}),

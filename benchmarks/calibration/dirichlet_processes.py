@@ -29,6 +29,8 @@ def _setting(name, **others):
     shape = {"n_samples": 20, "n_features": n_features} | ({"n_tokens": 4} if name == "multinomial" else {})
     of_emission = {} if name == "negative_binomial" else quantities_of(name)
     quantities = {**OF_PARTITIONS, **of_emission}
+    if "mises" in name:
+        others = {"thin": 8, **others}  # its draws are nearly independent, and its passes take longer
     return Setting(f"process_{name}", f"slice, {name}", DPMixture(emission), shape, quantities, **others)
 
 
@@ -54,6 +56,7 @@ SETTINGS += [
         kind(step_size=step),
         OF_STREAMS,
         kind="approximate",
+        thin=50,
     )
     for name, kind, steps in (("scir", SCIR, (0.1, 0.5)), ("sgrld", SGRLD, (0.001, 0.01)), ("sgrhmc", SGRHMC, (0.02,)))
     for step in steps

@@ -32,7 +32,7 @@ def _setting(name, title, n_components, sampler="gibbs", noise="shared", **other
     )
     quantities = OF_SEVERAL if n_components > 1 else OF_ONE
     shape = {"n_samples": 20, "n_features": 3}
-    return Setting(f"subspaces_{name}", title, estimator, shape, quantities, **others)
+    return Setting(f"subspaces_{name}", title, estimator, shape, quantities, thin=50, **others)
 
 
 SETTINGS = [

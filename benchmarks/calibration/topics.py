@@ -75,7 +75,7 @@ SETTINGS = [
     ),
 ]
 for sampler in ("scir", "sgrld", "sgrhmc", "sghmc", "sgld", "esca", "cvb0", "vb"):
-    SETTINGS.append(_lda(sampler, f"{sampler}, default settings", sampler, OF_TOPICS, kind="approximate"))
+    SETTINGS.append(_lda(sampler, f"{sampler}, default settings", sampler, OF_TOPICS, kind="approximate", thin=50))
 SETTINGS += [
     _stores(
         _lda(

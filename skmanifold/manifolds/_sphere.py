@@ -179,10 +179,17 @@ def project_point(x, v, radius):
 
 
 @njit(cache=True, nogil=True)
+def _rows(x, d):
+    """As a matrix of points; where x is one, without a reshape, which takes longer than what follows."""
+    if x.ndim == 2 and x.shape[1] == d:
+        return x
+    return x.reshape(-1, d)
+
+
+@njit(cache=True, nogil=True)
 def project_to_sphere(x, v, radii):
     """Make `v` tangent at `x`."""
-    x = x.reshape(-1, x.shape[-1])
-    v = v.reshape(-1, v.shape[-1])
+    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
     for i in range(x.shape[0]):
         project_point(x[i], v[i], radii[i % len(radii)])
 
@@ -203,8 +210,7 @@ def flow_point(x, v, t, radius):
 @njit(cache=True, nogil=True)
 def flow_on_sphere(x, v, t, radii):
     """Move along great circles for time `t`."""
-    x = x.reshape(-1, x.shape[-1])
-    v = v.reshape(-1, v.shape[-1])
+    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
     for i in range(x.shape[0]):
         flow_point(x[i], v[i], t, radii[i % len(radii)])
 
@@ -212,8 +218,7 @@ def flow_on_sphere(x, v, t, radii):
 @njit(cache=True, nogil=True)
 def retract_to_sphere(x, v, radii):
     """Scale `x` to its radius and make `v` tangent there."""
-    x = x.reshape(-1, x.shape[-1])
-    v = v.reshape(-1, v.shape[-1])
+    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
     for i in range(x.shape[0]):
         radius = radii[i % len(radii)]
         scale = radius / math.sqrt(dot(x[i], x[i]))
@@ -225,16 +230,16 @@ def retract_to_sphere(x, v, radii):
 @_geometry.project.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _project(geometry, x, v):
-    project_to_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), geometry.radii)
+    project_to_sphere(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)
 
 
 @_geometry.flow.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _flow(geometry, x, v, t):
-    flow_on_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), t, geometry.radii)
+    flow_on_sphere(_rows(x, geometry.d), _rows(v, geometry.d), t, geometry.radii)
 
 
 @_geometry.retract.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _retract(geometry, x, v):
-    retract_to_sphere(x.reshape(-1, geometry.d), v.reshape(-1, geometry.d), geometry.radii)
+    retract_to_sphere(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)

@@ -46,6 +46,8 @@ def compiled_functions(
     if not isinstance(gradient, Dispatcher) or not isinstance(log_density, Dispatcher | None):
         return None
     forms = _GRADIENTS[vectorized]
+    if len(shape) == 1 and not vectorized:
+        forms = (_vector_of_each,)
     if math.prod(shape) == 1 and not vectorized:
         forms = (*forms, _number_of_each)
     into = _compiled(forms, gradient, shape, GRADIENT)
@@ -82,6 +84,21 @@ def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
             found = np.ascontiguousarray(values).reshape(-1)
             for i in range(len(flat)):
                 out[c, i] = found[i]
+
+    return gradient
+
+
+def _vector_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
+    def gradient(x, keys, t, out):
+        point = np.empty(shape)
+        for c in range(len(x)):
+            for i in range(len(point)):
+                point[i] = x[c, i]
+            values = function(point)
+            if values.shape != shape:
+                raise ValueError("grad_log_density must return an array with the shape of x.")
+            for i in range(len(point)):
+                out[c, i] = values[i]
 
     return gradient
 

@@ -21,6 +21,8 @@ N_COEFFICIENTS = 5
 
 @njit(cache=True, nogil=True)
 def by_chain(x):
+    if x.ndim == 2:
+        return x  # for few coordinates, a reshape takes longer than what follows
     return x.reshape(x.shape[0], x.size // x.shape[0])
 
 

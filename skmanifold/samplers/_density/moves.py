@@ -17,6 +17,7 @@ from ...utils._by_type import by_type
 from ...utils._njit import njit_or_interpreted
 from .integrator_kernels import (
     add_scaled,
+    by_chain,
     damp_and_kick,
     fill_coefficients_baoab,
     first_not_finite,
@@ -128,7 +129,7 @@ def _step_langevin(move, geometry, gradient, covariance, chains, h, first, n_ste
 def resample_momentum(every, chains, t):
     """Draw new momenta before step t, if it is time; `every` is 0 for never."""
     if every > 0 and t > 0 and t % every == 0:
-        fill_normal(chains.keys, _MOMENTUM, chains.momentum.reshape(len(chains.keys), -1))
+        fill_normal(chains.keys, _MOMENTUM, by_chain(chains.momentum))
 
 
 @make_steps.of(EulerFriction)

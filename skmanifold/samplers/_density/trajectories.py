@@ -8,7 +8,7 @@ from ...manifolds._geometry import flow, project, retract
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._njit import njit_or_interpreted
-from .integrator_kernels import accept, add_scaled, choose, first_not_finite, mean_squares
+from .integrator_kernels import accept, add_scaled, by_chain, choose, first_not_finite, mean_squares
 
 _NOISE = Purpose.NOISE
 
@@ -23,7 +23,7 @@ def make_transition(gradient, density, geometry, chains, log_density, accepted, 
     x, v, g = chains.position, chains.noise, chains.gradient
     y, start, proposed = x.copy(), g.copy(), np.empty_like(log_density)
     fold_keys(chains.key, t, chains.keys)
-    fill_normal(chains.keys, _NOISE, v.reshape(len(v), -1))
+    fill_normal(chains.keys, _NOISE, by_chain(v))
     project(geometry, x, v)
     kinetic = mean_squares(v, 2)
     add_scaled(v, h / 2, g)
