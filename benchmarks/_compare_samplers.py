@@ -13,7 +13,7 @@ N_CHAINS = 4
 CHOSEN = {  # samplers of each target: names of ours, algorithms of blackjax
     "normal, d=10": (("HMC", "SGHMC", "SGLD"), ("hmc", "nuts", "sghmc", "sgld")),
     "normal, d=1000": (("HMC", "SGHMC", "SGLD"), ("hmc", "nuts", "sghmc", "sgld")),
-    "circle": (("GMC", "SGGMC"), ()),
+    "circle": (("GMC", "SGGMC"), ("hmc",)),
     "vMF mixture": (("GMC",), ()),
 }
 

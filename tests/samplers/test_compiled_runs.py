@@ -247,7 +247,7 @@ def prior_density(x):
     return -0.5 * (x * x).sum()
 
 
-@pytest.mark.covering()
+@pytest.mark.covering
 @pytest.mark.parametrize("batch_size", [None, 8])
 @pytest.mark.parametrize("gradient", [gradients_of_rows, sum_of_gradients])
 @pytest.mark.parametrize("has_prior", [True, False])
