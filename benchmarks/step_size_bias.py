@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from skmanifold import sample
 from skmanifold.models._noisy import NoisyGradient
-from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD
+from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, NonFiniteError
 
 N_CHAINS, N_HALVINGS = 500, 2
 TIME_OF_CHAIN = 60.0  # of integration, before and between checks of the clock
@@ -96,7 +96,7 @@ CASES = {
     "normal, d=10, unknown noise of variance 4": Case(
         noisy(TARGETS["normal, d=10"], 4.0, declared=False), OF_LINE, steps(OF_LINE, 0.4)
     ),
-    "double well": Case(TARGETS["double well"], FLAT, steps(FLAT, 0.3)),
+    "double well": Case(TARGETS["double well"], FLAT, steps(FLAT, 0.3, of_sgld=0.02)),
     "banana": Case(TARGETS["banana"], FLAT, steps(FLAT, 0.2, 0.02, 0.01)),
     "circle": Case(circle_squares, CURVED, steps(CURVED, 0.4)),
     "circle, unknown noise of variance 100": Case(
@@ -122,7 +122,7 @@ CASES = {
 
 
 class Measured(NamedTuple):
-    """Bias of the worst test function with its standard error, and the temperature of momenta, if there are any."""
+    """Bias of the worst test function with its standard error, and temperature of momenta; NaN if a chain diverges."""
 
     bias: float
     error: float
@@ -143,7 +143,10 @@ def measure(case, make_sampler, h, seconds, seed):
         settings = {"n_draws": 200, "burn_in": n_steps // 3, "thin": thin, "n_chains": N_CHAINS}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # temperatures are shown
-            draws = sample(density, make_sampler(h), **settings, position=start, random_state=seed + n_rounds)
+            try:
+                draws = sample(density, make_sampler(h), **settings, position=start, random_state=seed + n_rounds)
+            except NonFiniteError:
+                return Measured(np.nan, np.nan, np.nan)
         sums = sums + target.functions(draws.position).mean(axis=1)  # of each chain
         temperatures.append(draws.stats["temperature"].mean() if "temperature" in draws.stats else np.nan)
         n_rounds += 1
@@ -182,7 +185,9 @@ def main():
                 found = [
                     measure(case, make, largest / 2**i, options.seconds, options.seed) for i in range(N_HALVINGS + 1)
                 ]
-                cells = [f"{each.bias:+.4f} ± {each.error:.4f}" for each in found]
+                cells = [
+                    "diverges" if np.isnan(each.bias) else f"{each.bias:+.4f} ± {each.error:.4f}" for each in found
+                ]
                 heat = ", ".join("" if np.isnan(each.temperature) else f"{each.temperature:.3f}" for each in found)
                 row((shown, sampler, largest, *cells, order_of(found), heat.strip(", ")))
                 shown = ""

@@ -17,6 +17,7 @@ KINDS = {
     "approximate": "Approximations",
     "wrong": "Known-wrong variants: the fit has another prior than the data",
 }
+LEAST_PVALUE = 1e-10  # of smaller ones, the larger shift is shown
 HEAD = ("sampler", "data sets", "smallest p", "quantity", "p x quantities", "shift", "50%", "90%", "autocorrelation")
 
 
@@ -42,7 +43,7 @@ def write(file, module, folder):
 def _summary(setting, ranks, lags, seconds):
     """The row of a setting: the quantity with the smallest p-value."""
     tests = {name: calibration_test(values, N_DRAWS) for name, values in ranks.items()}
-    worst = min(tests, key=lambda name: tests[name].pvalue)
+    worst = min(tests, key=lambda name: (max(tests[name].pvalue, LEAST_PVALUE), -abs(tests[name].shift)))
     test, n = tests[worst], len(ranks[worst])
     bounded = min(1.0, test.pvalue * len(tests))
     cover = [
@@ -50,7 +51,11 @@ def _summary(setting, ranks, lags, seconds):
         for share, error in zip(test.coverage, test.coverage_error, strict=True)
     ]
     shift = f"{test.shift:+.3f} ± {test.shift_error:.3f}"
-    return setting.title, n, f"{test.pvalue:.2g}", worst, f"{bounded:.2g}", shift, *cover, f"{max(lags.values()):.2f}"
+    return setting.title, n, _shown(test.pvalue), worst, _shown(bounded), shift, *cover, f"{max(lags.values()):.2f}"
+
+
+def _shown(pvalue):
+    return f"{pvalue:.2g}" if pvalue > LEAST_PVALUE else "below 1e-10"
 
 
 def _draw(file, stored, folder):
