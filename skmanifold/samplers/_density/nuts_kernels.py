@@ -25,6 +25,10 @@ _LARGEST_ERROR = 1000.0  # of the energy; beyond it a trajectory has diverged
 # Columns of a report on a transition
 N_GRADIENTS, DEPTH, DIVERGING, ACCEPTANCE, ENERGY = range(5)
 N_REPORTED = 5
+# If a density is constant, all steps are accepted: they must not grow until flows lose their accuracy.
+_MOST_DOUBLINGS = 30
+_LARGEST_GROWTH = math.log(100.0)  # since the last restart
+
 # Columns of the state of dual averaging
 _CENTRE, _ERROR, _MEAN, _COUNT = range(4)
 N_AVERAGING = 4
@@ -203,7 +207,7 @@ def average_step_size(acceptance, target, averaging):
     averaging[3] += 1.0
     count = averaging[3]
     averaging[1] += (target - acceptance - averaging[1]) / (count + 10.0)
-    log_step = averaging[0] - math.sqrt(count) / 0.05 * averaging[1]
+    log_step = min(averaging[0] - math.sqrt(count) / 0.05 * averaging[1], averaging[0] + _LARGEST_GROWTH)
     averaging[2] += count**-0.75 * (log_step - averaging[2])
     return math.exp(log_step)
 
@@ -303,7 +307,7 @@ def fill_step_sizes(gradient, density, geometry, scale, work, keys, t, position,
     for c in range(len(keys)):
         fold_keys(keys[c : c + 1], t, own)
         way = 0
-        for _ in range(60):
+        for n_changes in range(60):
             y, v, g_end = work.ends[0, 0], work.ends[1, 0], work.ends[2, 0]
             fill_coordinates(scale, c, position[c : c + 1], y)
             fill_normal(own, _NOISE, v.reshape(1, v.size))
@@ -316,6 +320,6 @@ def fill_step_sizes(gradient, density, geometry, scale, work, keys, t, position,
             is_small = energy - half_square(v) + value > math.log(0.8)
             if way == 0:
                 way = 1 if is_small else -1
-            if is_small != (way == 1):
+            if is_small != (way == 1) or n_changes == way * _MOST_DOUBLINGS:
                 break
             step_sizes[c] *= 2.0**way
