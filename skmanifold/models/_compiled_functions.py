@@ -45,12 +45,7 @@ def compiled_functions(
     """
     if not isinstance(gradient, Dispatcher) or not isinstance(log_density, Dispatcher | None):
         return None
-    forms = _GRADIENTS[vectorized]
-    if len(shape) == 1 and not vectorized:
-        forms = (_vector_of_each,)
-    if math.prod(shape) == 1 and not vectorized:
-        forms = (*forms, _number_of_each)
-    into = _compiled(forms, gradient, shape, GRADIENT)
+    into = _compiled(_gradient_forms(shape, vectorized), gradient, shape, GRADIENT)
     at = None if log_density is None else _compiled(_LOG_DENSITIES[vectorized], log_density, shape, LOG_DENSITY)
     return None if into is None or (at is None and log_density is not None) else CompiledFunctions(into, at)
 
@@ -154,5 +149,11 @@ def _density_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
     return log_density
 
 
-_GRADIENTS: dict[bool, tuple[Callable, ...]] = {False: (_gradient_of_each,), True: (_gradient_of_all,)}
+def _gradient_forms(shape: tuple[int, ...], vectorized: bool) -> tuple[Callable, ...]:
+    if vectorized:
+        return (_gradient_of_all,)
+    form = _vector_of_each if len(shape) == 1 else _gradient_of_each
+    return (form, _number_of_each) if math.prod(shape) == 1 else (form,)
+
+
 _LOG_DENSITIES: dict[bool, tuple[Callable, ...]] = {False: (_density_of_each, _item_of_each), True: (_density_of_all,)}

@@ -21,13 +21,14 @@ from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike, RandomStateLike
 from .._tokens.new_rows import (
     components_of_tokens,
+    draw_dirichlet,
     draw_intensities,
     draw_proportions,
     draw_totals,
     draw_words,
     share_tokens,
 )
-from .._tokens.prior import check_lengths, draw_dirichlet, shares_of_topics
+from .._tokens.prior import check_lengths, shares_of_topics
 from .._tokens.topic_counts import TopicPrior
 from .token_laws import DirichletTokens
 

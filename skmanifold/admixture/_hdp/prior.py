@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...random._keys import Purpose, root_key, subkey
 from ...random._partitions import draw_partition
-from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, check_concentration_prior
+from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...topics.topic_word import topic_word_from_array
 from ...utils._typing import ArrayLike, RandomStateLike
-from .._tokens.new_rows import draw_words
-from .._tokens.prior import check_lengths, check_sizes, draw_dirichlet
+from .._tokens.new_rows import draw_dirichlet, draw_words
+from .._tokens.prior import check_lengths, check_sizes
 from .._tokens.topic_counts import TopicPrior
 
 
@@ -101,5 +101,4 @@ class DrawsFromPrior:
 
 def _concentration(rng: np.random.Generator, given: float | None, prior: ArrayLike, name: str) -> float:
     """The given concentration, or a draw from its prior."""
-    shape, rate = check_concentration_prior(prior, name)
-    return max(rng.gamma(shape, 1.0 / rate), LEAST_CONCENTRATED) if given is None else float(given)
+    return concentration_or_draw(rng, given, *check_concentration_prior(prior, name))

@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._typing import ArrayLike, RandomStateLike
-from .._tokens.prior import check_lengths, check_sizes, draw_dirichlet, draw_documents, shares_of_topics
+from .._tokens.new_rows import draw_dirichlet, draw_proportions
+from .._tokens.prior import check_lengths, check_sizes, draw_documents, shares_of_topics
 from .._tokens.topic_counts import TopicPrior
 from .priors import is_learned, priors_of
 
@@ -82,7 +83,7 @@ class DrawsTopicsFromPrior:
         lengths, key = check_lengths(n_tokens, n_samples), root_key(random_state)
         shapes = np.broadcast_to(prior.values, (len(alpha), n_features))
         topics = draw_dirichlet(shapes, subkey(key, Purpose.TOPICS))
-        proportions = draw_dirichlet(np.tile(alpha, (n_samples, 1)), subkey(key, Purpose.SHARES))
+        proportions = draw_proportions(alpha, n_samples, subkey(key, Purpose.SHARES))
         drawn = draw_documents(topics, proportions, lengths, key)
         if not return_parameters:
             return drawn.X

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...manifolds import Stiefel
 from .._spherical.prior import DrawnTopics, DrawsDirectionsFromPrior, prior_of_proportions, refuse_learned
 from .._spherical.setup import checked_document_concentration
 from .setup import largest_number
@@ -30,6 +31,5 @@ class DrawsFramesFromPrior(DrawsDirectionsFromPrior):
         elif number > n_features:
             raise ValueError(f"n_components={number} orthonormal topics need as many features, not {n_features}.")
         concentration = checked_document_concentration(given, number)
-        frame, triangle = np.linalg.qr(rng.standard_normal((n_features, number)))
-        topics = np.ascontiguousarray((frame * np.sign(np.diagonal(triangle))).T)  # uniform on the Stiefel manifold
+        topics = np.ascontiguousarray(Stiefel(n_features, number).random_point(rng).T)
         return DrawnTopics(topics, prior_of_proportions(estimator, number), concentration)

@@ -16,7 +16,7 @@ from ...topics.document_densities import density_of, relative_concentrations
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._threads import limit_threads
 from ...utils._typing import RandomStateLike
-from .._tokens.prior import draw_dirichlet
+from .._tokens.new_rows import draw_proportions
 from .setup import checked_document_concentration
 
 
@@ -84,7 +84,7 @@ class DrawsDirectionsFromPrior:
         key = root_key(random_state)
         rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
         topics, alpha, concentration = self._draw_topics_of_prior(n_samples, n_features, rng)
-        proportions = draw_dirichlet(np.tile(alpha, (n_samples, 1)), subkey(key, Purpose.SHARES))
+        proportions = draw_proportions(alpha, n_samples, subkey(key, Purpose.SHARES))
         density = density_of(concentration, topics.shape[1])
         concentrations = density.reference * relative_concentrations(density, proportions)
         with limit_threads("blas"):

@@ -17,21 +17,26 @@ _TO_UNIT = 2.0**-64
 _CELLS_AT_ONCE = 1 << 20
 
 
-def draw_proportions(prior: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
-    """Draw proportions of new rows from their Dirichlet prior, (n_samples, K)."""
-    logs = _log_gammas(prior, n_samples, key)
+def draw_dirichlet(shapes: np.ndarray, key: np.uint64) -> np.ndarray:
+    """Draw from a Dirichlet distribution for each row of `shapes`, (n, V)."""
+    logs = _log_gammas(shapes, key)
     out = np.exp(logs - logs.max(axis=1, keepdims=True))
     return out / out.sum(axis=1, keepdims=True)
 
 
+def draw_proportions(prior: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
+    """Draw proportions of new rows from their Dirichlet prior, (n_samples, K)."""
+    return draw_dirichlet(np.tile(prior, (n_samples, 1)), key)
+
+
 def draw_intensities(prior: np.ndarray, rate: float, n_samples: int, key: np.uint64) -> np.ndarray:
     """Draw intensities of new rows from their gamma prior, (n_samples, K)."""
-    return np.exp(_log_gammas(prior, n_samples, key)) / rate
+    return np.exp(_log_gammas(np.tile(prior, (n_samples, 1)), key)) / rate
 
 
-def _log_gammas(shapes: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
-    out = np.empty((n_samples, len(shapes)))
-    fill_log_gamma_variates(key, np.tile(shapes, (n_samples, 1)), out)
+def _log_gammas(shapes: np.ndarray, key: np.uint64) -> np.ndarray:
+    out = np.empty(shapes.shape)
+    fill_log_gamma_variates(key, np.ascontiguousarray(shapes, dtype=np.float64), out)
     return out
 
 

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.utils import check_scalar
 
 from ...random._keys import Purpose, subkey
-from ...random._variates import fill_log_gamma_variates
 from ...topics.topic_word import topic_word_from_array
 from ...utils._typing import ArrayLike
 from .new_rows import draw_words, share_tokens
@@ -38,14 +37,6 @@ def check_sizes(n_samples: int, n_features: int) -> None:
     """Raise an error unless the numbers of documents and words are integers of at least 1."""
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         check_scalar(value, name, Integral, min_val=1)
-
-
-def draw_dirichlet(shapes: np.ndarray, key: np.uint64) -> np.ndarray:
-    """Draw from a Dirichlet distribution for each row of `shapes`, (n, V)."""
-    logs = np.empty(shapes.shape)
-    fill_log_gamma_variates(key, np.ascontiguousarray(shapes, dtype=np.float64), logs)
-    out = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return out / out.sum(axis=1, keepdims=True)
 
 
 def draw_documents(topics: np.ndarray, proportions: np.ndarray, lengths: np.ndarray, key: np.uint64) -> DrawnDocuments:

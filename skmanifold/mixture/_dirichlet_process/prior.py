@@ -12,7 +12,7 @@ from ...emissions._abilities import LearnsPrior
 from ...emissions._prior import no_statistics, with_components
 from ...random._keys import Purpose, root_key, subkey
 from ...random._partitions import draw_partition
-from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, check_concentration_prior
+from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, RandomStateLike
 from .._prior import named_as_draws, prior_emission, prior_family, read_rows
@@ -82,9 +82,7 @@ class DrawsFromPrior:
         shape, rate = check_concentration_prior(self.concentration_prior, "concentration_prior")
         key = root_key(random_state)
         rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
-        concentration = self.concentration
-        if concentration is None:
-            concentration = max(rng.gamma(shape, 1.0 / rate), LEAST_CONCENTRATED)
+        concentration = concentration_or_draw(rng, self.concentration, shape, rate)
         labels = draw_partition(rng, n_samples, concentration)
         sizes = np.bincount(labels)
         emission, of_one = self._prior_parts(n_features, n_tokens)
@@ -106,7 +104,7 @@ class DrawsFromPrior:
             **parameters,
             "labels": labels,
             "n_components": np.array(len(sizes)),
-            "concentration": np.array(float(concentration)),
+            "concentration": np.array(concentration),
             "weights": rng.dirichlet(np.append(sizes, concentration))[:-1],
             "log_joint": np.array(log_joint),
         }

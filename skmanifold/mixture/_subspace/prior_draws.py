@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ...manifolds import Stiefel
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import RandomStateLike
@@ -96,8 +97,7 @@ def draw_subspaces(priors: Priors, rng: np.random.Generator) -> Subspaces:
 
 def _draw_basis(d: int, m: int, rng: np.random.Generator) -> np.ndarray:
     """Orthonormal rows, (d, m), uniform on the Stiefel manifold."""
-    frame, triangle = np.linalg.qr(rng.standard_normal((m, d)))
-    return np.ascontiguousarray((frame * np.sign(np.diagonal(triangle))).T)
+    return np.ascontiguousarray(Stiefel(m, d).random_point(rng).T) if d else np.zeros((0, m))
 
 
 def _draw_rows(subspaces: Subspaces, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -61,6 +61,26 @@ def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float
     return shape, rate
 
 
+def concentration_or_draw(rng: np.random.Generator, given: float | None, shape: float, rate: float) -> float:
+    """The given concentration, or if it is None a draw from its gamma prior.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    given : float or None
+        Concentration.
+    shape, rate : float
+        Shape and rate of the prior.
+
+    Returns
+    -------
+    concentration : float
+        The concentration.
+    """
+    return float(max(rng.gamma(shape, 1.0 / rate), LEAST_CONCENTRATED) if given is None else given)
+
+
 @holds(log_shares=_STICK, log_rests=_STICK)
 class Sticks(NamedTuple):
     """Sticks in stick-breaking order."""
