@@ -1,5 +1,6 @@
 """Machine code is cached by the hash of all sources, and the short suite runs a part of the cases that tests have."""
 
+import gc
 import hashlib
 import os
 import re
@@ -78,6 +79,24 @@ SHORT = {"covering": _covering, "short_cases": _short_cases, "every": _every}
 def sklearn_callback():
     """The callbacks of scikit-learn."""
     return pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Do not search the tests for garbage, which are many objects that stay, and search the others less often."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
+    return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fewer_objects_to_search():
+    """What is left by earlier files, most of it about compiled code, is not searched again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects

@@ -8,7 +8,10 @@ from benchmarks.papers import __main__ as papers
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),  # interpreted 64-bit keys
+]
 
 counters = papers.module_of("zaheer2016_counters")
 LARGEST = 300  # number of tokens of the most common word
@@ -68,7 +71,6 @@ def test_a_version_represents_the_numbers_that_it_should(version):
     assert counters.base_for(15) == pytest.approx(1.0)
 
 
-@pytest.mark.sampling
 @by_approximation
 @pytest.mark.parametrize("n_increments", [1, 3, 40])
 def test_counters_are_unbiased_with_the_variance_of_their_registers(version, n_increments):

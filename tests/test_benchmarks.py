@@ -212,6 +212,7 @@ def test_suites_can_be_set_up():
         compile(code, "suite", "exec")
 
 
+@pytest.mark.extended
 def test_the_variants_of_esca_draw_from_the_same_distribution():
     X = make_lda_corpus(30, 12, 4, mean_length=25, random_state=0).data
     model, chains = ablation.make_chains(X, 4, 5)

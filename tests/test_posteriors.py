@@ -79,7 +79,7 @@ def test_metropolis_is_exact_on_flat_targets(sampler, name):
     assert np.all(estimate.error < 0.02 * np.abs(target.exact))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("double well")
 @pytest.mark.parametrize("target", FLAT_TARGETS)
 @pytest.mark.parametrize("name", FLAT_SAMPLERS)
@@ -106,7 +106,7 @@ COMPENSATED = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("SGLD", "SGHMC euler", "SGRHMC baoab", "SGGMC ou")
 @pytest.mark.parametrize("name", COMPENSATED)
 def test_declared_gradient_noise_is_compensated(name):
@@ -120,7 +120,7 @@ def test_declared_gradient_noise_is_compensated(name):
     assert_disagrees(too_hot, target.exact, bias * target.exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     "sampler",
@@ -279,14 +279,14 @@ def circle_squares(sampler, target=None, n_steps=100, n_chains=1024, burn_in=40)
     return expectations(sampler, target, squares, n_steps, burn_in=burn_in, n_chains=n_chains)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_sggmc_on_the_circle_with_noisy_gradients(scheme):
     assert_agrees(circle_squares(SGGMC(**SETTINGS, scheme=scheme)), SQUARES, CIRCLE_BIAS[scheme])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("aboba")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
@@ -295,7 +295,7 @@ def test_sggmc_on_the_circle_with_a_friction_matrix(scheme):
     assert_agrees(estimate, SQUARES, CIRCLE_BIAS[scheme])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("baoab")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_uncompensated_noise_heats_the_circle(scheme):
@@ -305,7 +305,7 @@ def test_uncompensated_noise_heats_the_circle(scheme):
     assert_agrees(estimate, [0.753, 1.45 if scheme == "baoab" else 1.5], 0.008)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_one_minibatch_for_a_trajectory_multiplies_its_noise():
     target = OneMinibatchPerTrajectory(Noisy(circle(), NOISE), n_steps=30)
     estimate = circle_squares(SGGMC(**SETTINGS), target, n_steps=60, n_chains=512)
@@ -313,7 +313,7 @@ def test_one_minibatch_for_a_trajectory_multiplies_its_noise():
     assert_agrees(estimate, [0.538, 7.18], [0.01, 0.2])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
 def test_gsgnht_on_the_circle_finds_the_friction(scheme):
@@ -336,7 +336,7 @@ def thermostat_squares(sampler, target=None):
     return circle_squares(sampler, target, n_steps=200, n_chains=256, burn_in=200)  # it takes time h xi to settle
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("rho", [0.1, 0.5])
 @pytest.mark.parametrize("scheme", CIRCLE_BIAS)
@@ -361,7 +361,7 @@ def circle_moments(state):
     return np.concatenate([moments, bins[:, None] == np.arange(12)], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gmc_on_the_circle_finds_both_modes():
     estimate = expectations(GMC(0.3, 4), circle(), circle_moments, 600, burn_in=800, n_chains=512)
     assert_agrees(estimate, [*CIRCLE_MOMENTS, *CIRCLE_BINS], 1e-6)
@@ -386,7 +386,7 @@ def both_towards_e1(n_chains):
     return np.broadcast_to([[1.0, 0.0], [1.0, 0.0]], (n_chains, 2, 2))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gmc_on_the_mixture_of_directions():
     position = both_towards_e1(64)
     estimate = expectations(
@@ -406,13 +406,13 @@ PAPER_SETTINGS = {"step_size": EPSILON, "friction": 0.1 / EPSILON, "n_steps": 10
 PAPER_MIXTURE = [*MIXTURE[:5], 1, 1]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sggmc_on_the_mixture_with_minibatches():
     estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance="fisher"))
     assert_agrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_uncompensated_minibatches_heat_the_mixture():
     estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance=None))
     assert_disagrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])

@@ -38,7 +38,7 @@ def test_esca_predicts_news_as_collapsed_gibbs_does(bbc):
     assert abs(scores["esca"] - scores["collapsed_gibbs"]) < 0.02
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_topics_predict_news_better_than_word_frequencies(bbc):
     test, train = bbc
     lda = StochasticLDA(20, max_iter=60, random_state=0).fit(train)

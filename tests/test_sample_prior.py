@@ -30,7 +30,15 @@ from skmanifold.models import IncompatibleError
 
 MODULES = mixtures, dirichlet_processes, topics, directions, subspaces
 EXACT = [setting for module in MODULES for setting in module.SETTINGS if setting.kind == "exact"]
-by_setting = pytest.mark.parametrize("setting", EXACT, ids=lambda setting: setting.name)
+SHORT_PROCESSES = ("process_bernoulli", "process_categorical", "process_codes_slice", "process_gaussian")
+by_setting = pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(setting, id=setting.name, marks=[pytest.mark.extended] if is_extended else [])
+        for setting in EXACT
+        for is_extended in [setting.name.startswith("process_") and setting.name not in SHORT_PROCESSES]
+    ],
+)
 NOT_DRAWN = {"log_likelihood", "log_joint", "topic_ids", "temperature"}  # not every prior has them
 
 
@@ -185,7 +193,7 @@ MEANS = {  # estimator, shape, statistic, expectation
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", MEANS)
 def test_moments_are_those_of_the_prior(name):
     estimator, shape, statistic, expected = MEANS[name]
@@ -284,14 +292,24 @@ def test_bad_sizes_are_refused(call, message):
         call()
 
 
-def test_rows_of_a_fit_keep_their_form():
+@pytest.mark.parametrize(
+    "mixture",
+    [
+        pytest.param(DPMixture("auto", random_state=0, max_iter=4), marks=pytest.mark.extended),
+        ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", random_state=0, max_iter=4),
+    ],
+    ids=["DPMixture", "ExponentialFamilyMixture"],
+)
+def test_rows_of_a_table_keep_their_form(mixture):
     table = np.array([["x", 1.5], ["y", 0.5], ["x", 2.5], ["y", -1.0]], dtype=object)
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"letter": table[:, 0], "number": table[:, 1].astype(float)})
-    mixture = DPMixture("auto", random_state=0, max_iter=4).fit(frame)
-    drawn = mixture.sample_prior(5, random_state=0)
+    drawn = clone(mixture).fit(frame).sample_prior(5, random_state=0)
     assert drawn.columns.tolist() == ["letter", "number"]
     assert set(drawn["letter"]) <= {"x", "y"}
+
+
+def test_rows_of_a_fit_keep_their_form():
     mixture = ExponentialFamilyMixture(2, emission=Categorical(), sampler="gibbs", max_iter=4, random_state=0)
     assert mixture.fit([[0, 1], [1, 2], [0, 0]]).sample_prior(4, random_state=0).max() <= 2
     emission = VonMisesFisher(3.0)

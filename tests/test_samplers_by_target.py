@@ -93,8 +93,9 @@ TRIPLES = [
 def test_sampler_runs_on_target_or_is_refused_in_one_sentence(sampler, make, runs):
     target, name = make(), sampler.__name__
     if name in runs:
+        settings = {"max_depth": 3} if name == "NUTS" else {}  # no trajectory ends early where a density is constant
         burn_in = 40 if name == "NUTS" else 1  # to find a step size
-        draws = sample(target, sampler(), n_draws=3, burn_in=burn_in, n_chains=2, random_state=0)
+        draws = sample(target, sampler(**settings), n_draws=3, burn_in=burn_in, n_chains=2, random_state=0)
         assert type(draws.sampler) is sampler
         assert draws.position.shape == (2, 3, *target.manifold.shape)
         target.manifold.check_point(draws.position)

@@ -1,6 +1,6 @@
 """Simulation-based calibration of every estimator and sampler that draws from the posterior.
 
-    python -m benchmarks.calibration                      # 400 data sets for each exact sampler, which takes hours
+    python -m benchmarks.calibration                      # 400 data sets for each sampler, which takes hours
     python -m benchmarks.calibration mixture_bernoulli    # one setting, or all of one file: mixtures
     python -m benchmarks.calibration --n 1000             # more data sets; those that are stored are kept
     python -m benchmarks.calibration --quick              # a few data sets, written to a temporary folder
@@ -29,7 +29,7 @@ MODULES = {
     module.__name__.rpartition(".")[2]: module
     for module in (mixtures, dirichlet_processes, topics, directions, subspaces)
 }
-N_SIMULATIONS = {"exact": 400, "approximate": 100, "wrong": 100}
+N_SIMULATIONS = {"exact": 400, "approximate": 400, "wrong": 100}
 N_QUICK = 3
 
 

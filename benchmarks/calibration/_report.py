@@ -71,10 +71,12 @@ def _draw(file, stored, folder):
         for ax, (setting, ranks, _, _) in zip(axes.ravel(), stored, strict=False):
             CalibrationDisplay.from_ranks(ranks, N_DRAWS, ax=ax, linewidth=0.8)
             ax.get_legend().remove()
-            ax.set_title(setting.title.replace(", ", "\n", 1), fontsize=7)
+            ax.set_title(setting.title.replace(", ", "\n"), fontsize=7)
             ax.set(xlabel="", ylabel="")
             ax.tick_params(labelsize=6)
         for ax in axes.ravel()[len(stored) :]:
             ax.set_axis_off()
+        figure.supxlabel("rank of the true value, as a share", fontsize=7)
+        figure.supylabel("distribution function minus uniform", fontsize=7)
         figure.savefig(folder / f"{file}.svg", metadata={"Date": None})
         plt.close(figure)

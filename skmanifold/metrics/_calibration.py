@@ -150,7 +150,7 @@ def calibration_test(ranks: ArrayLike, n_draws: int, *, levels: Sequence[float] 
     shift = float(np.mean((checked + 0.5) / n_ranks) - 0.5)
     of_uniform = np.sqrt((1 - 1 / n_ranks**2) / 12 / n)
     error = np.sqrt(reached * (1 - reached) / n)
-    pvalue = 1 - _probability_within(n, n_draws, _smallest_tail(checked, n_draws) * (1 + _TIES))
+    pvalue = 1 - _probability_within(_lower_tails(n, n_draws), _smallest_tail(checked, n_draws) * (1 + _TIES))
     return CalibrationTest(float(np.clip(pvalue, 0, 1)), shift, float(of_uniform), reached, np.array(within), error)
 
 
@@ -187,10 +187,11 @@ def calibration_band(n_simulations: int, n_draws: int, *, level: float = 0.95) -
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1; got {level}.")
     low, high = 0.0, 1.0  # the largest tail probability with this coverage is between these
+    tails = _lower_tails(n_simulations, n_draws)
     for _ in range(_N_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _probability_within(n_simulations, n_draws, middle) >= level else (low, middle)
-    return np.pad(_limits(n_simulations, n_draws, low), ((0, 0), (0, 1)), constant_values=n_simulations) / n_simulations
+        low, high = (middle, high) if _probability_within(tails, middle) >= level else (low, middle)
+    return np.pad(_limits(tails, low), ((0, 0), (0, 1)), constant_values=n_simulations) / n_simulations
 
 
 def checked_ranks(ranks: ArrayLike, n_draws: int) -> np.ndarray:
@@ -210,24 +211,32 @@ def _smallest_tail(ranks: np.ndarray, n_draws: int) -> float:
     return min(1.0, 2 * float(tails.min()))
 
 
-def _limits(n: int, n_draws: int, tail: float) -> np.ndarray:
-    """Smallest and largest numbers of ranks up to 0, ..., n_draws - 1 whose tail probabilities are at least `tail`."""
-    shares = np.arange(1, n_draws + 1) / (n_draws + 1)
-    low, high = binom.ppf(tail / 2, n, shares), n - binom.ppf(tail / 2, n, 1 - shares)
-    return np.array([np.maximum(low, 0), high], dtype=np.int64)  # scipy returns -1 for a probability of 0
+def _lower_tails(n: int, n_draws: int) -> np.ndarray:
+    """Distribution functions of the numbers of ranks up to 0, ..., n_draws - 1, at 0, ..., n."""
+    return binom.cdf(np.arange(n + 1)[:, None], n, np.arange(1, n_draws + 1) / (n_draws + 1))
 
 
-def _probability_within(n: int, n_draws: int, tail: float) -> float:
+def _limits(lower_tails: np.ndarray, tail: float) -> np.ndarray:
+    """Smallest and largest numbers of ranks up to 0, ..., n_draws - 1 whose tail probabilities are at least `tail`.
+
+    `binom.ppf` would give the same, but fails for probabilities below about 1e-240.
+    """
+    low = (lower_tails < tail / 2).sum(axis=0)
+    return np.array([low, len(lower_tails) - 1 - low[::-1]])
+
+
+def _probability_within(lower_tails: np.ndarray, tail: float) -> float:
     """Probability that all tail probabilities of uniform ranks are at least `tail`.
 
     The numbers of ranks equal to 0, 1, ..., L are independent Poisson variables given that their sum is n.
     """
     if tail > 1:
         return 0.0
-    low, high = _limits(n, n_draws, tail)
+    low, high = _limits(lower_tails, tail)
     if np.any(low > high):
         return 0.0
-    of_one = poisson.pmf(np.arange(n + 1), n / (n_draws + 1))
+    n, n_ranks = len(lower_tails) - 1, len(low) + 1
+    of_one = poisson.pmf(np.arange(n + 1), n / n_ranks)
     first, within = 0, np.ones(1)  # probabilities of the numbers first, first + 1, ...
     for start, stop in zip([*low, n], [*high, n], strict=True):
         reached = np.convolve(within, of_one[: stop - first + 1])[: stop - first + 1]

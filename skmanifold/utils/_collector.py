@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def no_collection() -> Iterator[None]:
     """Disable the garbage collector, unless it is disabled already."""
     enabled = gc.isenabled()
-    gc.disable()
-    try:
+    try:  # at once, because an interrupt may come at any time
+        gc.disable()
         yield
     finally:
         if enabled:

@@ -89,7 +89,7 @@ def test_concentrations_are_the_number_of_features_unless_given():
         assert 0.6 < bessel_ratio(n_features, n_features) < 0.7
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("prior", [0.5, [0.1, 0.7, 3.0]])
 def test_proportions_have_dirichlet_margins(prior):
     alpha = np.broadcast_to(prior, 3)

@@ -44,7 +44,7 @@ def test_shapes_and_orthonormal_bases_with_offsets_across_them():
     np.testing.assert_array_equal(mixture.centres[0], mixture.offsets[0])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_bases_offsets_and_centres_have_their_laws():
     m, dimensions = 5, (2,) * 3000
     mixture = make_subspaces(1, m, dimensions, random_state=1)
@@ -63,7 +63,7 @@ def test_bases_offsets_and_centres_have_their_laws():
     assert_agrees(summarize(products), (1 - 2 / m) * np.eye(m))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize("noise_precision", [0.2, 1.0, 10.0])
 def test_precisions_are_exponential_below_that_of_the_noise(noise_precision):

@@ -103,7 +103,7 @@ def test_tiny_prior_gives_one_topic_per_document_and_no_nan():
     assert_mean(corpus.proportions.argmax(axis=1) == 0, 0.25)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_topics_scatter_around_the_base_distribution_as_their_prior_says():
     prior, n_features = 0.2, 40
     corpus = make_lda_corpus(1, n_features, 20_000, topic_word_prior=prior, random_state=3)

@@ -77,7 +77,7 @@ def test_rosenblatt_keeps_the_digits_of_fractions_near_one():
     np.testing.assert_allclose(1 - uniforms[0, 0], np.exp(-3.0), rtol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("sparse")
 @pytest.mark.parametrize("concentration", [SPARSE, DENSE], ids=["sparse", "dense"])
 def test_averaged_distance_of_exact_draws(concentration):

@@ -43,7 +43,7 @@ def scores(parameter, n_sweeps=6000, n_frames=60_000):
     return np.abs(batches.mean(axis=0) - expected) / np.sqrt(variance)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3)], ids=str)
 def test_sweeps_agree_with_importance_sampling(shape):
@@ -57,7 +57,7 @@ def test_parameter_columns_in_the_span_of_each_other():
     assert scores(parameter).max() < 4.5
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize("step", [-1, 1])
 def test_a_complement_of_the_wrong_dimension_is_noticed(monkeypatch, step):
@@ -85,7 +85,7 @@ def test_one_column_is_von_mises_fisher():
     assert kstest(chain[:, 0, 0], exact[:, 0]).pvalue > 1e-4
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_two_by_two_agrees_with_quadrature():
     parameter = np.array([[0.8, -0.3], [0.5, 0.4]])
     angle = np.arange(400) * (2 * np.pi / 400)
@@ -107,7 +107,7 @@ def test_a_single_sign_has_its_logistic_probability():
     assert abs(signs.mean() - np.tanh(0.4)) < 4 / np.cosh(0.4) / np.sqrt(8000)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("shape", [(4, 2), (3, 3)], ids=str)
 def test_a_sweep_without_parameter_leaves_the_uniform_law(shape):
     n, n_rows = 3000, shape[0]

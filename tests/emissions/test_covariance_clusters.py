@@ -20,6 +20,8 @@ from skmanifold.samplers import Slice
 from skmanifold.utils._njit import njit
 from skmanifold.utils._threads import Workers
 
+pytestmark = pytest.mark.extended
+
 ONE, NAN = Workers(1), np.nan
 KINDS = {"full": FullClusters, "tied": TiedClusters}
 D = 5  # not a multiple of four
@@ -325,7 +327,6 @@ def test_sums_after_moves_are_those_of_the_rows(kind, missing):
 # --- draws -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
 @parametrize_kind
 def test_draws_of_components_have_the_moments_of_the_posterior(kind):
     X, labels = table(12)

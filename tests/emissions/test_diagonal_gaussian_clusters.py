@@ -19,6 +19,8 @@ from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
 
+pytestmark = pytest.mark.extended
+
 ONE = Workers(1)
 NAN = np.nan
 TYPES = ["diag", "spherical"]
@@ -71,7 +73,6 @@ def log_predictive_of(row, X, prior):
 # --- densities -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("kind", TYPES)
 def test_marginal_and_predictive_densities_are_those_of_multivariate_t_distributions(kind):
     X, labels = table()
@@ -269,7 +270,6 @@ def posterior_of(X, prior):
     return (prior.degrees + n) / 2.0, prior.covariance + added, means, kappas
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("kind", TYPES)
 def test_new_rows_and_posterior_means(kind):
     X, labels = table(60)

@@ -298,7 +298,7 @@ def test_poisson_draws_have_the_moments_of_their_gamma_laws():
     assert_agrees(summarize((means**2).reshape(len(means), -1)), law.moment(2).ravel())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["gaussian", "diag", "spherical"])
 def test_gaussian_draws_have_the_moments_of_their_posterior(kind):
     family, total = counted(kind)

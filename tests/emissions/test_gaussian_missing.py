@@ -198,7 +198,7 @@ def test_variances_use_the_observed_cells_of_each_feature(kind):
     assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(60), labels].sum())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["diag", "spherical"])
 def test_draws_of_variances_count_observed_cells(kind):
     _, rows, family, _, _ = fitted(kind, n=12)

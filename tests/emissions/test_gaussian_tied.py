@@ -102,7 +102,7 @@ def test_empty_components_have_the_mean_and_the_covariance_of_the_prior():
     np.testing.assert_allclose(mode.means, np.tile(family.prior.mean, (K, 1)))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_draws_have_the_moments_of_the_posterior():
     family, total = bound()
     means, precisions, scatter = posterior(family)

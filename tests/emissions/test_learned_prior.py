@@ -279,7 +279,7 @@ def test_numbers_of_a_known_prior_are_recovered(kind):
 # --- the mixture -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["full", "diag"])
+@pytest.mark.parametrize("kind", ["full", pytest.param("diag", marks=pytest.mark.extended)])
 def test_the_emission_of_a_fit_has_the_learned_prior(kind, monkeypatch):
     X, _ = table(d=2)
     X[:9] += 40.0

@@ -17,6 +17,8 @@ from skmanifold.utils._threads import Workers
 
 from ._clusters import EMISSIONS, Case
 
+pytestmark = pytest.mark.extended
+
 LINEAR = [name for name in EMISSIONS if name != "multinomial"]
 WITH_MOMENTS = [name for name in LINEAR if "large dispersions" not in name]  # of drawn means
 KEY = root_key(1)
@@ -37,7 +39,6 @@ def members(labels, label):
     return np.flatnonzero(labels == label).tolist()
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_marginal_densities_of_partitions(name):
     case, labels = Case(name), random_labels(40)
@@ -45,7 +46,6 @@ def test_marginal_densities_of_partitions(name):
     np.testing.assert_allclose(case.clusters.log_marginal(counted(case.clusters, labels)), exact, rtol=1e-12)
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_predictive_densities_are_ratios_of_marginals(name):
     case, labels = Case(name), random_labels(40)
@@ -155,7 +155,6 @@ def law_of_cells(case, means):
     return (stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson)(means)
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_draws_of_components(name):
     """Their moments, of labels with rows, without, and beyond the capacity; and the densities of rows given them."""
@@ -180,7 +179,6 @@ def test_draws_of_components(name):
     np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
 
 
-@pytest.mark.sampling
 @pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_new_rows_have_the_predictive_distribution(name):
     case, labels = Case(name), random_labels(40)

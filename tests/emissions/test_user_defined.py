@@ -85,7 +85,7 @@ def test_rows_of_a_user_have_criteria_streams_and_parameters_by_name():
     assert ExponentialFamilyMixture(2, emission=Exponential(), init="random", random_state=0).fit(X).score(X) > -7.0
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_draws_of_rows_of_a_user_are_those_of_the_posterior():
     X, _ = make_rows(20)
     gibbs = ExponentialFamilyMixture(

@@ -51,6 +51,9 @@ def rows_of(X, kind):
     return DenseRows(X.astype(kind))
 
 
+each_mixture = pytest.mark.parametrize(
+    "kind", [pytest.param(DPMixture, marks=pytest.mark.extended), ExponentialFamilyMixture]
+)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_type = pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
 
@@ -139,7 +142,7 @@ def log_posterior(d, n, lengths, kappa, prior=PRIOR):
     return total - sum(log_normalizer(d, kappa * length) for length in lengths)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
 def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
     lengths, nodes, logs = np.array(lengths), np.empty(MOST_NODES), np.empty(MOST_NODES)
@@ -151,7 +154,7 @@ def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
     assert logsumexp(logs[:n_nodes]) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
 def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     lengths = np.array(lengths)
@@ -166,7 +169,7 @@ def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     assert stats.kstest(drawn, lambda u: np.interp(u, grid, levels / levels[-1])).pvalue < 1e-3
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("concentration", [0.0, 0.3, 5.0, 2000.0])
 @pytest.mark.parametrize("d", [2, 3, 20])
@@ -240,7 +243,7 @@ def test_marginal_densities_of_partitions(kind, type_of_rows):
     assert case.clusters.log_marginal(case.counted(labels)) == pytest.approx(exact, abs=1e-6)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @each_kind
 @each_type
@@ -271,6 +274,7 @@ def cache_of(case, statistics):
     return cache, sides
 
 
+@pytest.mark.extended
 @each_kind
 @pytest.mark.parametrize("type_of_rows", ["float64", "sparse"])
 def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
@@ -313,7 +317,7 @@ def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
     np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @each_kind
 def test_expected_rows_are_means_of_new_rows(kind):
@@ -365,7 +369,7 @@ def test_mixtures_find_planted_clusters_of_any_type_of_rows(kind, sampler):
     assert fits[0].score(X) == pytest.approx(fits[0].score(sp.csr_array(X)), abs=1e-9)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("shared")
 @pytest.mark.parametrize("kind", ["shared", "per_component"])
 def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
@@ -383,7 +387,7 @@ def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
-@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@each_mixture
 def test_the_same_bytes_for_any_threads_and_subset_of_rows(kind, type_of_rows):
     X, _ = planted(3000, 33, 5, 60.0)
     X = sp.csr_array(X) if type_of_rows == "sparse" else X.astype(type_of_rows)
@@ -425,7 +429,7 @@ def test_streams_learn_directions():
     assert adjusted_rand_score(labels, stream.predict(X)) > 0.97
 
 
-@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@each_mixture
 def test_a_saved_fit_is_the_same(kind, tmp_path):
     X, _ = planted()
     settings = {"n_components": 3, "sampler": "gibbs"} if kind is ExponentialFamilyMixture else {"init": 3}
@@ -448,7 +452,7 @@ def test_shards_give_the_same_bytes():
 # --- what is refused -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@each_mixture
 def test_bad_input_ends_in_one_sentence(kind):
     X, _ = planted(60)
     hole, zero = X.copy(), X.copy()
@@ -467,7 +471,7 @@ def test_bad_input_ends_in_one_sentence(kind):
         fitted.impute(X)
 
 
-@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@each_mixture
 def test_a_summary_has_sizes_and_typical_rows_without_columns(kind):
     X, _ = planted(90, concentration=60.0)
     settings = {"n_components": 3, "sampler": "gibbs"} if kind is ExponentialFamilyMixture else {}
@@ -484,7 +488,7 @@ def test_a_summary_has_sizes_and_typical_rows_without_columns(kind):
     assert len(columns) == 0
 
 
-@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@each_mixture
 def test_unusual_rows_are_read(kind):
     X, labels = planted(90, concentration=60.0)
     scales = np.resize([1e-200, 1.0, 1e150], (90, 1))

@@ -41,7 +41,7 @@ def _solve_slowly(phi, row, prior, n_steps=10_000):
     return point / point.sum()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scale", [0.02, 0.5, 3.0])
 def test_agrees_with_many_plain_steps(scale):
     topics = _make_topics()

@@ -28,7 +28,7 @@ def test_the_step_size_follows_the_scale_of_the_density():
     assert 2.0 < sizes[0] / sizes[1] < 4.5  # 3
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("start", [0.005, 2.0])
 def test_langevin_steps_are_as_long_as_the_bias_allows(start):
     # The variance of SGLD on a unit normal is 1 / (1 - h / 2): halving h changes log sd by about h / 8.
@@ -41,7 +41,7 @@ def test_langevin_steps_are_as_long_as_the_bias_allows(start):
     assert np.isnan(tuned.acceptance).all()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_noise_needs_smaller_steps():
     found = {}
     for noise in (None, 5.0):
@@ -54,7 +54,7 @@ def test_noise_needs_smaller_steps():
     assert abs(last.temperature[chosen] - 1) < 0.1
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_thermostats_are_tuned_by_their_moments():
     tuned = tune_step_size(ON_SPHERE, GSGNHT(0.5), max_steps=1000, random_state=0)
     draws = sample(ON_SPHERE, tuned.sampler, n_draws=2000, n_chains=16, random_state=1)

@@ -73,7 +73,7 @@ def test_the_words_of_log_odds_have_the_largest_z_scores():
         assert found.words[k] == used[np.argsort(-z[k], kind="stable")].tolist()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_intervals_of_log_odds_have_their_posterior_probability():
     memberships, _, counts = simulated()
     found = class_words(memberships, counts, n_words=40, prior=60.0)

@@ -19,7 +19,7 @@ def test_small_matrices_have_closed_forms():
     np.testing.assert_allclose(np.exp(log_rank_probabilities(3)), [three, 0.5 - three, 0.5 - three, three], rtol=1e-14)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("m", [3, 5, 8, 10])
 def test_uniform_points_round_to_ranks_as_often_as_said(m):
     sphere, rng, n = ConwaySphere(m), np.random.default_rng(m), 10_000

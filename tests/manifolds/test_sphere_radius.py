@@ -54,7 +54,7 @@ def cosines(state, radius):
     return np.stack([unit[:, 2], unit[:, 2] ** 2, unit[:, 0], unit[:, 0] ** 2, unit[:, 0] * unit[:, 1]], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.3")
 @pytest.mark.parametrize("radius", [0.3, 40.0])
 def test_the_uniform_law_is_drawn(radius):
@@ -91,7 +91,7 @@ def test_a_larger_sphere_is_a_slower_one(name):
     assert np.abs(ends[0] - np.array([0.0, 0.6, 0.8])).max() > 0.5
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_law_of_directions_does_not_feel_the_radius(name):
     mean = 1 / np.tanh(5.0) - 1 / 5.0

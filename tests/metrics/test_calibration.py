@@ -39,7 +39,7 @@ def test_pvalues_and_bands_are_those_of_all_possible_ranks(n, n_draws):
         np.testing.assert_array_equal(within, tails >= largest * (1 - 1e-7))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_pvalues_of_uniform_ranks_are_uniform_and_wrong_spreads_are_found():
     rng = np.random.default_rng(0)
     pvalues = [calibration_test(rng.integers(0, 100, 400), 99).pvalue for _ in range(300)]
@@ -53,6 +53,12 @@ def test_pvalues_of_uniform_ranks_are_uniform_and_wrong_spreads_are_found():
             assert np.all(abs(test.coverage - test.levels) < 3 * test.coverage_error)
     shifted = calibration_test(calibration_ranks(theta, rng.normal(data[:, None] / 2 - 0.3, 0.5**0.5, (400, 99))), 99)
     assert shifted.shift > 5 * shifted.shift_error
+
+
+@pytest.mark.parametrize("n", [400, 5000])
+def test_ranks_that_are_all_extreme_have_no_chance_and_no_warning(n):
+    for rank in (0, 39):
+        assert calibration_test(np.full(n, rank), 39).pvalue < 1e-9
 
 
 def test_levels_are_those_that_the_draws_can_have():

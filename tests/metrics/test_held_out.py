@@ -60,7 +60,7 @@ def test_documents_under_two_tokens_are_in_neither_half():
     assert observed[2].sum() == held_out[2].sum() == 1
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_every_half_is_equally_likely():
     row = np.array([4, 2, 1])
     seen: dict[tuple, int] = {}
@@ -74,7 +74,7 @@ def test_every_half_is_equally_likely():
     assert chi2.sf(statistic, len(expected) - 1) > 1e-4
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_score_is_that_of_the_other_half():
     phi, X = _make_corpus()
     X[3] = 0

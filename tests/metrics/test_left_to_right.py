@@ -39,7 +39,7 @@ def _enumerate(phi, row, prior):
     return np.log(total)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize("n_particles", [1, 3, 8])
 def test_expected_probability_is_the_exact_one(n_particles):
@@ -58,6 +58,7 @@ def test_expected_probability_is_the_exact_one(n_particles):
         assert np.max(abs(wrong - score.per_document.log_likelihood) / score.document_errors) > 8
 
 
+@pytest.mark.extended
 def test_moves_and_resampling_do_not_bias_longer_documents():
     # Sharp topics and a weak prior: the weights differ and particles are resampled often.
     phi = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
@@ -80,7 +81,7 @@ def test_resampling_makes_up_for_skew_weights():
     assert np.sum(together.per_document.log_likelihood - apart.per_document.log_likelihood) > 50
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_errors_are_those_of_the_estimates():
     topics = _make_topics()
     phi = topics.toarray(np.float64)

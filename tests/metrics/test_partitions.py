@@ -95,7 +95,7 @@ def test_expectation_is_the_mean_over_draws(n_clusters):
 # The point partition
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("6-5-3")
 @pytest.mark.parametrize(("n_rows", "n_draws", "n_failures"), [(5, 3, 2), (6, 5, 3), (6, 20, 3)])
 def test_the_least_of_all_partitions_is_nearly_always_found(n_rows, n_draws, n_failures):

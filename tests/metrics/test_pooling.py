@@ -98,7 +98,7 @@ def test_many_imputations_give_the_variance_of_the_observed_mean():
     assert abs(pooled.fraction_missing - (1 - n_observed / n)) < 5 * error * n_observed
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_intervals_cover_the_mean_of_normal_rows_with_missing_cells(level):
     """Cells are missing completely at random, and drawn from the exact posterior predictive distribution."""

@@ -67,7 +67,7 @@ def _assert_unbiased(log_estimates, exact):
     assert_agrees(summarize(np.exp(log_estimates - exact)), 1.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
 @pytest.mark.parametrize("options", [{}, {"least_ess": 2.0}, {"from_prior": True}], ids=["fitted", "annealed", "prior"])
@@ -87,7 +87,7 @@ def test_expected_density_is_the_exact_one(alpha, options):
     assert_disagrees(summarize(np.exp(log_density - exact - 0.2)), 1.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("fitted-2.0", "prior-0.1")
 @pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
 @pytest.mark.parametrize("options", [{}, {"least_ess": 2.0}, {"from_prior": True}], ids=["fitted", "annealed", "prior"])
@@ -126,7 +126,7 @@ def test_annealing_by_few_rungs_is_exact(alpha):
     _assert_exact(alpha, count)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("blur", [1.0, 0.8])
@@ -190,7 +190,7 @@ def _law_of_one_variable(a, mu):
     return np.log(zeroth) + shift, first / zeroth, second / zeroth - (first / zeroth) ** 2
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("a", [0.05, 0.5, 1.0, 3.0, 19.0, 60.0])
 @pytest.mark.parametrize("mu", [-30.0, -11.99, -2.71, 0.0, 1.03, 5.9, 6.1, 13.0])

@@ -52,7 +52,7 @@ def test_minibatches_are_scaled_and_the_prior_is_added_once(library):
     assert abs(draws.position.mean() - DATA.sum() / 51) < 0.05
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @by_library
 def test_draws_have_the_moments_of_the_target(library):
     target = density_from(library, Sphere(3), lambda x: 2.0 * x[2])

@@ -85,7 +85,7 @@ def test_other_pairs_are_not_refused(name):
     check_boundary(*ACCEPTED[name])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", [SGRLD(), SGRHMC()], ids=repr)
 def test_the_metric_of_an_orthant_is_not_enough_below_one_half(sampler):
     for target, word in ((ExpandedMean(dirichlet(SPARSE)), "concentrations"), (gamma(SPARSE), "shapes")):

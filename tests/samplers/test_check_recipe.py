@@ -396,7 +396,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_sampler_passes(name):

@@ -42,7 +42,7 @@ def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("shape0", "shape3", "shape4")
 @pytest.mark.parametrize(
     ("shape", "radius"), [((4, 2), 1.0), ((4, 2), 20.0), ((3, 3), 1.0), ((5, 1), 0.5), ((1, 1), 1.0)]
@@ -60,7 +60,7 @@ def test_sweeps_draw_the_matrix_law_whatever_the_radius(shape, radius):
         assert_disagrees(difference(drawn, exact), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_turn_by_the_wrong_law_is_noticed(monkeypatch):
     def wrong(frame, parameter, rng):
         turns = frame.shape[0] == frame.shape[1]

@@ -70,6 +70,7 @@ def assert_same(first, second):
         assert values.dtype == second.stats[name].dtype
 
 
+@pytest.mark.extended
 @pytest.mark.short_cases("normal-HMC", "normal-SGHMC", "pulled-SGGMC ou", "pulled-GSGNHT ou")
 @pytest.mark.parametrize(("target", "name"), CASES, ids=["-".join(case) for case in CASES])
 def test_bytes_are_those_of_single_steps(target, name, calls, monkeypatch):
@@ -131,6 +132,7 @@ FORMS = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("form", FORMS)
 def test_functions_may_have_any_form_that_uncompiled_ones_have(form, calls):
     draws = [sample(target, HMC(0.4, 5), n_draws=30, random_state=0) for target in FORMS[form]]
@@ -247,6 +249,7 @@ def prior_density(x):
     return -0.5 * (x * x).sum()
 
 
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("batch_size", [None, 8])
 @pytest.mark.parametrize("gradient", [gradients_of_rows, sum_of_gradients])
@@ -261,6 +264,7 @@ def test_minibatches_are_those_of_single_steps(gradient, batch_size, has_prior, 
     np.testing.assert_allclose(sample(target, SGLD(1e-3), **settings).position, compiled.position, rtol=1e-12)
 
 
+@pytest.mark.extended
 def test_all_rows_are_used_by_samplers_with_a_metropolis_test(calls, monkeypatch):
     target = Density(Euclidean(3), gradients_of_rows, densities_of_rows, n_samples=40)
     settings = {"n_draws": 30, "n_chains": 3, "random_state": 0}

@@ -57,7 +57,7 @@ def shares(directions, max_dimension, threshold=0.0):
 # Without rows
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize("m", [3, 4])
 def test_without_rows_dimensions_follow_their_prior_and_subspaces_are_uniform(m):
@@ -74,7 +74,7 @@ def test_without_rows_dimensions_follow_their_prior_and_subspaces_are_uniform(m)
     assert_agrees(summarize(offsets**2), NO_ROWS[m].variance)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_surface_area_alone_is_another_prior():
     n, m = 1000, 3
     log_prior, _ = flat_priors(m, m)
@@ -85,7 +85,7 @@ def test_the_surface_area_alone_is_another_prior():
     assert_agrees(shares(directions, m), np.array([three, 0.5 - three, 0.5 - three, three]))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("centre", "right"), [(0.5, True), (1.0, False)])
 def test_the_centre_of_the_sphere_is_half_the_identity(centre, right):
     n, m = 800, 3
@@ -104,7 +104,7 @@ def turn(walk, directions, **options):
     return summarize(((unit(after) - unit(directions)) ** 2).sum(axis=(1, 2)))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("True")
 @pytest.mark.parametrize("renormalise", [True, False])
 def test_points_stay_on_the_sphere_so_that_steps_do_not_shorten(renormalise):
@@ -171,14 +171,14 @@ def posterior_gap(walk, m, temperature=0.5, **options):
     return Estimate(found.mean - exact.mean, np.hypot(found.error, exact.error))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("2")
 @pytest.mark.parametrize(("m", "temperature"), [(2, 0.5), (3, 0.5), (3, 0.2)])
 def test_the_posterior_of_a_cluster_agrees_with_importance_sampling(m, temperature):
     assert_agrees(posterior_gap(kernel_walk, m, temperature), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize("error", [{}, {"recompute": False}, {"offset_prior": False}, {"centre": 1.0}])
 def test_the_walk_as_printed_has_another_law(error):
@@ -190,7 +190,7 @@ def test_the_walk_as_printed_has_another_law(error):
 # Given subspaces
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_along_a_subspace_ratio_and_centre_agree_with_quadrature(n):
     K, shape, variance, noise, middle, spread = 2000, 0.8, 3.0, 1.7, 0.9, 2.5 if n > 1 else 0.0
@@ -277,7 +277,7 @@ def accuracy(labels, truth):
     return max(same, 1 - same)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_line_and_plane_are_told_apart():
     X, truth = line_and_plane(1)
     model = model_of(X)

@@ -44,7 +44,7 @@ def second_moments(sampler, target, n_steps=100):
     )
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("noise", "h"), [("fisher", 4.0), ("fisher", 50.0), ("matrix", 50.0)])
 def test_draws_from_a_normal_posterior_are_exact_at_every_step_size(noise, h):
     sampler = SGFS(h, noise if noise == "fisher" else np.diag([120.0, 600.0]))

@@ -39,7 +39,7 @@ def uniform(manifold):
 # --- flat spaces -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("form", ["number", "matrix"])
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -52,7 +52,7 @@ def test_sggmc_has_the_law_of_its_linear_recursion(scheme, form):
     assert_disagrees(estimate, SCHEMES[scheme](0.2, C, gradient_noise=NOISE).stationary())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sggmc_without_compensation_has_the_law_of_its_linear_recursion(scheme):
     sampler = SGGMC(0.2, 1.5, n_steps=1, scheme=scheme, noise_covariance=None)
@@ -127,7 +127,7 @@ def cosine_moments(state):
     return np.stack([t, t**2, state.position[:, 0], state.position[:, 0] ** 2], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", CURVED, ids=repr)
 def test_samplers_have_the_moments_of_von_mises_and_fisher(sampler):
     exact = [MEAN, MEAN_SQUARE, 0, (1 - MEAN_SQUARE) / 2]
@@ -136,7 +136,7 @@ def test_samplers_have_the_moments_of_von_mises_and_fisher(sampler):
     assert_agrees(estimate, exact, bias)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_noise_across_the_tangent_space_is_not_clipped_with_the_tangent_noise(scheme, monkeypatch):
@@ -156,7 +156,7 @@ def test_noise_across_the_tangent_space_is_not_clipped_with_the_tangent_noise(sc
     assert_disagrees(first_square(), mean / 20.0, 0.0012)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_matrix_of_friction_leaves_the_law_alone():
     friction = np.array([[3.0, 1.0, 0.5], [1.0, 2.0, 0.0], [0.5, 0.0, 1.0]])
     exact = [MEAN, MEAN_SQUARE, 0, (1 - MEAN_SQUARE) / 2]
@@ -165,7 +165,7 @@ def test_a_matrix_of_friction_leaves_the_law_alone():
     assert_agrees(estimate, exact, 0.005)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.1")
 @pytest.mark.parametrize("h", [0.1, 0.6])
 def test_gmc_is_exact_at_every_step_size(h, monkeypatch):
@@ -178,7 +178,7 @@ def test_gmc_is_exact_at_every_step_size(h, monkeypatch):
         assert_disagrees(estimate, exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("target", [uniform(Sphere(3)), vmf(3, 2.0)], ids=["uniform", "vmf"])
@@ -194,7 +194,7 @@ def test_friction_of_the_thermostat_has_its_own_normal_law(target, scheme):
     assert_disagrees(estimate, [0, 1 / 3, 3], 0.02)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("manifold", [Sphere(2), Sphere(3), Sphere(4, n_points=2), Stiefel(4, 2)], ids=repr)
 @pytest.mark.parametrize("sampler", [CURVED[0], CURVED[2], CURVED[4], CURVED[6]], ids=repr)

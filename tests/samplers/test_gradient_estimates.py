@@ -138,7 +138,7 @@ def test_control_variate_keeps_the_mean_and_has_less_variance():
     assert np.linalg.eigvalsh(plain - covariance).min() > 0
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_control_variate_cools_an_uncompensated_chain():
     target = regression().minibatched(1)
     exact = exact_second_moments()
@@ -152,7 +152,7 @@ def second_moments(state):
     return state.position**2
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("batch_size", [2, 5])
 def test_fisher_learns_the_covariance_of_the_minibatches(batch_size):
     _, state = last_gradients(SGLD(TINY, "fisher"), regression().minibatched(batch_size), 300, n_chains=500)
@@ -161,7 +161,7 @@ def test_fisher_learns_the_covariance_of_the_minibatches(batch_size):
     np.testing.assert_allclose(state.memory.covariance.matrix(), state.memory.running, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_fisher_follows_the_position():
     target = regression().minibatched(BATCH)
     sampler = SGLD(TINY, "fisher")
@@ -270,7 +270,7 @@ MINIBATCHED = {  # and the relative bias of the step size
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("SGLD", "SGHMC", "SGGMC")
 @pytest.mark.parametrize("name", MINIBATCHED)
 def test_fisher_makes_minibatches_as_good_as_all_data(name):

@@ -30,7 +30,7 @@ def full_metric(x):
     return np.broadcast_to(METRIC, (len(x), 2, 2))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -42,7 +42,7 @@ def test_sghmc_has_the_law_of_its_linear_recursion(scheme, noise):
         assert_disagrees(estimate, SCHEMES[scheme](0.2, 1.5 * I, gradient_noise=V).stationary())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sghmc_takes_the_covariance_that_it_is_given(scheme):
     V, given = matrix_of(NOISES["matrix"]), np.array([1.0, 2.0])
@@ -51,7 +51,7 @@ def test_sghmc_takes_the_covariance_that_it_is_given(scheme):
     assert_agrees(second_moments(sampler, normal_target(V)), exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("noise", ["none", "matrix"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sghmc_with_a_friction_matrix_has_the_law_of_its_linear_recursion(scheme, noise):
@@ -82,7 +82,7 @@ def test_wrong_friction_matrices_are_refused(friction, message):
         SGHMC(friction=friction).init(normal_target(1.0), chain_keys(2))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("name", "every"), [("SGHMC", 2), ("SGHMC", 7), ("SGRHMC", 5), ("SGRHMC", 10)])
 def test_new_momenta_have_the_law_of_their_linear_recursion(name, every):
     if name == "SGHMC":
@@ -120,7 +120,7 @@ def test_momenta_are_drawn_again_after_so_many_steps_of_the_integrator():
     assert (one.momentum != other.momentum).all()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("noise", ["none", "matrix"])
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -130,7 +130,7 @@ def test_sgrhmc_with_a_full_metric_has_the_law_of_its_linear_recursion(scheme, n
     assert_agrees(estimate, SCHEMES[scheme](0.2, METRIC, root, V, V).stationary())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sgrhmc_with_a_diagonal_metric_has_the_law_of_its_linear_recursion(scheme):
     diagonal, V = np.array([1.5, 0.5]), matrix_of(NOISES["diagonal"])
@@ -226,7 +226,7 @@ def test_hmc_reports_the_log_density_of_its_position():
         np.testing.assert_allclose(state.log_density, target.log_density(state.position), rtol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("d", [1, 4])
@@ -251,7 +251,7 @@ def test_thermostat_absorbs_noise_that_nobody_declared():
     assert_agrees(estimate, 1 + 0.02 * 40 / 2, bias=0.02)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_metric_with_a_minibatch_of_its_own_is_unbiased(scheme):
     target, metric, _ = pair_of_samples()
@@ -259,7 +259,7 @@ def test_metric_with_a_minibatch_of_its_own_is_unbiased(scheme):
     assert_agrees(mean_position(sampler, target), 0.0, bias=0.01)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_metric_of_the_gradients_minibatch_is_biased(scheme):
     target, _, metric = pair_of_samples()

@@ -29,7 +29,7 @@ def test_sgld_compensates_for_a_covariance_matrix():
     assert_agrees(estimate, langevin(0.2, gradient_noise=NOISE).stationary())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sgrld_with_a_full_metric_has_the_law_of_its_linear_recursion():
     sampler = SGRLD(0.2, lambda x: np.broadcast_to(METRIC, (len(x), 2, 2)))
     estimate = second_moments(sampler, normal_target(NOISE), n_chains=500)
@@ -59,7 +59,7 @@ def stationary_line(sampler, target, metric=None, divergence=None):
     return law @ target.moments(x)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.05")
 @pytest.mark.parametrize("h", [0.01, 0.05])
 def test_sgld_has_the_law_of_its_transitions(h):
@@ -71,7 +71,7 @@ def test_sgld_has_the_law_of_its_transitions(h):
         assert_disagrees(estimate, target.exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("divergence")
 @pytest.mark.parametrize("given", [True, False], ids=["divergence", "differences"])
 def test_sgrld_has_the_law_of_its_transitions(given):
@@ -96,7 +96,7 @@ def of_positions(sampler, target, time, n_chains=1000):
     )
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sgrld_is_mirrored_at_the_wall():
     shape, h = 1.5, 0.05
     x = (np.arange(640) + 0.5)[:, None] * 0.0125
@@ -120,7 +120,7 @@ def test_sgrld_of_a_metric_of_one_is_sgld():
     np.testing.assert_allclose(one.position, other.position, rtol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_metric_with_a_minibatch_of_its_own_is_unbiased():
     target, metric, _ = pair_of_samples()
     sampler = SGRLD(0.05, metric, no_divergence, metric_batch_size=1)
@@ -153,7 +153,7 @@ def test_exponent_of_the_decay_is_outside_of_the_bracket():
     assert 0.01**-0.6 > 15.8  # the first step as printed
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_bias_vanishes_as_the_step_size_falls():
     target = FLAT_TARGETS["double well"]
     falling = SGLD(PolynomialDecay(0.08, b=25, c=0.6))

@@ -79,7 +79,7 @@ def variance(x):
 # --- one transition --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("make_prior", [scalar_prior, mostly_other_prior], ids=["table", "no table"])
 @pytest.mark.parametrize("a", [0.1, 0.5, 3.0])
@@ -118,7 +118,7 @@ def test_logarithms_of_tiny_gammas_keep_their_law(make_prior):
     assert_disagrees(variance(y), polygamma(1, 1.1 * a))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("a", [1e-4, 0.1, 2.0])
 def test_rows_never_read_have_the_law_of_their_prior(a):
     n_rows, n_columns = 300, 100
@@ -143,7 +143,7 @@ def test_a_row_read_twice_at_one_time_stays():
     np.testing.assert_array_equal(rows.totals, totals)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("shape", [(), (6,), (3, 1), (3, 6)])
 def test_every_shape_of_prior_is_read_by_its_steps(shape):
     from skmanifold.admixture._tokens.topic_counts import TopicPrior
@@ -168,7 +168,7 @@ def exact_after_counts(theta, a, count, first, rest):
     return more, var * np.exp(-2 * rest) + added
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("make_prior", [scalar_prior, mostly_other_prior], ids=["table", "no table"])
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def run_schedule(n_copies, n_steps, *, eager, lasting, forget=False, key=1):
     return rows, prior
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("lasting", [False, True], ids=["pending", "lasting"])
 @pytest.mark.parametrize("n_steps", [6, 15])
@@ -281,7 +281,7 @@ def conditional_variance(rows, prior):
     return total
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("pending")
 @pytest.mark.parametrize("lasting", [False, True], ids=["pending", "lasting"])
 def test_totals_are_the_expected_sums_and_lack_the_variance_of_what_was_not_read(lasting):

@@ -32,7 +32,7 @@ def log_gamma_quantiles(shape, p):
         return np.where(deep < -40, deep, np.log(gammaincinv(shape, p)))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("shape", [1e-4, 0.01, 0.1, 0.5, 1.0, 2.5, 300.0, 1e6])
 @pytest.mark.parametrize("level", [0, 1])
@@ -65,7 +65,7 @@ def _fill_tails(key, shape, left_share, edges, heights, out):
         out[i] = draw_by_rejection(beyond, fold_in(key, i), shape, left_share, edges, heights)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("shape", [0.1, 0.5, 2.5, 300.0])
 @pytest.mark.parametrize("level", [0, 1])

@@ -17,7 +17,7 @@ def draws(shape, n):
     return out
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("shape", [0.01, 0.1, 1.0, 7.5])
 def test_draws_have_the_gamma_distribution(shape):
     found = draws(shape, 200_000)

@@ -42,7 +42,7 @@ def moments_of_the_well(state):
     return np.concatenate([state.position, state.position**2], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_noise_that_depends_on_the_position_is_compensated(sampler):
     n_steps = round(20 / sampler.step_size)
@@ -58,7 +58,7 @@ def test_noise_that_depends_on_the_position_is_compensated(sampler):
         assert_disagrees(expectations(sampler, constant, moments_of_the_well, n_steps, **options), WELL, 0.03)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("ou")
 @pytest.mark.parametrize("scheme", ["ou", "aboba", "baoab"])
 def test_noise_on_the_circle(scheme):

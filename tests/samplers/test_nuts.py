@@ -89,7 +89,7 @@ def estimate(name, sampler, *, n_draws=500, n_chains=64, seed=0):
     return summarize(np.stack([values.mean(axis=1) for values in functions(draws.position)], axis=1))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_the_exact_law(name):
     assert_agrees(estimate(name, NUTS(LAWS[name][1], metric="unit")), LAWS[name][3])
@@ -103,7 +103,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("the velocity has no energy")
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_variants_are_found(name, monkeypatch):
@@ -115,6 +115,7 @@ def test_wrong_variants_are_found(name, monkeypatch):
     assert_disagrees(estimate("double well", NUTS(0.5, metric="unit"), **options), LAWS["double well"][3])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("metric", ["diagonal", "dense"])
 def test_interpreted_and_compiled_kernels_have_the_same_bytes(metric, monkeypatch):
     settings = {"n_draws": 40, "burn_in": 60, "n_chains": 2, "thin": 2, "random_state": 0}
@@ -142,7 +143,7 @@ def correlated_density(x):
     return -0.5 * (x @ PRECISION @ x)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("metric", ["diagonal", "dense"])
 def test_burn_in_finds_the_scale_and_the_step_size(metric):
     target = Density(Euclidean(2), correlated_gradient, correlated_density)
@@ -168,6 +169,7 @@ def test_windows_cover_the_burn_in(n):
     assert windows[-1][1] is False
 
 
+@pytest.mark.extended
 def test_a_given_step_size_is_kept():
     draws = sample(BANANA, NUTS(0.25), n_draws=20, burn_in=50, random_state=0)
     assert (draws.stats["step_size"] == 0.25).all()
@@ -184,6 +186,7 @@ def funnel_density(x):
     return -x[0] * x[0] / 18.0 - 0.5 * x[0] - 0.5 * x[1] * x[1] * math.exp(-x[0])
 
 
+@pytest.mark.extended
 def test_divergences_are_counted():
     funnel = Density(Euclidean(2), funnel_gradient, funnel_density)
     with pytest.warns(ConvergenceWarning, match="of 2000 trajectories diverged"):

@@ -52,7 +52,7 @@ class PSGLD(GradientSampler):
 SCALES = np.array([0.05, 5.0])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_preconditioned_langevin_dynamics_draw_coordinates_of_any_scale():
     target = Density(Euclidean(2), grad_log_density=lambda x: -x / SCALES**2, vectorized=True)
     settings = {"n_draws": 2000, "n_chains": 50, "position": np.zeros(2), "random_state": 0}
@@ -77,7 +77,7 @@ def lda(sampler, **settings):
     return StochasticLDA(3, sampler=sampler, max_iter=10, thin=2, topic_word_prior=1.0, random_state=0, **settings)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_it_draws_topics():
     fitted = lda(PSGLD(1e-3), n_chains=2, batch_size=20).fit(X)
     assert fitted.posterior_["components"].shape[:2] == (2, fitted.posterior_["log_likelihood"].shape[1])

@@ -21,7 +21,7 @@ def effective_draws_of_squares(target, sampler):
     return np.median(draws.map(np.square).ess())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_half_a_period_of_a_normal_density_does_not_keep_squares():
     h = np.pi / 10
     assert effective_draws_of_squares(standard_normal(), HMC(h, 10)) > 1000

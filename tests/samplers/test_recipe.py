@@ -144,7 +144,7 @@ def moments(z):
     return np.stack([z[:, 0] ** 2, z[:, 0] ** 4, np.abs(z[:, 0]), z[:, 1] ** 2], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sghmc_reaches_the_double_well():
     mean, error = estimate(sghmc(step_size=0.01), double_well(), moments, time=4, n_chains=4000)
     exact = np.array([0.8327454871, 1.0827454871, 0.8273924393, 1.0])
@@ -152,7 +152,7 @@ def test_sghmc_reaches_the_double_well():
     assert (error < 0.02).all()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_any_pair_of_matrices_reaches_the_double_well():
     mean, error = estimate(wavy(step_size=0.01), double_well(), moments, time=4, n_chains=1000)
     exact = np.array([0.8327454871, 1.0827454871, 0.8273924393])

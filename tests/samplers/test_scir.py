@@ -36,7 +36,7 @@ def variance(x):
 # --- the process -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("batch_size", "exact"), [(None, 182.85), (10, 3127.0)], ids=["all", "minibatch"])
 def test_five_transitions_have_the_mean_and_variance_of_corollary_4_2(batch_size, exact):
     target = GammaPosterior(COUNTS.minibatched(batch_size))
@@ -47,7 +47,7 @@ def test_five_transitions_have_the_mean_and_variance_of_corollary_4_2(batch_size
     assert_disagrees(variance(theta), 3127.0 if batch_size is None else 182.85)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.5", "2.0")
 @pytest.mark.parametrize("h", [0.1, 0.5, 2.0])
 def test_minibatches_add_to_the_stationary_variance_as_stated(h):
@@ -163,7 +163,7 @@ OBSERVED = np.random.default_rng(5).normal(0.7, 1.5, 60)
 LOG_NORMAL = LogNormalMean(0.2, 4.0, OBSERVED, 2.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("h", [0.01, 0.5, 5.0])
 def test_geometric_brownian_motion_is_exact_at_every_step_size(h):
     *_, state = walk(GeometricBrownian(h), LOG_NORMAL, max(3, round(12 / h)), n_chains=N_CHAINS)
@@ -173,7 +173,7 @@ def test_geometric_brownian_motion_is_exact_at_every_step_size(h):
     assert stats.kstest(logs, stats.norm(law.mean(), 1.25 * law.std()).cdf).statistic > NO_DISTANCE
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("h", [0.2, 1.0])
 def test_geometric_brownian_motion_with_minibatches_has_the_stated_variance(h):
     n, N = 6, 60

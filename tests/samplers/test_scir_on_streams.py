@@ -60,7 +60,7 @@ def surplus(estimates, h, n_steps):
     return summarize((squares - SHAPE) / DEVIATION**2)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("h", "g"), [(0.6, 0.2), (0.2, 0.6), (1.5, 0.4)])
 def test_variance_that_a_moving_average_adds(h, g):
     found = surplus(Averages(g), h, round(8 / min(h, g)))

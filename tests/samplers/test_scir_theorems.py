@@ -48,7 +48,7 @@ def after_four_steps(given, s):
     return summarize(np.exp(s * state.position[:, 0]))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("s", [-2.0, -0.5, 0.05])
 def test_generating_function_of_theorem_4_1_with_estimates_in_reverse(s):
     estimate = after_four_steps(Given(SHAPES), s)
@@ -56,7 +56,7 @@ def test_generating_function_of_theorem_4_1_with_estimates_in_reverse(s):
     assert_disagrees(estimate, printed(s, SHAPES))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_printed_order_is_right_for_estimates_of_one_distribution():
     choices, s = np.array([0.5, 6.0]), -0.7
     grid = np.stack(np.meshgrid(*[choices] * 4), axis=-1).reshape(-1, 4)
@@ -97,7 +97,7 @@ def test_root_of_a_gamma_variable_has_the_density_of_theorem_3_1():
     check_recipe(Recipe([[1.0]], [[0.0]]), root)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.8")
 @pytest.mark.parametrize("u", [0.8, 2.0, 4.0])
 def test_root_of_a_step_moves_as_the_langevin_diffusion_of_theorem_3_1(u):

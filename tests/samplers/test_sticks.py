@@ -35,7 +35,7 @@ SIZES = np.array([3, 0, 1, 0, 0, 40, 2])
 BEYOND = np.array([43, 43, 42, 42, 42, 2, 0])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("concentration", [0.3, 1.0, 25.0])
 def test_shares_are_beta_given_the_rows_of_a_stick_and_of_those_after(concentration):
     drawn = [draw_sticks(SIZES, concentration, key) for key in KEYS]
@@ -217,7 +217,7 @@ def p_value_of_places(redraw, sizes, concentration, n_places=14, n=20_000):
     return stats.chisquare(observed, expected).pvalue, len(common)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("sizes", "concentration"),
@@ -247,7 +247,7 @@ def with_few_empty_sticks(sizes, concentration, key):
     return redraw_order(sizes, concentration / 2, key)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("wrong", [without_bias, with_few_empty_sticks])
 def test_wrong_orders_are_found_out(wrong):
     assert p_value_of_places(wrong, np.array([0, 3, 0, 1, 2, 0]), 1.0, n=4000)[0] < UNLIKELY

@@ -34,7 +34,7 @@ def friction_moments(state):
     return np.stack([deviation, deviation**2], axis=1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("kind", [SGNHT, GSGNHT])
@@ -47,7 +47,7 @@ def test_positions_of_a_flat_space_do_not_feel_the_mass(kind, mass):
     assert_agrees(estimate, target.exact, 0.01)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("scheme", ["aboba", "ou", "baoab"])
 @pytest.mark.parametrize("mass", MASSES)
@@ -61,7 +61,7 @@ def test_positions_on_the_circle_do_not_feel_the_mass(mass, scheme):
     assert_agrees(estimate, CIRCLE, 0.003)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("mass", MASSES)
 def test_the_friction_varies_with_the_mass_in_a_flat_space(mass):
     d = 3
@@ -73,7 +73,7 @@ def test_the_friction_varies_with_the_mass_in_a_flat_space(mass):
             assert_disagrees(estimate, wrong, 0.02 / (mass * d))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("0.1", "10.0")
 @pytest.mark.parametrize("mass", MASSES)
 def test_the_friction_varies_with_the_mass_on_a_sphere(mass):
@@ -85,7 +85,7 @@ def test_the_friction_varies_with_the_mass_on_a_sphere(mass):
     assert_disagrees(estimate, [0, 1 / (mass * 3)], 0.02 / (mass * 2))  # the sphere's own dimension is two
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("mass", [0.1, 10.0])
 def test_noise_that_nobody_declared_raises_the_friction_whatever_the_mass(mass):
     sampler = SGNHT(0.02, 1.0, thermostat_mass=mass)

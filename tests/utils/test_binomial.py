@@ -61,7 +61,7 @@ BINOMIALS = [
 ]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("n", "p"), BINOMIALS)
 def test_binomial_counts_follow_their_law(n, p):

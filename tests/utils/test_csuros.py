@@ -63,7 +63,7 @@ def spread_of_registers(n_events, precision):
     return np.sqrt(law @ (values - mean) ** 2)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("precision", MEASURED)
 def test_counting_up_is_right_on_average_with_the_spread_of_its_law(precision):
     values = count(precision)
@@ -76,7 +76,7 @@ def test_counting_up_is_right_on_average_with_the_spread_of_its_law(precision):
     assert_disagrees(summarize(squares), exact**2 * 2)  # the spread of a precision of one bit less
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("precision", MEASURED)
 def test_counters_that_go_up_half_as_often_are_told(precision):
     assert_disagrees(summarize(count(precision, halved=True)), N_EVENTS)
@@ -131,7 +131,7 @@ def spread_of_rounding(count, precision):
 NUMBERS = {3: [0, 7, 8, 9, 249, 20_000, 3_000_000_001], 4: [16, 17, 47, 49, 4_000, 999_999], 6: [64, 65, 500, 951]}
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("precision", "number"), [(d, n) for d, numbers in NUMBERS.items() for n in numbers])
 def test_rounding_takes_a_neighbour_and_is_right_on_average(precision, number):
     registers = np.empty(40_000, np.int64)

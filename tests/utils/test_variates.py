@@ -145,12 +145,12 @@ def test_layers_are_of_one_area_and_close_at_the_top():
     assert len(_EDGES) == len(_HEIGHTS) == 257
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_normals_follow_their_law_in_every_layer_and_in_the_tail():
     assert p_normal(normals(1, 10_000_000)[0]) > UNLIKELY
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_first_normals_of_many_keys_follow_their_law():
     assert p_normal(normals(1_000_000, 2).ravel()) > UNLIKELY
 
@@ -256,7 +256,7 @@ def test_exponentials_follow_their_law():
         assert p_mean(x**order, mean, math.factorial(2 * order) - mean**2) > UNLIKELY
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("shape", [0.05, 0.3, 0.99, 1.0, 2.5, 50.0, 1e4])
 def test_gammas_follow_their_law(shape):
     x = gammas(KEY, shape, np.empty(200_000))

@@ -245,8 +245,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     ``components_`` is the mean of the factors, and ``topic_word_counts_`` is :math:`\lambda - \beta`.
 
     In simulations of tiny corpora, intervals of 90% of probabilities of words contain the true value in 90% of the
-    cases with "gibbs" and "collapsed_gibbs", 86 to 98% with "sgrld" and "sgrhmc", 81 to 87% with "scir", and 59 to 70%
-    with "sgld" and "sghmc". Intervals of the passes of "esca" contain it in 47 to 74%; those of "cvb0" and "vb" have
+    cases with "gibbs" and "collapsed_gibbs", 88 to 91% with "sgrld" and "sgrhmc", 84 to 86% with "scir", and 56 to 72%
+    with "sgld" and "sghmc". Intervals of the passes of "esca" contain it in 51 to 70%; those of "cvb0" and "vb" have
     no meaning.
 
     References

@@ -52,7 +52,7 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`): the
           same with Riemannian steps. They are biased if `category_prior` is small, and are offered for comparison. In
           simulations of tiny tables their concentrations are too large and co-clustering too small: 90% intervals
-          contain the true value in 26 to 86% of the cases, those of "scir" in 83 to 87%.
+          contain the true value in 23 to 82% of the cases, those of "scir" in 81 to 89%.
 
         Names use the step sizes of [1]_, table 3.
     weights_sampler : str, BaseSampler instance or None, default=None

@@ -37,7 +37,7 @@ def with_components(model, components):
 # What made the data is found
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -274,7 +274,7 @@ def test_missing_cells_are_no_tokens():
     assert np.isfinite(model.score(X))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("emission", ["bernoulli", "gaussian", "poisson"])
 def test_a_stream_comes_near_to_a_fit(emission):
     if emission == "bernoulli":

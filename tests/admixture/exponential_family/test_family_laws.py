@@ -50,7 +50,7 @@ def test_what_is_written_out_is_consistent():
     assert np.abs(law - tiny.stationary(tiny.esca_transition(by_size=True))).sum() / 2 > 0.02
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_esca_has_the_stationary_law_of_the_automaton():
     estimate = run(ESCA())
     assert estimate.error.max() < 0.02
@@ -58,7 +58,7 @@ def test_esca_has_the_stationary_law_of_the_automaton():
     assert_disagrees(estimate, tiny.expected(tiny.posterior()))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_esca_that_divides_by_the_cells_of_all_items_is_found_out():
     estimate = run(ESCA(), tiny.CountsAllItems)
     assert_disagrees(estimate, tiny.expected(tiny.stationary(tiny.esca_transition())))
@@ -67,14 +67,14 @@ def test_esca_that_divides_by_the_cells_of_all_items_is_found_out():
     assert_agrees(type(estimate)(*(part[of_states] for part in estimate)), wrong[of_states])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gibbs_draws_from_the_posterior():
     estimate = run(Gibbs())
     assert estimate.error.max() < 0.02
     assert_agrees(estimate, tiny.expected(tiny.posterior()))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize("family", [tiny.CountsAllItems, tiny.HalvesThePrior])
 def test_wrong_gibbs_samplers_are_found_out(family):
@@ -126,7 +126,7 @@ def membership_moments():
     return np.concatenate([means, np.tile(second, 2), means, means, np.tile(second, 2), events])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gibbs_leaves_the_joint_law_of_grades_of_membership_alone():
     assert_agrees(membership_estimate(BernoulliFamily), membership_moments())
 
@@ -232,13 +232,13 @@ def gaussian_moments(kind):
     return np.concatenate([np.ravel(part) for part in (*of_components, *of_vectors, events)])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", [FullFamily, DiagonalFamily])
 def test_gibbs_leaves_the_joint_law_of_gaussian_topics_alone(kind):
     assert_agrees(gaussian_estimate(kind), gaussian_moments(kind))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("kind", "right"), [(KeepsMeans, FullFamily), (TakesNoPriorMean, DiagonalFamily)])
 def test_the_joint_law_finds_wrong_draws_of_gaussian_topics(kind, right):
     assert_disagrees(gaussian_estimate(kind, 600, 1), gaussian_moments(right))

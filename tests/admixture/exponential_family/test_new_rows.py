@@ -83,7 +83,7 @@ def agreement(model, X):
     return summarize(values), expected
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_new_rows_have_the_moments_of_the_model(emission):
     model = fitted(emission)
@@ -99,7 +99,7 @@ def test_new_rows_have_the_moments_of_the_model(emission):
         assert_agrees(summarize(pairs), second_moments(model).ravel())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_rows_with_one_component_or_with_the_mean_proportions_have_other_moments(emission, monkeypatch):
     model = fitted(emission)
@@ -121,7 +121,7 @@ def test_rows_with_one_component_or_with_the_mean_proportions_have_other_moments
         assert_disagrees(*agreement(model, model.sample(N, random_state=0)[0]))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_vectors_have_the_covariances_of_their_components(covariance_type):
     model = make(Gaussian(covariance_type), 1, word_vectors=np.random.default_rng(5).normal(size=(7, 2)))
@@ -132,7 +132,7 @@ def test_vectors_have_the_covariances_of_their_components(covariance_type):
     assert_agrees(summarize((vectors[:, :, None] * vectors[:, None, :]).reshape(-1, 4)), expected.ravel())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_fit_of_new_rows_finds_the_components():
     settings = {"doc_topic_prior": 0.3, "max_iter": 150, "n_chains": 2}
     model = make("bernoulli", **settings).fit(grades_of_membership()[2])

@@ -44,7 +44,7 @@ def after_steps(n_runs, choose_rows, **options):
     return summarize(tiny.functions(found))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("all", "two at random")
 @pytest.mark.parametrize(
     "choose_rows",
@@ -55,7 +55,7 @@ def test_steps_leave_the_posterior_unchanged(choose_rows):
     assert_agrees(after_steps(6_000, choose_rows), tiny.exact_functions())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("too few births")
 @pytest.mark.parametrize(
     "wrong",

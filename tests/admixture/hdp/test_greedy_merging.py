@@ -60,7 +60,7 @@ def gain_of_merge(z, rows, words, weights, beta):
     return both - parts - np.log(GAMMA * weights.sum()) - entropy
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_topics_are_merged_if_the_estimate_says_so(is_constant):
     rng = np.random.default_rng(5)

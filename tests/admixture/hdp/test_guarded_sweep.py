@@ -56,7 +56,7 @@ def after_a_sweep(n_runs, guard):
     return begin
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_guarded_sweeps_leave_the_law_unchanged():
     exact = law() @ functions(STATES)
     states = after_a_sweep(8_000, lambda run, state: subkey(KEY, run))
@@ -64,7 +64,7 @@ def test_guarded_sweeps_leave_the_law_unchanged():
     assert_agrees(summarize(functions(states)), exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_priorities_must_not_depend_on_the_topics():
     def largest_first_guard(run, state):
         """Of eight keys, the one whose guard of the first topic has the largest priority."""

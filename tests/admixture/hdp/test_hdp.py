@@ -22,26 +22,34 @@ from .._corpora import easy_corpus, easy_split, learned, small_corpus
 SHORT = {"max_iter": 8, "burn_in": 4, "thin": 1, "random_state": 0}
 
 
+def fit_two_chains(n_docs, **settings):
+    hdp = HDPAdmixture(init=12, topic_word_prior=0.05, n_chains=2, random_state=0, **settings)
+    return hdp.fit(easy_split()[0][:n_docs])
+
+
 @pytest.fixture(scope="module")
 def fitted():
-    """Two chains on 600 documents with five topics."""
-    return HDPAdmixture(init=12, topic_word_prior=0.05, max_iter=400, burn_in=300, n_chains=2, random_state=0).fit(
-        easy_split()[0][:600]
-    )
+    """On few documents."""
+    return fit_two_chains(200, max_iter=80, burn_in=50, thin=1)
 
 
-@pytest.mark.sampling
-def test_planted_topics_are_found(fitted):
+@pytest.fixture(scope="module")
+def converged():
+    return fit_two_chains(600, max_iter=400, burn_in=300)
+
+
+@pytest.mark.extended
+def test_planted_topics_are_found(converged):
     truth = easy_corpus().components
-    large = fitted.posterior_["topic_weights"] > 0.02
+    large = converged.posterior_["topic_weights"] > 0.02
     assert set(np.unique(large.sum(axis=2))) <= {5, 6}
-    assert match_topics(truth, fitted.components_).similarity.min() > 0.97
+    assert match_topics(truth, converged.components_).similarity.min() > 0.97
     fixed = StochasticLDA(5, sampler="gibbs", doc_topic_prior="auto", random_state=0).fit(easy_split()[0][:600])
     test = easy_split()[1]
-    assert fitted.perplexity(test) < 1.01 * fixed.perplexity(test)
+    assert converged.perplexity(test) < 1.01 * fixed.perplexity(test)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_start_with_one_topic_finds_them_too():
     hdp = HDPAdmixture(init=1, max_iter=100, random_state=1).fit(easy_split()[0][:600])
     assert match_topics(easy_corpus().components, hdp.components_).similarity.min() > 0.95
@@ -66,36 +74,39 @@ def test_attributes_agree(fitted):
     assert fitted.concentration_ == pytest.approx(posterior.mean(), rel=0.1)
 
 
-def test_topics_keep_their_ids(fitted):
+@pytest.mark.extended
+def test_topics_keep_their_ids(converged):
     """Draws of a topic with the same id are draws of the same topic."""
-    best = fitted.best_chain_
-    for topic in np.argsort(-fitted.topic_weights_)[:5]:
-        is_here = fitted.posterior_["topic_ids"][best] == fitted.topic_ids_[topic]
+    best = converged.best_chain_
+    for topic in np.argsort(-converged.topic_weights_)[:5]:
+        is_here = converged.posterior_["topic_ids"][best] == converged.topic_ids_[topic]
         assert is_here.any(axis=1).all()
-        drawn = fitted.posterior_["components"][best][is_here]
-        lengths = np.linalg.norm(drawn, axis=1) * np.linalg.norm(fitted.components_[topic])
-        assert (drawn @ fitted.components_[topic] / lengths).min() > 0.98
+        drawn = converged.posterior_["components"][best][is_here]
+        lengths = np.linalg.norm(drawn, axis=1) * np.linalg.norm(converged.components_[topic])
+        assert (drawn @ converged.components_[topic] / lengths).min() > 0.98
 
 
-def test_intervals_contain_the_estimate(fitted):
+@pytest.mark.extended
+def test_intervals_contain_the_estimate(converged):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of topics with few draws
-        low, high = fitted.credible_intervals(0.9)
-    large = np.argsort(-fitted.topic_weights_)[:5]
-    inside = (low <= fitted.components_) & (fitted.components_ <= high)
+        low, high = converged.credible_intervals(0.9)
+    large = np.argsort(-converged.topic_weights_)[:5]
+    inside = (low <= converged.components_) & (converged.components_ <= high)
     assert inside[large].mean() > 0.9
-    truth = match_topics(fitted.components_[large], easy_corpus().components)
+    truth = match_topics(converged.components_[large], easy_corpus().components)
     planted = easy_corpus().components[truth.other]
     matched = large[truth.reference]
     assert ((low[matched] <= planted) & (planted <= high[matched])).mean() > 0.8
 
 
-def test_diagnostics_compare_chains(fitted):
-    found = fitted.topic_diagnostics()
-    large = np.argsort(-fitted.topic_weights_)[:5]
+@pytest.mark.extended
+def test_diagnostics_compare_chains(converged):
+    found = converged.topic_diagnostics()
+    large = np.argsort(-converged.topic_weights_)[:5]
     assert found.is_stable[large].all()
     assert found.rhat[large].max() < 1.5
-    assert found.similarity.shape == (fitted.n_components_,)
+    assert found.similarity.shape == (converged.n_components_,)
 
 
 def test_exports(fitted):
@@ -167,7 +178,7 @@ def test_a_prior_for_each_word():
 
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(n_chains):
-    X = easy_split()[0]
+    X = easy_split()[0][:600]
     fits = [HDPAdmixture(init=9, n_chains=n_chains, n_jobs=n_jobs, **SHORT).fit(X) for n_jobs in (1, 2, 3)]
     for other in fits[1:]:
         assert learned(other) == learned(fits[0])

@@ -35,12 +35,12 @@ def after_passes(n_runs, n_passes=2, **options):
     return summarize(tiny.functions(found))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_passes_leave_the_posterior_unchanged():
     assert_agrees(after_passes(4_000), tiny.exact_functions())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_truncated_variant_is_found():
     assert_disagrees(after_passes(1_500, max_topics=3), tiny.exact_functions())
 
@@ -149,7 +149,7 @@ def test_calibration():
     assert_agrees(moments, np.repeat([uniform.mean(), (uniform**2).mean()], n))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_corpora_have_the_moments_of_the_prior():
     corpora = [draw_corpus(np.random.default_rng(seed)) for seed in range(2_000)]
     alphas = np.array([[corpus.alpha, corpus.gamma] for corpus in corpora])

@@ -37,7 +37,7 @@ def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change
     return summarize(tiny.functions(found)), n_made
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("n_moves", [3, 15])
 def test_moves_leave_the_posterior_unchanged(n_moves):
     estimate, n_made = after_moves(6_000, n_moves)
@@ -45,7 +45,7 @@ def test_moves_leave_the_posterior_unchanged(n_moves):
     assert_agrees(estimate, tiny.exact_functions())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("weights")
 @pytest.mark.parametrize(
     "wrong",

@@ -102,7 +102,7 @@ def chain_moments(step, n_chains=600, n_steps=40):
     return summarize(found)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_topic_concentration_given_tables():
     n_tables = np.array([3, 1, 6, 2])
 
@@ -120,7 +120,7 @@ def test_topic_concentration_given_tables():
     assert_disagrees(chain_moments(forgets_topics), moments(log_density))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_document_concentration_given_tables():
     lengths, n_tables = np.array([5, 0, 12, 3, 30]), 14
 

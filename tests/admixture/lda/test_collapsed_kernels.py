@@ -143,7 +143,7 @@ def total_p_value(counts, transition):
     return chi2.sf(*np.sum(statistics, axis=0))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_one_sweep_has_the_exact_transition_law(one_step_counts):
     transition = tiny.gibbs_transition()
     for start, observed in one_step_counts.items():
@@ -160,7 +160,7 @@ def test_one_sweep_is_told_from_a_synchronous_one(one_step_counts):
     assert total_p_value(one_step_counts, tiny.esca_transition()) < 1e-50
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_long_run_has_the_posterior_as_its_law():
     corpus, prior, alpha = tiny.tiny_corpus(), tiny_prior(), np.full(tiny.N_TOPICS, tiny.ALPHA)
     state = initial_state(corpus, tiny.N_TOPICS)

@@ -165,7 +165,7 @@ def test_the_total_of_a_stream_continues_from_the_merged_counts():
     np.testing.assert_allclose(lda.topic_word_counts_.toarray(), counts, atol=1e-4)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_sum_of_columns_has_the_distribution_of_a_process_with_the_summed_prior():
     """Reads after the sum of two columns of lazy rows are gamma variables of the summed shape."""
     n, workers = 4000, Workers(1)

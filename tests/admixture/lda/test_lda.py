@@ -41,7 +41,7 @@ def test_topics_are_the_smoothed_sparse_counts(sampler):
     np.testing.assert_allclose(lda.components_, smoothed / smoothed.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("esca", "cvb0")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_true_topics_are_found(sampler):
@@ -223,7 +223,7 @@ def test_score_does_not_depend_on_the_order_of_rows_or_on_being_asked_twice():
     assert lda.score(sp.vstack([small_corpus()] * 2)) == pytest.approx(score, rel=1e-13)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_score_is_higher_for_the_better_model():
     train, test = easy_split()
     scores = [StochasticLDA(k, max_iter=60, random_state=0).fit(train).score(test) for k in (1, 2, 5)]

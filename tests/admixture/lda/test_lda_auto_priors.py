@@ -49,7 +49,7 @@ def left_by(lda):
     return {"components_": lda.components_.tobytes(), "trace": lda.log_density_trace_.tobytes(), **draws, **priors}
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("esca", "cvb0")
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_the_priors_of_the_corpus_are_found(sampler):
@@ -143,7 +143,7 @@ def test_log_joints_after_burn_in_are_those_of_the_learned_priors():
     np.testing.assert_array_equal(lda.components_, fixed.components_)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", BY_PASSES)
 def test_new_documents_are_told_by_the_learned_prior(sampler):
     lda = learned_fit(sampler)

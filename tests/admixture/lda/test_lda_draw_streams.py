@@ -133,7 +133,7 @@ def test_the_first_step_of_a_stream_is_that_of_a_fit_to_all(sampler):
     np.testing.assert_allclose(lda.posterior_["log_likelihood"], per_token, rtol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", ["scir", "sgrld", "sgrhmc"])
 def test_a_stream_learns(sampler):
     train, test = easy_split()
@@ -436,7 +436,7 @@ def test_a_step_that_fails_leaves_the_stream_as_it_was(sampler, monkeypatch):
     assert left_by(stream(lda, minibatches()[2:])) == unharmed
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_three_epochs_of_a_short_stream_find_planted_topics(seed):

@@ -66,7 +66,7 @@ def test_exact_statistics_are_those_worked_out_elsewhere():
     np.testing.assert_allclose(exact_statistics(alpha, beta)[-6:], 1 - exact_statistics(alpha[::-1], beta)[-6:])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_exact_moments_of_topics_are_those_of_draws():
     rng = np.random.default_rng(0)
     joint = tiny.tiny_posterior()
@@ -98,7 +98,7 @@ def gibbs_estimate(prior, kind=LDAModel, sampler=None, n_sweeps=1300):
     return summarize_batches(series, 10)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("both")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_gibbs_draws_topics_and_assignments_from_the_posterior(prior):
@@ -107,7 +107,7 @@ def test_gibbs_draws_topics_and_assignments_from_the_posterior(prior):
     assert_agrees(estimate, exact_statistics(*PRIORS[prior]))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gibbs_is_right_with_two_topics_alone():
     model, sampler = copied_model(1, 0.5, 0.5), Gibbs()
     state, series = sampler.init(model, KEY), []
@@ -118,7 +118,7 @@ def test_gibbs_is_right_with_two_topics_alone():
     assert_agrees(summarize_batches(series, 50), exact_statistics(0.5, 0.5))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("CountsItself")
 @pytest.mark.parametrize("kind", [SetsTopicsToTheirMean, ForgetsThePrior, CountsItself])
 def test_wrong_gibbs_samplers_are_found_out(kind):
@@ -129,12 +129,12 @@ def test_wrong_gibbs_samplers_are_found_out(kind):
     assert_disagrees(estimate._replace(mean=estimate.mean[same], error=estimate.error[same]), exact[same])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_rules_written_out_are_right():
     assert_agrees(gibbs_estimate("both", ScanInNumpy, n_sweeps=800), exact_statistics(*PRIORS["both"]))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("prior", ["scalar", "both"])
 def test_collapsed_gibbs_draws_topics_from_the_posterior(prior):
     assert_agrees(gibbs_estimate(prior, sampler=CollapsedGibbs(), n_sweeps=1000), exact_statistics(*PRIORS[prior]))
@@ -201,12 +201,12 @@ def joint_estimate(kind, n_steps=1800):
     return summarize_batches(series[200:], 10)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gibbs_leaves_the_joint_law_of_parameters_and_data_alone():
     assert_agrees(joint_estimate(LDAModel), prior_moments())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_joint_law_finds_a_wrong_prior():
     assert_disagrees(joint_estimate(ForgetsThePrior, 800), prior_moments())
 
@@ -237,7 +237,7 @@ def scir_estimate(sampler, prior="scalar", *, batch_size=None, n_kept=1, n_burn_
     return summarize_batches(series, 10)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("both")
 @pytest.mark.parametrize(("h", "prior"), [(6.0, "scalar"), (6.0, "both"), (1.0, "scalar")])
 def test_scir_with_fresh_topics_of_all_tokens_draws_from_the_posterior(h, prior):
@@ -245,7 +245,7 @@ def test_scir_with_fresh_topics_of_all_tokens_draws_from_the_posterior(h, prior)
     assert_agrees(scir_estimate(SCIR(h), prior), exact, 0.0 if h > 5 else 0.01 * np.abs(exact))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_means_of_sweeps_take_variance_from_the_topics():
     exact = exact_statistics(0.5, 0.5)[:N_OF_TOPICS]
     estimate = scir_estimate(SCIR(6.0), n_kept=10)
@@ -253,7 +253,7 @@ def test_means_of_sweeps_take_variance_from_the_topics():
     assert np.all(estimate.mean[3:6] - exact[3:6] > 10 * estimate.error[3:6])  # logarithms: nearer to the mean's
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("True")
 @pytest.mark.parametrize("lazy", [False, True])
 def test_scir_with_stored_counts_draws_from_the_posterior(lazy):
@@ -265,14 +265,14 @@ def test_scir_with_stored_counts_draws_from_the_posterior(lazy):
     assert_agrees(small, exact, 0.01 * np.abs(exact) if lazy else 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_same_minibatches_without_stored_counts_do_not():
     exact = exact_statistics(0.5, 0.5)[:N_OF_TOPICS]
     scaled = scir_estimate(SCIR(0.3), batch_size=R, n_burn_in=1, n_steps=3)
     assert_disagrees(scaled, exact, 0.01 * np.abs(exact))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
     """Given all counts theta is gamma; where the sums stay those of the counts before, it is not."""
 
@@ -299,7 +299,7 @@ def test_sums_of_columns_are_drawn_for_the_counts_as_they_are_now(monkeypatch):
 PATTERN = np.array([6, 4, 3, 2, 2, 1, 1, 1] + 12 * [0.0])  # of a word's counts in 20 documents
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ DIFFUSIONS = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", DIFFUSIONS)
 def test_diffusions_are_right_up_to_their_steps_for_priors_that_are_not_small(name):
     sampler, beta, counts, bias = DIFFUSIONS[name]
@@ -443,7 +443,7 @@ def test_diffusions_are_right_up_to_their_steps_for_priors_that_are_not_small(na
     assert_agrees(estimate, exact, bias)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_momenta_turn_round_at_the_wall():
     model = one_topic(0.5, FEW)
     model.manifold = WallsThatKeepMomenta(model.manifold.shape)
@@ -451,14 +451,14 @@ def test_momenta_turn_round_at_the_wall():
     assert_disagrees(estimate, exact, 0.05)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_mirrored_forces_on_rare_words_throw_flat_samplers_far_away():
     """Known limit: (shape - 1) / theta is not bounded, and a step of it from near the wall leads anywhere."""
     estimate, exact = standardized(SGLD(0.02), one_topic(2.0, FEW))
     assert_disagrees(estimate, exact, 0.5)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_below_one_half_langevin_steps_miss_the_law_of_small_probabilities_and_scir_does_not():
     beta, counts = 0.1, np.array([2, 2, 2] + 117 * [0])
     law = stats.beta(beta, 120 * beta + 6 - beta)

@@ -20,7 +20,7 @@ def make_lda(**params):
     return StochasticLDA(5, **{"total_samples": 2000, "random_state": 0, **params})
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_stream_learns_and_comes_near_to_fit():
     train, test = easy_split()
     learnt, begun, fitted = [], [], []

@@ -204,7 +204,7 @@ def test_the_bias_of_the_topics_falls_as_the_inverse_of_the_number_of_tokens():
     np.testing.assert_allclose(np.divide(sizes[:-1], sizes[1:]), 2.0, rtol=0.1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_sampler_draws_counts_whose_mean_is_that_of_em():
     """Rule (20): the position of ESCA are counts with priors, and its counts estimate the expected ones."""
     a, b = np.array([0.3, 1.4]), 0.5

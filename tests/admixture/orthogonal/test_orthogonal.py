@@ -45,7 +45,7 @@ def learned(model):
 # What is found
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @each_sampler
 def test_planted_topics_are_found_with_their_concentration(sampler):
     X, topics = planted()
@@ -62,7 +62,7 @@ def test_planted_topics_are_found_with_their_concentration(sampler):
         assert model.posterior_["temperature"].mean() == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_number_of_planted_topics_is_found():
     X, topics = planted(n=150, V=30)
     model = make(n_components=None, max_iter=50, burn_in=30, n_size_moves=8).fit(X)

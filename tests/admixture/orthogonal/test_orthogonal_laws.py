@@ -82,7 +82,7 @@ def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4, kappa=KAPPA):
     return in_batches(series)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_passes_keep_the_joint_law(prior):
@@ -90,7 +90,7 @@ def test_passes_keep_the_joint_law(prior):
     assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_passes_keep_the_joint_law_with_a_concentration_for_each_topic(prior):
@@ -105,7 +105,7 @@ class WithoutLength(OrthogonalModel):
         super().add_parameter(rows, pull / pull.sum(axis=1, keepdims=True), out)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_joint_law_finds_a_pull_of_the_wrong_length():
     estimate = joint_chain(PRIORS["on the sphere"], 1000, WithoutLength)
     assert_disagrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
@@ -142,7 +142,7 @@ def sizes_exact(alpha):
     return np.append(OF_NUMBERS, OF_NUMBERS @ shares)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("at its edge")
 @pytest.mark.parametrize("prior", ["at its edge", "in logarithms"])
 def test_births_and_deaths_keep_the_joint_law(prior):
@@ -151,7 +151,7 @@ def test_births_and_deaths_keep_the_joint_law(prior):
     assert_agrees(estimate, sizes_exact(PRIORS[prior]), 0.002)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_prior_of_the_number_is_felt():
     estimate = sizes_chain(PRIORS["at its edge"], 200, log_prior=np.append(-np.inf, [0.0, 0.0, 3.0]))
     assert_disagrees(estimate, sizes_exact(PRIORS["at its edge"]), 0.002)
@@ -207,7 +207,7 @@ def topic_chain(passes, n_passes, radius=1.0, kind=OrthogonalModel, burn_in=100)
     return difference(in_batches(series), posterior()), temperature
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sweeps_draw_topics_from_the_posterior():
     estimate, temperature = topic_chain(FramePasses(ColumnGibbs(), 5, 0), 800)
     assert estimate.error.max() < 0.03
@@ -222,7 +222,7 @@ class Halved(OrthogonalModel):
         super().add_parameter(rows, 0.5 * pull, out)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sweeps_with_half_the_parameter_are_found_out():
     assert_disagrees(topic_chain(FramePasses(ColumnGibbs(), 5, 0), 300, kind=Halved)[0], 0.0)
 
@@ -236,7 +236,7 @@ BIASES = {("gsgnht", None): 0.01, ("sggmc", None): 0.015, ("gsgnht", 3): 0.02, (
 KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize(("name", "batch_size"), BIASES)
 def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
@@ -245,7 +245,7 @@ def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     assert temperature == pytest.approx(1, abs=0.05 if name == "gsgnht" else 0.2 if batch_size is None else 1.2)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_radius_leaves_the_law_alone():
     estimate, temperature = topic_chain(minibatches(GSGNHT, 0.5, None, 0.4, thermostat_mass=20.0), 600, radius=5.0)
     assert_agrees(estimate, 0.0, BIASES["gsgnht", None])

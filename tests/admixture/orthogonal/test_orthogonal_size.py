@@ -87,7 +87,7 @@ SHARES = [
 ]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("alpha", "kappa", "along", "product"), SHARES)
 def test_the_factor_of_a_document_is_unbiased_for_the_integral_over_the_share(alpha, kappa, along, product):
     n, theta = 4000, np.array([0.2, 0.5, 0.3])
@@ -130,7 +130,7 @@ def test_shares_next_to_nothing_and_to_all_are_read_as_they_are():
 # --- directions -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("2")
 @pytest.mark.parametrize("n_topics", [1, 2, 3])
 def test_the_law_of_directions_is_drawn_from_as_its_density_says(n_topics):
@@ -224,7 +224,7 @@ def drift_of_the_joint_chain(setting, wrong_prior=None):
     return summarize(drifts)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("all")
 @pytest.mark.parametrize("setting", [ALL, BIRTHS, MERGERS], ids=["all", "births", "mergers"])
 def test_the_joint_law_is_left_as_it_is(setting):
@@ -237,7 +237,7 @@ def test_the_joint_law_is_left_as_it_is_for_long(alpha):
     assert_agrees(drift_of_the_joint_chain(ALL._replace(alpha=alpha, kappa=20.0, n_chains=800, n_steps=20)), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_without_the_density_of_directions_the_joint_law_changes(monkeypatch):
     monkeypatch.setattr(_DirectionProposal, "log_density", lambda self, topic: 0.0)
     assert_disagrees(drift_of_the_joint_chain(BIRTHS), 0.0)
@@ -279,7 +279,7 @@ def log_evidence_of_two(X, alpha, kappa, rng, n_frames=80_000, n_nodes=60):
     return np.log(weights.mean()), weights.std() / weights.mean() / np.sqrt(n_frames)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_number_has_the_posterior_that_the_evidences_say():
     alpha, kappa, prior = 0.7, 12.0, np.array([0.0, 0.8, 0.2])
     X = unit(np.array([[1.0, 0.1, 0.0], [0.1, 1.0, 0.2], [0.9, 0.5, -0.1]]))
@@ -335,7 +335,7 @@ def search(X, n_start, alpha, kappa, n_rounds, n_moves, n_most=20, workers=ONE, 
     return topics, theta, trace
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_from_one_topic_the_planted_number_is_found():
     planted, X = plant(500, 200, 6, 0.2, 200.0, 0)
     topics, theta, trace = search(X, 1, 0.2, 200.0, 10, 6)

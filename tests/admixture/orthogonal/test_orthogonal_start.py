@@ -48,7 +48,7 @@ def assert_finds(n_features, n_components, max_iter, noise=0.05):
     return model
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3-3")
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 3), (6, 5), (10, 8)])
 def test_nearly_as_many_topics_as_columns_are_found(n_features, n_components):
@@ -91,7 +91,7 @@ def test_the_evidence_of_one_topic_is_exact():
     assert log_evidence(model, mean[None] / length, KEY) == pytest.approx(float(exact), abs=1e-8)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3-2")
 @pytest.mark.parametrize(("n_features", "n_components"), [(2, 2), (3, 2), (3, 3)])
 def test_the_evidence_of_several_topics_is_near_the_integral_over_frames(n_features, n_components):
@@ -141,7 +141,7 @@ def test_the_start_has_its_share_of_the_prior_and_keeps_a_given_concentration():
 # Chains
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_chains_far_below_the_best_start_say_so():
     X, _ = crowded(20, 15, noise=0.02)
     model = OrthogonalSphericalAdmixture(max_iter=3, burn_in=0, thin=1, n_chains=3, n_size_moves=0, random_state=0)
@@ -150,7 +150,7 @@ def test_chains_far_below_the_best_start_say_so():
     assert model.best_chain_ == 0
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_best_chain_has_the_highest_evidence_and_not_the_most_topics():
     """Log likelihoods given proportions rise with the number of topics."""
     X, _ = planted(n=60, V=6, K=2, kappa=30.0)

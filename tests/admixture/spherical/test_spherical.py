@@ -58,7 +58,7 @@ def learned(model, X=None):
     return {name: np.asarray(value).tobytes() for name, value in arrays.items()}
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @each_sampler
 def test_planted_topics_are_found(sampler):
     X, topics = planted()
@@ -211,7 +211,7 @@ def test_a_fit_whose_steps_are_not_sound_warns_of_its_temperature():
 # Uncertainty
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_draws_tell_how_sure_the_topics_are():
     pytest.importorskip("arviz_stats")
     X, _ = planted()
@@ -262,7 +262,7 @@ def test_a_stream_goes_on_from_a_fit_and_fit_begins_anew(sampler):
     assert learned(fitted.fit(X)) == expected
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @each_stream
 def test_a_stream_finds_planted_topics(sampler):
     X, topics = planted(n=2000)

@@ -41,7 +41,7 @@ def moved_to_learned_radii(sampler, batch_size, concentrations, n_passes, n_feat
     return model, state, temperature
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize("batch_size", [2, 10])
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_extreme_cosines_give_concentrations(resultant):
     assert 0 < learn_concentration(50, resultant, 10**9) < np.inf
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", ["gsgnht", "sggmc", "gmc_gibbs"])
 def test_documents_of_the_model_are_fitted_with_their_concentration(sampler):
     mean, topics, X = generate(50, 3, 1000, Concentrations(100.0, 50.0, 50.0), 0.5, 3)

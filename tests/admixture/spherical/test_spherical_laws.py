@@ -92,7 +92,7 @@ def prior_statistics(alpha, n=50_000, of_topics=False):
     return summarize(joint_statistics(*draw_prior(n, 3, N_DOCUMENTS, alpha, concentrations, MEAN, rng)))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_draws_from_the_prior_have_its_moments():
     mean, error = prior_statistics(PRIORS["on the sphere"])
     alpha = np.array(PRIORS["on the sphere"])
@@ -155,7 +155,7 @@ def test_the_blockwise_sampler_keeps_the_joint_law(prior):
     assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_blockwise_sampler_keeps_the_joint_law_with_a_concentration_for_each_topic(prior):
@@ -173,7 +173,7 @@ def test_the_blockwise_sampler_keeps_the_joint_law_on_spheres_of_any_radius():
     assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_one_sampler_of_all_topics_keeps_the_joint_law_given_one_draw_of_proportions():
     estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, sampler=GMC(0.3, 3), n_draws=1)
     assert 0.3 < rate < 0.95
@@ -188,7 +188,7 @@ def test_the_joint_law_finds_wrong_densities(kind):
     assert_disagrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_a_wrong_gradient_costs_acceptances():
     """The Metropolis test keeps the law all the same: only samplers without it show that a gradient is wrong."""
     alpha = PRIORS["on the sphere"]
@@ -261,7 +261,7 @@ def weighted_prior(n, rng):
     return Estimate(mean, np.sqrt(weight**2 @ (statistics - mean) ** 2) / weight.sum())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_exact_posterior_is_that_of_weighted_draws():
     assert_agrees(weighted_prior(20_000, np.random.default_rng(0)), POSTERIOR.mean)
 
@@ -284,7 +284,7 @@ def minibatches(kind, h, batch_size, friction=2.0, n_steps=2, **options):
     return SphericalMinibatchPasses(kind(h, friction, n_steps=n_steps, **options), batch_size, 5, 0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_blockwise_sampler_draws_topics_from_the_posterior():
     passes = BlockwisePasses(BlockwiseGMC(0.35, 3), None, 5, 0)
     assert_agrees(topic_chain(passes, 800, (1.0, 2.0))[0], 0.0)
@@ -295,7 +295,7 @@ BIASES = {("gsgnht", None): 0.03, ("sggmc", None): 0.04, ("gsgnht", 3): 0.11, ("
 KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize(("name", "batch_size"), BIASES)
 def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
@@ -305,7 +305,7 @@ def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     assert temperature == pytest.approx(1, abs=0.03 if name == "gsgnht" else 0.2 if batch_size is None else 0.9)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("3")
 @pytest.mark.parametrize(
     ("kind", "batch_size"), [(WithoutProjection, None), (WithoutProjection, 3), (ScalesThePrior, None)]
@@ -337,14 +337,14 @@ def test_radii_are_units_of_the_step_size():
         assert not np.allclose(positions_after(plain, R), expected, atol=0.1)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_radii_of_each_topic_leave_the_law_alone():
     estimate, temperature = topic_chain(minibatches(GSGNHT, 0.5, None, 0.4, thermostat_mass=20.0), 1600, (4.0, 8.0))
     assert_agrees(estimate, 0.0, BIASES["gsgnht", None])
     assert temperature == pytest.approx(1, abs=0.03)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_differences_to_an_anchor_leave_the_law_alone():
     passes = minibatches(SGGMC, 0.1, 3, control_variate=SVRG(5))
     estimate, temperature = topic_chain(passes, 1000)

@@ -215,7 +215,7 @@ def run(sampler, model, n_passes):
     return state, np.array(trace)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("concentrations", [(60.0, 30.0, 40.0), (4000.0, 900.0, 40.0), (3.0, 0.5, 0.0)])
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (25, 6)])
@@ -279,7 +279,7 @@ def test_one_topic_is_the_posterior_of_a_von_mises_fisher_law():
     np.testing.assert_allclose(state.latents.shapes / state.latents.shapes.sum(axis=1, keepdims=True), 1.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("length", "within"), [(60.0, 0.003), (3000.0, 0.001)])
 def test_the_cosine_that_stands_in_is_near_the_expected_one(length, within):
     """The expectation over the factors by simulation; the cosine of the means alone is farther from it."""

@@ -53,7 +53,7 @@ def _walk(law, on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
     return sums, rate
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("alpha", [2.0, 0.5])
 @pytest.mark.parametrize("on_sphere", [True, False])
 def test_transitions_leave_the_posterior_of_proportions_as_it_is(alpha, on_sphere):
@@ -65,7 +65,7 @@ def test_transitions_leave_the_posterior_of_proportions_as_it_is(alpha, on_spher
     assert_agrees(summarize(sums), MOMENTS[alpha])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_check_tells_a_forgotten_jacobian():
     alpha = 2.0
     for on_sphere, parameters, step in ((True, 2 * alpha - 2, 0.15), (False, alpha - 1, 0.35)):
@@ -73,7 +73,7 @@ def test_the_check_tells_a_forgotten_jacobian():
         assert_disagrees(summarize(sums), MOMENTS[alpha])
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_both_coordinates_agree_where_the_prior_is_uneven():
     alpha = np.array([0.6, 3.0, 1.2])
     on_sphere, _ = _walk(ONE, True, 2 * alpha - 1, 0.15, np.uint64(2), 200, 50, 1000)
@@ -147,7 +147,7 @@ def moments_of_topics(alpha):
     return np.einsum("ij,ijk->k", weights, theta), np.einsum("ij,ijk->k", weights, theta**2)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("alpha", [2.0, 0.5])
 @pytest.mark.parametrize("on_sphere", [True, False])

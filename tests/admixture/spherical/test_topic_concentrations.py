@@ -46,7 +46,7 @@ def test_learned_concentrations_are_where_the_slopes_are_zero():
     np.testing.assert_allclose(again, learned, rtol=1e-6)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("gsgnht")
 @pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
 def test_planted_concentrations_are_found_and_predict_better(sampler):
@@ -62,7 +62,7 @@ def test_planted_concentrations_are_found_and_predict_better(sampler):
     assert np.abs(proportions - planted()[1][800:]).mean() < 0.06
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", ["gibbs", "gsgnht"])
 def test_planted_concentrations_of_orthonormal_topics_are_found(sampler):
     rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_the_same_bytes_for_any_number_of_threads():
     np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_streams_learn_concentrations_of_topics():
     topics, _, X = planted()
     model = SphericalAdmixture(4, document_concentration="per_topic", total_samples=1200, random_state=0)

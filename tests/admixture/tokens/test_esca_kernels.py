@@ -104,7 +104,7 @@ def test_split_entries_repeat_the_slow_reference(monkeypatch):
         assert log_likelihood == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_initial_topics_are_keyed_by_row_word_and_occurrence():
     for n_topics in (1, 7, 65_535):
         model = make_model(random_table(), np.ones(n_topics), block_tokens=60)

@@ -102,7 +102,7 @@ def counts_given_others():
     return counts_after_one_sweep(exclude_self=True)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_one_sweep_has_the_exact_transition_law(one_step_counts):
     transition = tiny.esca_transition()
     assert np.all(one_step_counts.sum(axis=1) == 16_000)
@@ -125,7 +125,7 @@ def test_one_sweep_is_told_from_a_sequential_one(one_step_counts):
     assert p_value(*zip(one_step_counts, tiny.gibbs_transition(), strict=True)) < 1e-100
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_one_sweep_given_the_others_has_the_exact_transition_law(counts_given_others):
     transition = synchronous_transition(remove=True)
     p_values = [p_value(pair) for pair in zip(counts_given_others, transition, strict=True)]
@@ -141,7 +141,7 @@ def test_one_sweep_given_the_others_is_told_from_wrong_rules(counts_given_others
         assert p_value(*zip(counts_given_others, transition, strict=True)) < 1e-100
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_long_run_has_the_law_of_the_automaton():
     model = make_model([[2, 1, 0], [0, 1, 2]], np.full(tiny.N_TOPICS, tiny.ALPHA), tiny.BETA)
     order = csr_order(model.layout)

@@ -96,7 +96,7 @@ def test_odd_numbers_work(X, covariance_type):
     works(make(Gaussian(covariance_type)), X)
 
 
-@pytest.mark.parametrize("emission", ["poisson", "categorical"])
+@pytest.mark.parametrize("emission", [pytest.param("poisson", marks=pytest.mark.extended), "categorical"])
 @pytest.mark.parametrize(
     "X",
     [

@@ -27,7 +27,7 @@ WITH_DEGREES = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 WITH_MISSING = [name for name, rows in CASES.items() if rows.missing.any()]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("name", CASES)
@@ -40,7 +40,7 @@ def test_exact_draws_have_the_exact_expectations(name, prior):
 # --- the posterior of five rows --------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases(*SHORT, "multinomial-minibatches, split-merge-learned")
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -64,7 +64,7 @@ def test_slice_leaves_the_posterior_alone_in_long_chains(name, sampler):
 # --- wrong variants --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("full", "diag, missing")
 @pytest.mark.parametrize("name", WITH_DEGREES)
 def test_one_degree_of_freedom_less_is_found_out(name):
@@ -74,7 +74,7 @@ def test_one_degree_of_freedom_less_is_found_out(name):
     assert_disagrees(found, posterior.expected())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_counts_without_dispersion_are_found_out():
     posterior = posterior_of("negative binomial", "given")
     wrong = posterior.rows.changed(dispersion=(1e-4, 1e-4))
@@ -82,7 +82,7 @@ def test_counts_without_dispersion_are_found_out():
     assert_disagrees(found, posterior.expected())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("directions, shared-change1")
 @pytest.mark.parametrize("change", [{"strength": 6.0}, {"cosine": 0.05}])
 @pytest.mark.parametrize("name", ["directions", "directions, shared"])
@@ -93,7 +93,7 @@ def test_another_prior_of_concentrations_is_found_out(name, change):
     assert_disagrees(found, posterior.expected())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("full, missing", "poisson, missing")
 @pytest.mark.parametrize("name", WITH_MISSING)
 def test_zeros_for_missing_cells_are_found_out(name):

@@ -69,7 +69,7 @@ def draw_once(model, labels, log_table, key, rows=None):
     return labels, counts
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["cells", "tokens"])
 def test_labels_are_drawn_in_proportion_to_densities_above_each_rows_slice(kind):
     dense, table = random_cells(6, N_CATEGORIES) if kind == "cells" else random_tokens(6, 9)

@@ -20,7 +20,7 @@ GAUSSIAN = [name for name, rows in CASES.items() if "degrees" in rows.hyper]
 PARTITIONS = [(0, 0, 0, 0, 0), (0, 1, 0, 1, 0), (0, 0, 1, 0, 2), (0, 1, 2, 3, 4)]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CASES)
 def test_many_partitions_are_probable(name):
     law = CASES[name].law()
@@ -145,7 +145,7 @@ def by_chain_rule(rows, clusters):
     return sum(chain(rows, sorted(cluster)) for cluster in clusters)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CASES)
 def test_likelihoods_of_partitions_follow_from_predictive_densities(name):
     rows = CASES[name]
@@ -162,7 +162,7 @@ def shares_parameters(rows):
 # --- parameters drawn ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", [name for name in CASES if not shares_parameters(CASES[name])])
 def test_marginal_likelihoods_are_means_over_the_prior(name):
     rows, rng = CASES[name], np.random.default_rng(0)
@@ -172,7 +172,7 @@ def test_marginal_likelihoods_are_means_over_the_prior(name):
     assert_agrees(summarize(densities), np.exp(rows.log_marginal(members)))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_the_likelihood_with_a_shared_covariance_is_a_mean_over_the_prior():
     rows, rng = CASES["tied, missing"], np.random.default_rng(0)
     full = FullRows(rows.X, **rows.hyper)
@@ -198,7 +198,7 @@ def posterior_of_the_other(rows, labels, other, rng, n=400):
 COMPLETE = [name for name in CASES if not CASES[name].missing.any()]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases(*(name for name in COMPLETE if not name.startswith("directions")))
 @pytest.mark.parametrize("name", COMPLETE)
 def test_rows_are_drawn_from_the_likelihood(name):
@@ -246,7 +246,7 @@ def test_diagonal_and_spherical_covariances_agree_for_one_feature():
     np.testing.assert_allclose(*laws, atol=1e-13)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["full, one missing", "full, missing", "tied, missing"])
 def test_missing_cells_are_drawn_given_the_partition(name):
     """Their distribution function is uniform: with the other cell left out, or with the one drawn before."""
@@ -316,7 +316,7 @@ def predictive_of(rows):
     return lambda row, clusters: log_p([[*clusters[0], row], *clusters[1:]]) - log_p(clusters)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases(*(name for name in WITHOUT_QUADRATURE if name not in ("directions", "directions, sparse")))
 @pytest.mark.parametrize("name", WITHOUT_QUADRATURE)
 def test_predictions_from_the_other_rows_leave_the_posterior_alone(name):

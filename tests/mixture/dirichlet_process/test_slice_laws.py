@@ -58,7 +58,7 @@ def test_exact_expectations_are_those_worked_out_elsewhere():
     np.testing.assert_allclose(learned[8], tiny.GAMMA_MEAN_CONCENTRATION, atol=3e-5)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("case", POSTERIORS)
 def test_exact_draws_have_the_exact_expectations(case):
     posterior = POSTERIORS[case]
@@ -77,7 +77,7 @@ def check(sampler, batch_size=None, table="multinomial", prior="learned", kind=D
     return slice_estimate(sampler, model, posterior, **options), posterior.expectations
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("textbook-learned", "split-merge-learned", "minibatches-learned", "minibatches-given")
 @pytest.mark.parametrize(
     ("name", "prior"), [*((name, "learned") for name in SAMPLERS), ("textbook", "given"), ("minibatches", "given")]
@@ -89,7 +89,7 @@ def test_slice_leaves_the_posterior_of_labels_and_concentration_alone(name, prio
     assert_agrees(estimate, exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["textbook", "minibatches, split-merge"])
 def test_slice_is_right_for_tables_of_several_columns_with_missing_cells(name):
     sampler, batch_size = SAMPLERS[name]
@@ -229,7 +229,7 @@ WRONG_STICKS = [
 ]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("wrong", "name", "sampler", "prior"), WRONG_STICKS)
 def test_wrong_sticks_are_found_out(wrong, name, sampler, prior, monkeypatch):
@@ -243,13 +243,13 @@ def test_the_printed_rule_leaves_one_component_with_all_rows(monkeypatch):
     assert estimate.mean[0] == 1.0
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", [SlicesOfOldWeights, ComponentsOfThePrior])
 def test_wrong_models_are_found_out(kind):
     assert_disagrees(*check(TEXTBOOK, kind=kind, prior="given"))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_scaled_counts_of_minibatches_are_found_out():
     assert_disagrees(*check(CountsOfTheMinibatch(0), 2, "categorical", "given"))
 
@@ -289,7 +289,7 @@ def p_value_of_concentrations(sampler, n=1500, given="before"):
     return stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), 4 * 7)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("given", ["before", "after"])
 def test_the_concentration_has_its_law_given_the_labels_of_sticks(given):
     assert p_value_of_concentrations(TEXTBOOK, given=given) > UNLIKELY
@@ -396,7 +396,7 @@ class SplitsByAnotherPrior(DPModel):
         return DPModel.split_merge(other, *arguments)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("split-merge", "minibatches")
 @pytest.mark.parametrize("name", ["textbook", "split-merge", "minibatches"])
 def test_slice_leaves_the_joint_law_of_parameters_and_data_alone(name):
@@ -410,7 +410,7 @@ def test_slice_leaves_the_joint_law_alone_in_long_chains(name):
     assert_agrees(estimate, 0.0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("kind", "sampler"), [(SplitsByAnotherPrior, Slice(5)), (SlicesOfOldWeights, TEXTBOOK)])
 def test_the_joint_law_finds_wrong_models_out(kind, sampler):

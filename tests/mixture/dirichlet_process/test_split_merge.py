@@ -204,7 +204,7 @@ def test_enumeration_gives_the_published_figures():
     assert abs(tiny.mean_concentration(concentration=(1.0, 1.0)) - tiny.GAMMA_MEAN_CONCENTRATION) < 6e-6
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
@@ -220,7 +220,7 @@ def test_reference_move_is_reversible_and_its_faults_are_not(name, n_scans):
         assert imbalance(fault) > 1e-5
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
@@ -237,7 +237,7 @@ def test_one_move_has_the_reference_move_s_transition_probabilities(name, n_scan
         assert_disagrees(*compare(fault))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @pytest.mark.parametrize("n_scans", SCANS)
 @pytest.mark.parametrize("name", TABLES)
@@ -324,7 +324,7 @@ def log_probability_of_sides(table, prior, members, side, launch=None):
     return result, log_bayes_factor
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("sizes", "largest", "prior"),
     [
@@ -389,7 +389,7 @@ def test_joint_probability_sums_over_partitions_to_the_exact_law():
     np.testing.assert_allclose(joint / joint.sum(), tiny.exact_law(), rtol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_each_scan_draws_anew_from_where_the_last_one_ended():
     members, order, scan = np.arange(5), (2, 3, 4), reference("multinomial", 1).scan
     splits = [dict(enumerate((0, 1, *sides))) for sides in product((0, 1), repeat=3)]

@@ -52,7 +52,7 @@ def planted(emission):
     return rng.multinomial(40, components[labels]), labels, components[:, None]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @each_emission
 @each_sampler
@@ -274,7 +274,7 @@ def exact_predictive(new, concentration):
     return evidence([*five, new]) / evidence(five)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("sampler", "concentration"),

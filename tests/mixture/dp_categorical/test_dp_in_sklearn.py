@@ -55,7 +55,7 @@ def test_texts_come_through_a_pipeline():
     assert np.isfinite(pipeline.score(texts))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_grid_search_finds_the_prior_that_predicts():
     frame, _ = named_table()
     grid = {"dpcategoricalmixture__category_prior": [0.3, 10.0, 300.0]}

@@ -59,7 +59,7 @@ def left_by(mixture, X):
 # What is found
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("step_size", [0.1, 0.5])
 def test_a_planted_mixture_is_found(step_size):
     mixture = make_categorical_mixture(3000, 15, 4, weights=[0.4, 0.3, 0.2, 0.1], category_prior=0.2, random_state=3)

@@ -56,7 +56,7 @@ def estimate(sampler, posterior, batch_size, *, n_chains=50, n_steps=30, kind=DP
 # Laws
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("learned")
 @pytest.mark.parametrize("concentration", [1.0, LEARNED], ids=["given", "learned"])
 def test_stored_counts_leave_the_posterior_as_it_is_at_a_huge_step_size(concentration):
@@ -64,7 +64,7 @@ def test_stored_counts_leave_the_posterior_as_it_is_at_a_huge_step_size(concentr
     assert_agrees(estimate(stored(1.0), posterior, 2), posterior.expectations)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_stored_counts_leave_the_posterior_of_a_table_of_several_columns_as_it_is():
     posterior = ExactPosterior(tiny.CATEGORICAL, 0.7)
     assert_agrees(estimate(stored(0.5), posterior, 3, n_chains=40, n_steps=30), posterior.expectations)
@@ -306,7 +306,7 @@ def sizes_by_rank(state):
     return np.pad(np.sort(state.statistics.sizes)[::-1], (0, 5))[:5]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_first_labels_follow_the_urn():
     table = tiny.CATEGORICAL._replace(indptr=tiny.CATEGORICAL.indptr[:5])  # four rows
     prior, concentration, log_others, n_draws = 0.5, 0.7, np.log(0.3), 20_000
@@ -355,7 +355,7 @@ def test_first_labels_follow_the_urn():
         assert_agrees(Estimate(of_draws.mean(axis=0), error), of_law)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_statistics_of_a_stream_add_up_and_their_variance_falls_with_the_rate():
     found, spread = {}, {}
     for rate in (1.0, 0.1):

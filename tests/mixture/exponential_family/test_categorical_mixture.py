@@ -175,7 +175,7 @@ def drawn_pairs(sampler, X=ROWS, n_chains=60, n_burn_in=15, n_steps=60):
     return summarize(means)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_labels_of_four_rows_have_the_posterior_of_all_sixteen_partitions():
     drawn = drawn_pairs(Gibbs())
@@ -183,7 +183,7 @@ def test_labels_of_four_rows_have_the_posterior_of_all_sixteen_partitions():
     assert_disagrees(drawn, pairs_of_the_posterior(np.nan_to_num(ROWS)))  # a missing cell read as zero
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_labels_of_stochastic_em_have_its_stationary_distribution():
     drawn = drawn_pairs(ESCA())

@@ -115,7 +115,7 @@ def test_marginalising_a_block_gives_the_mixture_of_the_others(form):
     np.testing.assert_allclose(mixture.score_samples(hidden), np.logaddexp.reduce(logs, axis=0), rtol=1e-9)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 @pytest.mark.parametrize("form", FORMS)
 def test_planted_components_are_found_with_missing_cells(form, sampler):

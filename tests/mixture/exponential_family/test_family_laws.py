@@ -354,14 +354,14 @@ def joint_estimate(case, kind=FamilyModel, n_chains=80, n_steps=12):
     return summarize(means)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @EACH
 def test_draws_from_the_joint_law_have_its_expectations(case):
     rng = np.random.default_rng(5)
     assert_agrees(summarize([statistics(case, *joint_draw(case, rng)[:2]) for _ in range(800)]), expectations(case))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @EACH
 def test_steps_leave_the_joint_law_alone(case):
     assert_agrees(joint_estimate(case), expectations(case))
@@ -388,7 +388,7 @@ class TakesTheMode(FamilyModel):
         return self.mode(statistics)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @EACH
 def test_wrong_counts_are_told(case):
@@ -414,14 +414,14 @@ class LeavesCellsAtTheOrigin(FamilyModel):
         self._completes = False
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("case", INCOMPLETE[:2], ids=lambda case: type(case).__name__)
 @pytest.mark.parametrize("wrong", [ReadsZeros, LeavesCellsAtTheOrigin])
 def test_missing_cells_that_are_not_drawn_are_told(case, wrong):
     assert_disagrees(joint_estimate(case, wrong), expectations(case))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("wrong", [ForgetsTheWeights, TakesTheMode])
 def test_wrong_weights_and_parameters_are_told(wrong):
     assert_disagrees(joint_estimate(BernoulliCase(), wrong), expectations(BernoulliCase()))

@@ -248,7 +248,7 @@ def test_em_ends_at_the_maximum_of_the_likelihood():
     assert state.log_density == pytest.approx(-927.893087, abs=1e-3)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_stochastic_em_has_the_mean_and_the_spread_of_its_stationary_law():
     model, sampler, chains = anchor_model(), ESCA(), []
     for chain in range(12):

@@ -165,7 +165,7 @@ def test_em_reaches_the_mode_of_a_direct_maximisation(kind):
 # --- fits ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @EACH
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 def test_components_are_found_in_rows_with_missing_cells(kind, sampler):

@@ -130,7 +130,7 @@ def test_the_formulas_have_their_known_values():
     assert variance_about_maximum(WEIGHT, printed=True) == pytest.approx(0.5603, abs=2e-4)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sem_scatters_about_the_maximum_as_the_missing_information_says(chains):
     variance = summarize(of_chains(chains))
     assert variance.error < 0.03 * variance.mean
@@ -156,7 +156,7 @@ def test_sem_remembers_the_fraction_of_missing_information_from_pass_to_pass(cha
     assert correlation == pytest.approx(0.6444, abs=0.02)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sem_scatters_about_the_truth_as_the_maximum_does_and_more():
     n_sets, n_rows = 2000, 400
     rng = np.random.default_rng(0)
@@ -225,7 +225,7 @@ def test_a_polishing_pass_never_lowers_the_likelihood():
     assert np.all(np.diff(scores) > 0)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_sem_of_all_parameters_has_the_mean_and_spread_known_of_it():
     passes = mixture(sampler=ESCA(), max_iter=4050, burn_in=50, thin=1).fit(two_gaussians()).posterior_
     assert passes["components"].shape[:2] == (1, 4000)
@@ -385,7 +385,7 @@ def test_esca_is_stationary_where_enumeration_says_and_not_at_the_posterior(auto
         assert p_value(counts, wrong) < 1e-6
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_gibbs_draws_labelings_from_the_posterior():
     counts = thinned(visited(Gibbs(), 12_000))
     assert p_value(counts, posterior()) > 1e-3

@@ -78,7 +78,7 @@ def test_means_are_those_of_the_conditional_distribution():
     np.testing.assert_array_equal(filled.to_numpy()[~holes], X.to_numpy()[~holes])
 
 
-@pytest.mark.parametrize("kind", ["em", "gibbs", "dp"])
+@pytest.mark.parametrize("kind", ["em", "gibbs", pytest.param("dp", marks=pytest.mark.extended)])
 def test_conditionals_are_consistent(kind):
     X, _ = two_clusters()
     mixture = fitted(kind, with_holes(X)[0])
@@ -265,7 +265,7 @@ def test_unknown_columns_are_refused(columns):
         fitted("em", X).conditional(X, columns)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("dispersion", [None, 0.1])
 def test_new_components_of_a_dirichlet_process_have_their_prior(dispersion):
     """Means and draws of a missing cell with a large concentration, against sums over clusters and the prior."""

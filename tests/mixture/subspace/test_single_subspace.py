@@ -80,14 +80,14 @@ def joint_estimate(m, n_sweeps=1, believed=None, n_chains=80, n_steps=25):
     return summarize(rows), expectations(priors)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 @pytest.mark.parametrize(("m", "n_sweeps"), [(2, 1), (3, 1), (4, 1), (3, 2)])
 def test_steps_leave_the_joint_distribution_unchanged(m, n_sweeps):
     assert_agrees(*joint_estimate(m, n_sweeps))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 @pytest.mark.parametrize("wrong", [{"ratio_shape": 0.5}, {"noise_rate": 1.5}, {"noise_shape": 4.0}])
 def test_steps_with_wrong_priors_are_seen(wrong):
@@ -118,7 +118,7 @@ def test_frames_stay_orthonormal_along_a_chain():
     np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_the_posterior_is_that_of_the_model_of_several_components(monkeypatch):
     def chain_means():

@@ -57,13 +57,13 @@ def exact_squares():
     return np.einsum("n,nja->ja", mass, turned**2) / mass.sum()
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_rotations_leave_the_law_of_frames_alone():
     assert_agrees(rotation_squares(frames.rotate_planes), exact_squares())
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(4)
 @compiled
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ DIMENSIONS = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 @pytest.mark.parametrize("name", DIMENSIONS)
 def test_flips_have_the_law_of_all_patterns(name):
@@ -141,7 +141,7 @@ def test_flips_have_the_law_of_all_patterns(name):
     assert_agrees(estimate, exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @compiled
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def subspace_estimate(transition, m, **options):
     return walk(transition, m, lambda basis, ratios: of_subspace(basis, ratios, m), **options)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("moves", [births_alone, all_moves])
@@ -209,7 +209,7 @@ def test_quadrature_over_frames_has_converged():
     np.testing.assert_allclose(exact_of_subspace(*law, n_nodes=24), exact_of_subspace(*law), atol=1e-5)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(2)
 @compiled
 @pytest.mark.parametrize("wrong", ["density of the proposal", "odds of trying"])
@@ -222,7 +222,7 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_a_scan_that_begins_with_the_subspace_is_seen():
     in_order = altered(frames.move_frame, _random_permutation=lambda n, key: np.arange(n))
@@ -230,7 +230,7 @@ def test_a_scan_that_begins_with_the_subspace_is_seen():
     assert_disagrees(subspace_estimate(all_moves(ROWS[3], P_DIMENSION[3], in_order), 3, n_steps=150), exact)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 @pytest.mark.parametrize("n_sweeps", [1, 3])
 def test_dimensions_have_their_prior_where_there_are_no_rows(n_sweeps):
@@ -278,7 +278,7 @@ def axes_of(m, strong, weak=60.0):
     return Y
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.short_cases("40")
 @compiled
 @pytest.mark.parametrize(("kernel", "m", "strong"), [("births", 40, 220.0), ("all", 40, 220.0), ("all", 70, 300.0)])
@@ -315,7 +315,7 @@ def test_a_strong_direction_among_many_is_found_at_once():
     assert np.mean([basis[0, 0] ** 2 for basis in found if len(basis)]) > 0.7
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_dimensions_have_their_prior_across_the_sizes_of_frames():
     """With 70 features 32 directions take part up to dimension 16, and 64 beyond."""

@@ -56,7 +56,7 @@ def slow_log_joint(mixture, X):
 # Densities and components
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @each_sampler
 def test_densities_and_probabilities_are_those_of_the_mean_of_the_drawn_mixtures(sampler):
     mixture, X = small_fit(sampler), new_rows()

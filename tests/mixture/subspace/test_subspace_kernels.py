@@ -140,7 +140,7 @@ def test_log_terms_are_those_of_normal_laws_however_rows_are_cut(n):
     np.testing.assert_array_equal(cut, whole)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_labels_follow_their_probabilities_however_rows_are_cut():
     n, subspaces = 20_000, some_subspaces()
     X = np.tile([0.3, -0.2, 0.1, 0.4, 0.0], (n, 1))

@@ -113,7 +113,7 @@ def joint_estimate(sampler, m, shared_noise, kind=SubspaceModel, n_chains=60, n_
     return summarize(rows), expectations(priors)
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_draws_from_the_joint_law_have_its_expectations():
     priors, rng = priors_of(3, False), np.random.default_rng(5)
     assert_agrees(summarize([statistics(*joint_draw(priors, rng)[:2]) for _ in range(1000)]), expectations(priors))
@@ -122,7 +122,7 @@ def test_draws_from_the_joint_law_have_its_expectations():
 CASES = [(2, True), (2, False), (3, True), (3, False)]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.covering
 @compiled
 @pytest.mark.parametrize(("m", "shared_noise"), CASES)
@@ -130,7 +130,7 @@ def test_steps_leave_the_joint_law_alone(m, shared_noise):
     assert_agrees(*joint_estimate(FrameGibbs(), m, shared_noise))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @compiled
 def test_steps_of_several_sweeps_leave_the_joint_law_alone():
     assert_agrees(*joint_estimate(FrameGibbs(n_sweeps=3), 3, False, n_chains=30))
@@ -220,7 +220,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.every(3)
 @compiled
 @pytest.mark.parametrize(("kind", "m", "shared_noise", "n_chains"), WRONG)

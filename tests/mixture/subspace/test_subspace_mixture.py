@@ -35,7 +35,7 @@ from ._subspaces import (
 # What is found
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_planted_subspaces_are_recovered_within_their_posterior():
     truth, mixture = planted(), recovered()
     match = match_subspaces(truth.bases, mixture.bases_)
@@ -129,7 +129,7 @@ def test_dimensions_are_as_given():
         np.testing.assert_array_equal(np.sort(drawn), np.broadcast_to(np.sort(np.broadcast_to(given, 3)), drawn.shape))
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @each_sampler
 def test_dimensions_keep_to_their_prior(sampler):
     rows = planted().data[:90]
@@ -149,7 +149,7 @@ PRIORS = {
 }
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize("name", PRIORS)
 def test_a_prior_without_doubt_decides(name):
     value, told, expected = PRIORS[name]

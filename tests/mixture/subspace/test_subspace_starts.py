@@ -54,7 +54,7 @@ def test_a_plane_does_not_swallow_a_line_that_crosses_it(seed):
     assert lost < 0.6 * lost_by_distance
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_many_flats_that_random_rows_miss_are_found_by_spectra():
     X, flat = planted([5] * 6, 40, 0.1, 0.0, n_each=40, seed=2)
     assert adjusted_rand_score(flat, spectral_labels(X, 6, KEY)) > 0.98

@@ -188,7 +188,7 @@ def best_of_two(X, row_weights, probabilities, gaps):
     return law, with_each
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 def test_k_means_plus_plus_draws_by_one_minus_the_cosine():
     X = planted(3, [1.0], [5])[0]
     weights = np.array([1.0, 2.0, 1.5, 1.5, 0.0])

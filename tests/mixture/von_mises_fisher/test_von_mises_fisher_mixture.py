@@ -116,7 +116,7 @@ def test_a_shared_concentration_is_that_of_all_components():
 # The prior
 
 
-@pytest.mark.sampling
+@pytest.mark.extended
 @pytest.mark.parametrize(("dim", "concentration"), [(2, 0.5), (2, 1e5), (3, 1e4), (500, 900.0), (20_000, 2e4)])
 def test_the_prior_does_not_move_a_single_law(dim, concentration):
     X, _, _ = planted(dim, [concentration], [80])
