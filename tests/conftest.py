@@ -84,11 +84,9 @@ def sklearn_callback():
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Do not search the tests for garbage, which are many objects that stay, and search the others less often."""
-    gc.disable()
+    gc.set_threshold(50_000, 20, 20)
     result = yield
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    gc.enable()
     return result
 
 

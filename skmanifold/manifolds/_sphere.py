@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numerics.reductions import dot
-from ..utils._njit import njit
+from ..utils._njit import njit, njit_part
 from ..utils._typing import ArrayLike
 from . import _geometry
 from ._shapes import RowsOfVectors
@@ -170,7 +170,7 @@ class Sphere(RowsOfVectors):
 # about the origin.
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def project_point(x, v, radius):
     """Make one `v` tangent at `x`."""
     along = dot(x, v) / (radius * radius)
@@ -186,15 +186,13 @@ def _rows(x, d):
     return x.reshape(-1, d)
 
 
-@njit(cache=True, nogil=True)
-def project_to_sphere(x, v, radii):
-    """Make `v` tangent at `x`."""
-    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
+@njit_part
+def _project_rows(x, v, radii):
     for i in range(x.shape[0]):
         project_point(x[i], v[i], radii[i % len(radii)])
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def flow_point(x, v, t, radius):
     """Move one point along its great circle for time `t`."""
     rate = math.sqrt(dot(v, v)) / radius
@@ -207,18 +205,14 @@ def flow_point(x, v, t, radius):
         v[j] = cosine * v[j] - rate * sine * x_j
 
 
-@njit(cache=True, nogil=True)
-def flow_on_sphere(x, v, t, radii):
-    """Move along great circles for time `t`."""
-    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
+@njit_part
+def _flow_of_rows(x, v, t, radii):
     for i in range(x.shape[0]):
         flow_point(x[i], v[i], t, radii[i % len(radii)])
 
 
-@njit(cache=True, nogil=True)
-def retract_to_sphere(x, v, radii):
-    """Scale `x` to its radius and make `v` tangent there."""
-    x, v = _rows(x, x.shape[-1]), _rows(v, x.shape[-1])
+@njit_part
+def _retract_rows(x, v, radii):
     for i in range(x.shape[0]):
         radius = radii[i % len(radii)]
         scale = radius / math.sqrt(dot(x[i], x[i]))
@@ -227,19 +221,37 @@ def retract_to_sphere(x, v, radii):
         project_point(x[i], v[i], radius)
 
 
+@njit(cache=True, nogil=True)
+def project_to_sphere(x, v, radii):
+    """Make `v` tangent at `x`."""
+    _project_rows(_rows(x, x.shape[-1]), _rows(v, x.shape[-1]), radii)
+
+
+@njit(cache=True, nogil=True)
+def flow_on_sphere(x, v, t, radii):
+    """Move along great circles for time `t`."""
+    _flow_of_rows(_rows(x, x.shape[-1]), _rows(v, x.shape[-1]), t, radii)
+
+
+@njit(cache=True, nogil=True)
+def retract_to_sphere(x, v, radii):
+    """Scale `x` to its radius and make `v` tangent there."""
+    _retract_rows(_rows(x, x.shape[-1]), _rows(v, x.shape[-1]), radii)
+
+
 @_geometry.project.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _project(geometry, x, v):
-    project_to_sphere(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)
+    _project_rows(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)
 
 
 @_geometry.flow.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _flow(geometry, x, v, t):
-    flow_on_sphere(_rows(x, geometry.d), _rows(v, geometry.d), t, geometry.radii)
+    _flow_of_rows(_rows(x, geometry.d), _rows(v, geometry.d), t, geometry.radii)
 
 
 @_geometry.retract.of(SphereGeometry)
 @njit(cache=True, nogil=True)
 def _retract(geometry, x, v):
-    retract_to_sphere(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)
+    _retract_rows(_rows(x, geometry.d), _rows(v, geometry.d), geometry.radii)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._typing import BaseEstimator
@@ -49,6 +51,13 @@ class PolynomialDecay(PlainNumbers, LinksToItsPage, BaseEstimator):
         if not (self.a > 0 and self.b > 0 and self.c >= 0):
             raise ValueError(f"PolynomialDecay needs a > 0, b > 0 and c >= 0; got {self.get_params()}.")
         return self.a * (1 + t / self.b) ** -self.c
+
+
+def step_sizes_at(step_size: Any, first: int, n_steps: int) -> np.ndarray:
+    """The sizes of `n_steps` steps, from step `first` on."""
+    if not callable(step_size):
+        return np.full(n_steps, step_size, np.float64)
+    return np.array([step_size_at(step_size, t) for t in range(first, first + n_steps)], np.float64)
 
 
 def step_size_at(step_size: Any, t: int) -> float:

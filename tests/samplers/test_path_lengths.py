@@ -47,8 +47,8 @@ def test_every_jitter_is_exact(jitter, n_steps):
 
 @pytest.mark.parametrize("n_steps", [1, 10])
 def test_paths_have_uniform_lengths_and_steps_no_longer_than_asked(n_steps):
-    paths = [HMC(0.2, n_steps, jitter=0.4)._path(t) for t in range(4000)]
-    h, numbers = (np.array(values) for values in zip(*paths, strict=True))
+    sampler = HMC(0.2, n_steps, jitter=0.4)
+    h, numbers = sampler._paths(0, 4000)
     assert h.max() <= 0.2 * (1 + 1e-12)
     shares = (h * numbers / (0.2 * n_steps) - 0.6) / 0.8
     assert shares.min() >= 0
@@ -56,10 +56,14 @@ def test_paths_have_uniform_lengths_and_steps_no_longer_than_asked(n_steps):
     errors = np.abs(np.sort(shares) - (np.arange(4000) + 0.5) / 4000)
     assert errors.max() < 1.95 / np.sqrt(4000)  # Kolmogorov's distance: 1 in 1000
     assert numbers.mean() < n_steps + 0.6
+    for values, later in zip((h, numbers), sampler._paths(3000, 1000), strict=True):
+        np.testing.assert_array_equal(values[3000:], later)
 
 
 def test_without_jitter_all_paths_are_the_same():
-    assert {GMC(0.3, 7, jitter=0)._path(t) for t in range(100)} == {(0.3, 7)}
+    h, n_steps = GMC(0.3, 7, jitter=0)._paths(0, 100)
+    assert (h == 0.3).all()
+    assert (n_steps == 7).all()
 
 
 @pytest.mark.parametrize("sampler", [HMC(jitter=1.0), GMC(jitter=-0.1), BlockwiseGMC(jitter=None)], ids=repr)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models._compiled_functions import GRADIENT, LOG_DENSITY, CompiledFunctions
 from ...utils._njit import call_compiled, njit, njit_or_interpreted
-from .._schedule import step_size_at
+from .._schedule import step_sizes_at
 from .integrator_kernels import mean_squares
 from .moves import chains_of, make_steps
 from .noise_covariance import NoCovariance
@@ -140,7 +140,6 @@ class StepsRun(CompiledRun):
 
     def _call(self, state: Any, n_steps: int, thin: int, begin: int, draws: np.ndarray, stats: dict) -> Any:
         sampler, manifold, first = self.sampler, self.target.manifold, state.n_steps
-        step_sizes = np.array([step_size_at(sampler.step_size, first + i) for i in range(n_steps)], np.float64)
         none = np.empty((len(draws), 0))
         failed = call_compiled(
             _run_steps,
@@ -149,7 +148,7 @@ class StepsRun(CompiledRun):
             manifold.geometry,
             NoCovariance(manifold.size),
             self._chains(state),
-            step_sizes,
+            step_sizes_at(sampler.step_size, first, n_steps),
             first,
             sampler.n_steps,
             thin,
@@ -167,7 +166,6 @@ class TransitionsRun(CompiledRun):
 
     def _call(self, state: Any, n_steps: int, thin: int, begin: int, draws: np.ndarray, stats: dict) -> Any:
         first = state.n_steps
-        paths = [self.sampler._path(first + i) for i in range(n_steps)]
         failed = call_compiled(
             _run_transitions,
             {GRADIENT: self.functions.gradient, LOG_DENSITY: self.functions.log_density},
@@ -175,8 +173,7 @@ class TransitionsRun(CompiledRun):
             self._chains(state),
             state.log_density,
             state.accepted,
-            np.array([h for h, _ in paths], np.float64),
-            np.array([n for _, n in paths], np.int64),
+            *self.sampler._paths(first, n_steps),
             first,
             thin,
             begin,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,16 +10,13 @@ import numpy as np
 from ...manifolds import Flat, GeodesicFlow
 from ...manifolds._geometry import MethodsGeometry
 from ...models import HasGradient, HasLogDensity
-from ...random._keys import uniform
 from ...utils._sklearn import Interval
-from .._schedule import StepSize, step_size_at
+from .._schedule import StepSize, step_sizes_at
 from .compiled_runs import TransitionsRun
 from .gradient_base import GradientMemory, GradientSampler
 from .integrator_kernels import first_not_finite
 from .moves import chains_of
-from .trajectories import make_transition
-
-_PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
+from .trajectories import make_transition, vary_paths
 
 
 class MetropolisState(NamedTuple):
@@ -108,7 +104,8 @@ class GMC(GradientSampler):
         state : State
             The new state. It may reuse the arrays of the old one.
         """
-        t, (h, n_steps) = state.n_steps, self._path(state.n_steps)
+        t = state.n_steps
+        (h,), (n_steps,) = self._paths(t, 1)
         log_density, accepted = state.log_density.copy(), np.empty(len(state.key), bool)
 
         def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
@@ -125,14 +122,12 @@ class GMC(GradientSampler):
     def _compiled_run(self, model: Any, functions: Any) -> Any:
         return None if functions.log_density is None else TransitionsRun(self, model, functions)
 
-    def _path(self, t: int) -> tuple[float, int]:
-        """Step size and number of steps of transition t, of all chains."""
-        h = step_size_at(self.step_size, t)
-        if self.jitter == 0:
-            return h, self.n_steps
-        length = self.n_steps * (1 + self.jitter * (2 * uniform(_PATHS, np.uint64(t)) - 1))
-        n_steps = math.ceil(length)
-        return h * length / n_steps, n_steps
+    def _paths(self, first: int, n_transitions: int) -> tuple[np.ndarray, np.ndarray]:
+        """Step sizes and numbers of steps of some transitions, the same for all chains."""
+        step_sizes, n_steps = step_sizes_at(self.step_size, first, n_transitions), np.full(n_transitions, self.n_steps)
+        if self.jitter > 0:
+            vary_paths(float(self.jitter), first, step_sizes, n_steps)
+        return step_sizes, n_steps
 
     def stats(self, model: Any, state: MetropolisState) -> dict[str, np.ndarray]:
         """The ``log_density``, and whether the last proposal was ``accepted``.

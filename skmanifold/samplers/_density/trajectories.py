@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...manifolds._geometry import flow, project, retract
-from ...random._keys import Purpose
+from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
-from ...utils._njit import njit_or_interpreted
+from ...utils._njit import njit, njit_or_interpreted
 from .integrator_kernels import accept, add_scaled, by_chain, choose, first_not_finite, mean_squares
 
 _NOISE = Purpose.NOISE
+_PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
+
+
+@njit(cache=True, nogil=True)
+def vary_paths(jitter, first, step_sizes, n_steps):
+    """Give transitions ``first, first + 1, ...`` paths of random lengths, of the fewest steps that are not longer."""
+    for i in range(len(step_sizes)):
+        length = n_steps[i] * (1 + jitter * (2 * uniform(_PATHS, np.uint64(first + i)) - 1))
+        n_steps[i] = math.ceil(length)
+        step_sizes[i] = step_sizes[i] * length / n_steps[i]
 
 
 @njit_or_interpreted(cache=True, nogil=True)
