@@ -231,7 +231,7 @@ FITTED = [
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_fit_supplies_columns_and_hyperparameters(estimator, X):
     estimator = clone(estimator)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted: call 'fit', or give n_features"):
         estimator.sample_prior(3)
     estimator.set_params(max_iter=4, random_state=0).fit(X)
     before = {name: id(value) for name, value in vars(estimator).items()}

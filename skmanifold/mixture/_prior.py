@@ -13,6 +13,7 @@ from ..emissions._abilities import HasDraw, HasNewRows
 from ..emissions._prior import HasPriorFamily, with_components
 from ..random._keys import fold_in_each
 from ..utils._typing import BaseEstimator
+from ..utils._validation import FIT_OR_GIVE_N_FEATURES
 
 _TO_UNIT = 2.0**-64
 
@@ -20,7 +21,7 @@ _TO_UNIT = 2.0**-64
 def prior_emission(estimator: Any, n_features: int | None) -> Any:
     """The emission of the constructor, or without `n_features` that of the fit."""
     if n_features is None:
-        check_is_fitted(estimator)
+        check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
         return estimator.emission_
     emission = estimator._resolve_emission()
     caller = f"{type(estimator).__name__}.sample_prior with n_features"

@@ -19,6 +19,9 @@ from ._inputs.tables import as_named, labels, named_columns, readable, refuse_da
 from ._sklearn import check_weights, n_rows
 from ._typing import ArrayLike, MatrixLike
 
+# Message of `check_is_fitted` where a fit supplies what the number of columns would
+FIT_OR_GIVE_N_FEATURES = "This %(name)s instance is not fitted: call 'fit', or give n_features."
+
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of X (and y) from any container, after a check of sparse structure."""

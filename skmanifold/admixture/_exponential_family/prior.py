@@ -19,6 +19,7 @@ from ...topics.topic_word import topic_word_from_array
 from ...utils._protocol_check import offers
 from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .._tokens.new_rows import (
     components_of_tokens,
     draw_dirichlet,
@@ -111,7 +112,7 @@ class DrawsFromPrior:
 def _prior_of(estimator: Any, n_features: int | None) -> tuple[Any, np.ndarray, float | None, Any]:
     """The emission, the prior of the rows, the rate of intensities, and the family or the prior of probabilities."""
     if n_features is None:
-        check_is_fitted(estimator)
+        check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
         tokens, rate = estimator._tokens, getattr(estimator, "intensity_rate_", None)
         of_tokens = tokens.prior if isinstance(tokens, DirichletTokens) else tokens.family
         return estimator.emission_, estimator.doc_topic_prior_, rate, of_tokens

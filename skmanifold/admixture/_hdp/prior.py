@@ -12,6 +12,7 @@ from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...topics.topic_word import topic_word_from_array
 from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .._tokens.new_rows import draw_dirichlet, draw_words
 from .._tokens.prior import check_lengths, check_sizes
 from .._tokens.topic_counts import TopicPrior
@@ -67,7 +68,7 @@ class DrawsFromPrior:
         """
         estimator: Any = self
         if n_features is None:
-            check_is_fitted(estimator)
+            check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
             n_features = estimator.n_features_in_
         check_sizes(n_samples, n_features)
         lengths, key = check_lengths(n_tokens, n_samples), root_key(random_state)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .._tokens.new_rows import draw_dirichlet, draw_proportions
 from .._tokens.prior import check_lengths, check_sizes, draw_documents, shares_of_topics
 from .._tokens.topic_counts import TopicPrior
@@ -69,7 +70,7 @@ class DrawsTopicsFromPrior:
         """
         estimator: Any = self
         if n_features is None:
-            check_is_fitted(estimator)
+            check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
             n_features, alpha = estimator.n_features_in_, estimator.doc_topic_prior_
             prior = TopicPrior(estimator.topic_word_prior_, len(alpha), n_features)
         else:

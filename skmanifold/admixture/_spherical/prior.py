@@ -16,6 +16,7 @@ from ...topics.document_densities import density_of, relative_concentrations
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._threads import limit_threads
 from ...utils._typing import RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .._tokens.new_rows import draw_proportions
 from .setup import checked_document_concentration
 
@@ -78,7 +79,7 @@ class DrawsDirectionsFromPrior:
         """
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         if n_features is None:
-            check_is_fitted(self)
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
         else:
             n_features = check_scalar(n_features, "n_features", Integral, min_val=2)
         key = root_key(random_state)

@@ -18,6 +18,7 @@ from ...emissions._clusters.categories.clusters import CategoryClusters, CodeClu
 from ...emissions._codes import category_table, empty_table, given_categories, validate_codes
 from ...emissions._multinomial import Multinomial, MultinomialFamily
 from ...utils._threads import split_range
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .._dirichlet_process.inference import PartitionInference
 from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
 from .count_table import count_table
@@ -82,7 +83,7 @@ class CategoryInference(WithCategories, PartitionInference):
         has_counts = self._emission_name == "multinomial"
         lengths = np.array([check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)])
         if n_features is None:
-            check_is_fitted(self)
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
             prior, column_start = self._category_prior, self._column_start
             lengths = vars(self).get("_row_totals", lengths)
         else:

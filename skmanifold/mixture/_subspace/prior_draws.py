@@ -14,6 +14,7 @@ from ...manifolds import Stiefel
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
 from .model import gather, log_terms
 from .parameters import Priors, Subspaces
 from .posterior_draws import as_arrays
@@ -67,7 +68,7 @@ class DrawsFromPrior:
         estimator: Any = self
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         if n_features is None:
-            check_is_fitted(estimator)
+            check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
             priors = estimator._priors
         else:
             n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
