@@ -31,14 +31,14 @@ from skmanifold.models import IncompatibleError
 MODULES = mixtures, dirichlet_processes, topics, directions, subspaces
 EXACT = [setting for module in MODULES for setting in module.SETTINGS if setting.kind == "exact"]
 SHORT_PROCESSES = ("process_bernoulli", "process_categorical", "process_codes_slice", "process_gaussian")
-by_setting = pytest.mark.parametrize(
-    "setting",
-    [
-        pytest.param(setting, id=setting.name, marks=[pytest.mark.extended] if is_extended else [])
-        for setting in EXACT
-        for is_extended in [setting.name.startswith("process_") and setting.name not in SHORT_PROCESSES]
-    ],
-)
+
+
+def case_of(setting):
+    is_short = setting.name in SHORT_PROCESSES or not setting.name.startswith("process_")
+    return pytest.param(setting, id=setting.name, marks=() if is_short else pytest.mark.extended)
+
+
+by_setting = pytest.mark.parametrize("setting", [case_of(setting) for setting in EXACT])
 NOT_DRAWN = {"log_likelihood", "log_joint", "topic_ids", "temperature"}  # not every prior has them
 
 

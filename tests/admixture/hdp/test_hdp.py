@@ -178,7 +178,7 @@ def test_a_prior_for_each_word():
 
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_number_of_threads_changes_no_byte(n_chains):
-    X = easy_split()[0][:600]
+    X = easy_split()[0][:1000]  # several blocks of tokens
     fits = [HDPAdmixture(init=9, n_chains=n_chains, n_jobs=n_jobs, **SHORT).fit(X) for n_jobs in (1, 2, 3)]
     for other in fits[1:]:
         assert learned(other) == learned(fits[0])
