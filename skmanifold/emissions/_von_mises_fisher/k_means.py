@@ -160,7 +160,7 @@ class SphericalKMeans:
         places = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(n)) * _TO_UNIT * cumulative[-1]
         last = np.searchsorted(cumulative, cumulative[-1])  # rows after it have no weight
         chosen = self._content_order[np.minimum(np.searchsorted(cumulative, places, side="right"), last)]
-        rows = cast(DenseRows, self.rows).taken(np.sort(chosen))
+        rows = cast(DenseRows, self.rows).take(np.sort(chosen))
         return SphericalKMeans(rows, np.ones(n), self.sums.shape[2], self.workers)
 
     @cached_property

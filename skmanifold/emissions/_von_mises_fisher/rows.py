@@ -91,7 +91,7 @@ class DirectedRows(Protocol):
         """The rows `start` to `stop`, or to the last."""
         ...
 
-    def taken(self, rows: np.ndarray) -> Any:
+    def take(self, rows: np.ndarray) -> Any:
         """The rows with these indices."""
         ...
 
@@ -183,7 +183,7 @@ class SparseRows(_Hashed):
         """The rows `start` to `stop`, or to the last."""
         return SparseRows(self.directions._replace(indptr=self.directions.indptr[start : min(stop, self.n_rows) + 1]))
 
-    def taken(self, rows: np.ndarray) -> SparseRows:
+    def take(self, rows: np.ndarray) -> SparseRows:
         """These rows alone, copied."""
         indptr, indices, data, n_features = self.directions
         matrix = sp.csr_array((data, indices, indptr), shape=(self.n_rows, n_features))[rows]
@@ -286,7 +286,7 @@ class DenseRows(_Hashed, UnitRows):
         """The rows `start` to `stop`, or to the last."""
         return DenseRows(self.values[start:stop])
 
-    def taken(self, rows: np.ndarray) -> DenseRows:
+    def take(self, rows: np.ndarray) -> DenseRows:
         """These rows alone, copied."""
         return DenseRows(self.values[rows])
 

@@ -18,6 +18,7 @@ from ...emissions._clusters.base import Clusters
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
+from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
@@ -30,7 +31,7 @@ from .fit_strategy import PartitionFit
 from .inference import PartitionInference
 from .model import check_settings
 from .posterior_draws import PartitionDraw, draw_parameters, with_new
-from .starts import find_clusters, labels_of_all, spread_start
+from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
 @fitted_mixture
@@ -176,6 +177,12 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     twice its `mean_precision_prior`. Dispersions of :class:`~skmanifold.emissions.NegativeBinomial` are learned in the
     same way.
 
+    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, or rounded and then
+    standardised), priors and initial labels are found with each number spread uniformly over its cell of the grid. If
+    more rows are equal than rounding explains, repeated rows are left out of this search, and a warning shows how many
+    they are. The draws are given the rows as they are: intervals treat repeated rows as separate observations, and
+    columns with few different numbers can have a cluster for each number, if there are very many rows.
+
     References
     ----------
     .. [1] M. Kalli, J. E. Griffin and S. G. Walker, "Slice sampling mixture models", Statistics and Computing 21, 2011.
@@ -304,14 +311,18 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
         check_settings(self, clusters)
-        start = spread_start(self.init, clusters)  # refuses wrong labels before long work
+        key = subkey(run.key, Purpose.PRIOR)
+        searched = searched_rows(clusters, rows, key)
+        start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
             with Workers(self.n_jobs) as workers:
-                found = find_clusters(clusters, free, subkey(run.key, Purpose.PRIOR), workers)
-                emission, before = emission.with_prior_of(found.clusters), clusters.with_prior(found.clusters.prior)
+                spread = spread_rows(rows, key)
+                before = clusters if spread is rows else family.clusters(spread)
+                found = find_clusters(before, searched, free, key, workers)
+                emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
-                start = spread_start(self.init, clusters)
+                start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
         settled = {"_family": family, "emission_": emission, **clusters.attributes()}

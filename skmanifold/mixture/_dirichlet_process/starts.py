@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, cast
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import by_size, selected
+from ...emissions._rounding import distinct_rows
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
@@ -24,22 +26,66 @@ _N_PASSES = 3  # of each round
 _CONCENTRATION = 1.0
 
 
-def spread_start(init: Any, clusters: Clusters) -> Start:
-    """Initial labels from many seeds, from one cluster, or those that the user passed, renumbered without gaps."""
-    n_rows = clusters.n_rows
-    if isinstance(init, str | Integral):
-        n_clusters = min(AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
-        return np.zeros(n_rows, np.int32) if n_clusters == 1 else partial(_labels_from_seeds, clusters, n_clusters)
-    return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
+def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
+    """Indices of the rows in which clusters are sought; None: all.
 
-
-def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64, workers: Workers) -> Found:
-    """Clusters of a random sample of the rows, and the prior that suits them.
+    They are a random sample if there are many rows, without those that repeat others, if many do: the density of a
+    cluster of equal rows is unbounded, so that a prior that is learned from such clusters suits no others.
 
     Parameters
     ----------
     clusters : Clusters
-        All rows, with default values of the hyperparameters.
+        All rows.
+    rows : object
+        The same rows, as the emission read them.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    searched : ndarray of int64 or None
+    """
+    n_sampled, searched = clusters.start_effort().most_rows, None
+    if clusters.n_rows > n_sampled:
+        order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows))
+        searched = np.sort(np.argsort(order, kind="stable")[:n_sampled])
+    distinct = distinct_rows(rows, searched)
+    if distinct is None:
+        return searched
+    n_rows = clusters.n_rows if searched is None else n_sampled
+    warnings.warn(
+        f"{n_rows - len(distinct)} of {n_rows} rows of X repeat other rows exactly, and equal rows of numbers can form "
+        "clusters of their own: remove repeated rows that are not separate observations.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return distinct if searched is None else searched[distinct]
+
+
+def spread_start(init: Any, clusters: Clusters, searched: np.ndarray | None) -> Start:
+    """Initial labels from many seeds, from one cluster, or those that the user passed, renumbered without gaps."""
+    n_rows = clusters.n_rows
+    if isinstance(init, str | Integral):
+        n_clusters = min(AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
+        return (
+            np.zeros(n_rows, np.int32)
+            if n_clusters == 1
+            else partial(_labels_from_seeds, clusters, searched, n_clusters)
+        )
+    return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
+
+
+def find_clusters(
+    clusters: Clusters, searched: np.ndarray | None, free: tuple[str, ...], key: np.uint64, workers: Workers
+) -> Found:
+    """Clusters of some of the rows, and the prior that suits them.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        All rows, with default values of the hyperparameters; rounded numbers are spread over their cells.
+    searched : ndarray of int64 or None
+        Indices of the rows that are used, from `searched_rows`.
     free : tuple of str
         Hyperparameters that are learned.
     key : uint64
@@ -50,7 +96,7 @@ def find_clusters(clusters: Clusters, free: tuple[str, ...], key: np.uint64, wor
     -------
     found : Found
     """
-    return _best_clusters(_sample_of(clusters, key), AUTO_CLUSTERS, free, key, workers)
+    return _best_clusters(_chosen(clusters, searched), AUTO_CLUSTERS, free, key, workers)
 
 
 def labels_of_all(clusters: Clusters, found: Found, workers: Workers) -> np.ndarray:
@@ -64,7 +110,7 @@ def labels_of_all(clusters: Clusters, found: Found, workers: Workers) -> np.ndar
     return labels
 
 
-def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> np.ndarray:
+def _labels_from_seeds(clusters: Clusters, searched: np.ndarray | None, n_clusters: int, key: np.uint64) -> np.ndarray:
     """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
 
     A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
@@ -72,7 +118,7 @@ def _labels_from_seeds(clusters: Clusters, n_clusters: int, key: np.uint64) -> n
     rows.
     """
     with Workers(1) as workers:  # chains may run in parallel
-        found = _best_clusters(_sample_of(clusters, key), n_clusters, (), key, workers)
+        found = _best_clusters(_chosen(clusters, searched), n_clusters, (), key, workers)
         return labels_of_all(clusters, found, workers)
 
 
@@ -85,13 +131,8 @@ class Found(NamedTuple):
     clusters: Clusters
 
 
-def _sample_of(clusters: Clusters, key: np.uint64) -> Clusters:
-    """The rows, or a random sample of them if they are many."""
-    n_sampled = clusters.start_effort().most_rows
-    if clusters.n_rows <= n_sampled:
-        return clusters
-    order = np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows)), kind="stable")
-    return clusters.subset(np.sort(order[:n_sampled]))
+def _chosen(clusters: Clusters, rows: np.ndarray | None) -> Clusters:
+    return clusters if rows is None else clusters.subset(rows)
 
 
 def _best_clusters(

@@ -224,7 +224,7 @@ class DirectionClusters(Clusters):
 
     def subset(self, rows: np.ndarray) -> DirectionClusters:
         """The clusters of the rows with these indices."""
-        return self._of(self.rows.taken(rows))
+        return self._of(self.rows.take(rows))
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 _CENTRES = np.log([1.0, 2.0, 0.1])  # scale; degrees of freedom above the least; rows to which a mean is equivalent
 _DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
-_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (1e-4, 1e4)])
+_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
 
 
 class PriorNumbers(NamedTuple):

@@ -1,0 +1,123 @@
+"""Rounded numbers and repeated rows, whose marginal density given a prior is unbounded.
+
+Clusters of equal rows have no variance, so that the prior with the highest marginal likelihood would be that of a
+cluster for each distinct row. Priors are therefore learned from distinct rows, with each number spread uniformly over
+the cell of numbers that are rounded to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..random._keys import root_key, subkey
+from ._columns.rows import ColumnRows
+from ._dense_rows import DenseRows, IncompleteRows
+
+_NUMBERS = DenseRows, IncompleteRows
+_ROWS_READ = 20_000  # of a column, to find its grid
+_MOST_RATIO = 50.0  # of the median gap between the numbers of a column and the width of its cells
+_NOISE = {True: 2.0**-22, False: 2.0**-36}  # relative to the largest number, by whether it was a float32
+_LEAST_SHARE = 0.05  # of rows that repeat others, from which on they are left out
+_MOST_PAIRS = 2.0  # equal pairs for each pair that differs by one cell in one column; 0.5 for a smooth density
+
+
+def spread_rows(rows: Any, key: np.uint64) -> Any:
+    """Rows whose rounded numbers are spread over their cells; the same object if no number is rounded."""
+    if isinstance(rows, ColumnRows):
+        blocks = tuple(spread_rows(block, subkey(key, i)) for i, block in enumerate(rows.blocks))
+        same = all(new is old for new, old in zip(blocks, rows.blocks, strict=True))
+        return rows if same else rows._replace(blocks=blocks)
+    if not isinstance(rows, _NUMBERS):
+        return rows
+    widths = np.array([cell_width(column) for column in rows.values.T])
+    rounded = np.flatnonzero(widths)
+    if not len(rounded):
+        return rows
+    values = rows.values.copy()
+    for j in rounded:
+        rng = np.random.default_rng(int(subkey(key, int(j))))
+        values[:, j] += widths[j] * rng.uniform(-0.5, 0.5, len(values))
+    return rows._replace(values=values)
+
+
+def cell_width(column: np.ndarray) -> float:
+    """Distance of neighbouring numbers to which a column was rounded; 0 if no two are equal, or there is no grid.
+
+    A grid is that of offset + k width for whole numbers k, as also columns have that were standardised after rounding.
+    """
+    column = column[:: max(1, len(column) // _ROWS_READ)]
+    numbers = np.sort(column[~np.isnan(column)])
+    if len(numbers) < 2:
+        return 0.0
+    is_single = bool((numbers.astype(np.float32) == numbers).all())
+    noise = _NOISE[is_single] * float(np.abs(numbers[[0, -1]]).max())
+    gaps = np.diff(numbers)
+    has_ties, gaps = bool((gaps <= noise).any()), gaps[gaps > noise]
+    if not has_ties or not len(gaps):
+        return 0.0
+    width, least = float(gaps.min()), float(np.median(gaps)) / _MOST_RATIO
+    while width >= least:  # Euclid's algorithm: remainders of the gaps until there are none
+        multiples = np.rint(gaps / width)
+        rests = np.abs(gaps - multiples * width)
+        wrong = rests > noise * multiples
+        if not wrong.any():
+            return float(gaps.sum() / multiples.sum())
+        width = max(float(rests[wrong].min()), noise)
+    return 0.0
+
+
+def distinct_rows(rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
+    """Indices in the sample of the first of each set of equal rows; None if rounding explains that rows are equal.
+
+    If a smooth density was rounded, twice as many pairs of rows differ by one cell in a given column as are equal.
+    Rows without numbers or directions may repeat.
+    """
+    if not any(isinstance(block, _NUMBERS) or hasattr(block, "hashes") for block in _blocks(rows)):
+        return None
+    rows = rows if sample is None else rows.take(sample)
+    contents, steps = np.zeros(rows.n_rows, np.uint64), []
+    for i, block in enumerate(_blocks(rows)):
+        if not isinstance(block, _NUMBERS):
+            contents += _hashes(block, subkey(root_key(0), i))
+            continue
+        factors = np.random.default_rng([i, block.n_features]).integers(2**64, size=block.n_features, dtype=np.uint64)
+        for column, factor in zip(block.values.T, factors, strict=True):
+            width = cell_width(column)
+            contents += factor * _codes(column, width)
+            steps += [factor] if width else []
+    used, first, counts = np.unique(contents, return_index=True, return_counts=True)
+    if rows.n_rows - len(used) < _LEAST_SHARE * rows.n_rows:
+        return None
+    counts = counts.astype(float)
+    neighbours = max((_n_shifted(used, counts, step) for step in steps), default=0.0)
+    n_equal = 0.5 * float(counts @ (counts - 1.0))
+    return np.sort(first) if n_equal > _MOST_PAIRS * neighbours else None
+
+
+def _blocks(rows: Any) -> Iterator[Any]:
+    yield from rows.blocks if isinstance(rows, ColumnRows) else (rows,)
+
+
+def _codes(column: np.ndarray, width: float) -> np.ndarray:
+    """Whole numbers of cells; without a grid, of different numbers. The same for all missing cells."""
+    if not width:
+        return np.unique(column, return_inverse=True)[1].astype(np.uint64)
+    codes = np.rint((column - np.fmin.reduce(column)) / width)
+    return np.where(np.isnan(codes), -2.0, codes).astype(np.int64).astype(np.uint64)
+
+
+def _hashes(rows: Any, key: np.uint64) -> np.ndarray:
+    if hasattr(rows, "hashes"):
+        return rows.hashes()
+    each = (rows.part(i, i + 1).hash_rows(key, 0) for i in range(rows.n_rows))
+    return np.fromiter(each, np.uint64, rows.n_rows)
+
+
+def _n_shifted(used: np.ndarray, counts: np.ndarray, step: np.uint64) -> float:
+    """Number of pairs of rows the contents of which differ by `step`."""
+    places = np.minimum(np.searchsorted(used, used + step), len(used) - 1)
+    found = used[places] == used + step
+    return float(counts[found] @ counts[places[found]])

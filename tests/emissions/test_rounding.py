@@ -1,0 +1,135 @@
+"""Grids of rounded columns, rows that repeat more often than rounding explains, and the prior that is learned then."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+
+from skmanifold import DPMixture
+from skmanifold.emissions import Bernoulli, Columns, Gaussian, VonMisesFisher
+from skmanifold.emissions._rounding import cell_width, distinct_rows, spread_rows
+from skmanifold.random._keys import root_key
+
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.normal(size=300)
+AGES = np.round(40.0 + 12.0 * NUMBERS)
+
+
+def read(emission, X):
+    return emission.read(BaseEstimator(), X, reset=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "width"),
+    [
+        (AGES, 1.0),
+        ((AGES - AGES.mean()) / AGES.std(), 1.0 / AGES.std()),
+        (((AGES - AGES.mean()) / AGES.std()).astype(np.float32).astype(float), 1.0 / AGES.std()),
+        (np.append(AGES, 1e6), 1.0),
+        (0.1 * np.round(NUMBERS * 10.0) + 0.03, 0.1),
+        (np.append(AGES, np.nan), 1.0),
+        (1.7e9 + 60.0 * AGES, 60.0),
+        (np.round(NUMBERS, 2), 0.01),
+        (NUMBERS, 0.0),
+        (NUMBERS.astype(np.float32).astype(float), 0.0),
+        (np.repeat(NUMBERS, 5), 0.0),
+        (np.concatenate([NUMBERS, np.zeros(300)]), 0.0),
+        (np.ones(10), 0.0),
+        (np.full(4, np.nan), 0.0),
+    ],
+)
+def test_the_grid_of_a_column(column, width):
+    np.testing.assert_allclose(cell_width(column), width, rtol=1e-5)
+
+
+def test_spread_numbers_round_to_what_they_were():
+    X = np.column_stack([AGES, NUMBERS, np.round(NUMBERS, 1)])
+    X[3, 0] = np.nan
+    rows = read(Gaussian(), X)
+    values = spread_rows(rows, root_key(1)).values
+    np.testing.assert_array_equal(np.round(values[:, 0]), X[:, 0])
+    np.testing.assert_array_equal(values[:, 1], NUMBERS)
+    np.testing.assert_allclose(np.round(values[:, 2], 1), X[:, 2], atol=1e-12)
+    assert np.isnan(values[3, 0])
+    assert len(np.unique(values[:, 0])) == len(X)
+    np.testing.assert_array_equal(values, spread_rows(rows, root_key(1)).values)
+    np.testing.assert_array_equal(rows.values, X)
+    complete = read(Gaussian(), NUMBERS[:, np.newaxis])
+    assert spread_rows(complete, root_key(1)) is complete
+
+
+IRIS = load_iris().data
+DIRECTIONS = RNG.normal(size=(60, 3))
+
+
+@pytest.mark.parametrize(
+    ("emission", "X", "n_distinct"),
+    [
+        pytest.param(Gaussian(), IRIS, None, id="one pair of equal rows"),
+        pytest.param(Gaussian(), np.repeat(IRIS, 2, axis=0), 149, id="all rows twice"),
+        pytest.param(Gaussian(), np.repeat(NUMBERS, 2)[:, np.newaxis], 300, id="no grid"),
+        pytest.param(Gaussian(), AGES[:, np.newaxis], None, id="ages"),
+        pytest.param(Gaussian(), np.round(RNG.normal(size=(600, 2)) * 4.0), None, id="two rounded columns"),
+        pytest.param(VonMisesFisher(), DIRECTIONS, None, id="directions"),
+        pytest.param(VonMisesFisher(), np.repeat(DIRECTIONS, 3, axis=0), 60, id="directions three times"),
+        pytest.param(Bernoulli(), np.ones((40, 2)), None, id="zeros and ones may repeat"),
+        pytest.param(Columns(), np.column_stack([AGES, AGES > 40.0]), None, id="ages and zeros and ones"),
+        pytest.param(Columns(), np.repeat(np.column_stack([NUMBERS, AGES > 40.0]), 2, axis=0), 300, id="table twice"),
+    ],
+)
+def test_rows_that_repeat_more_than_rounding_explains(emission, X, n_distinct):
+    rows = read(emission, X)
+    distinct = distinct_rows(rows, None)
+    assert (None if distinct is None else len(distinct)) == n_distinct
+    half = np.arange(0, len(X), 2)
+    if n_distinct and n_distinct * 2 == len(X):  # each second row is the first of two equal ones
+        np.testing.assert_array_equal(distinct, half)
+        assert distinct_rows(rows, half) is None
+
+
+def two_groups(n):
+    rng = np.random.default_rng(1)
+    group = np.repeat([0, 1], n // 2)
+    return (rng.normal(size=n) * np.array([2.0, 4.0])[group] + np.array([20.0, 60.0])[group])[:, np.newaxis]
+
+
+@pytest.mark.parametrize("n_chains", [1, pytest.param(2, marks=pytest.mark.extended)])
+@pytest.mark.parametrize("emission", ["gaussian", pytest.param("auto", marks=pytest.mark.extended)])
+def test_ages_in_whole_years_have_as_many_clusters_as_exact_ages(emission, n_chains):
+    ages = two_groups(400)
+    exact, rounded = (
+        DPMixture(emission, max_iter=100, n_chains=n_chains, random_state=0).fit(X) for X in (ages, ages.round())
+    )
+    assert exact.n_components_ == rounded.n_components_ == 2
+    assert abs(exact.score(ages) - rounded.score(ages)) < 0.03
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+@pytest.mark.extended
+def test_rounded_columns_with_variances(kind):
+    X = np.random.default_rng(1).normal(size=(600, 2))
+    exact, rounded = (DPMixture(Gaussian(kind), random_state=0).fit(Y) for Y in (X, X.round(1)))
+    assert abs(exact.n_components_ - rounded.n_components_) <= 1
+    assert abs(exact.score(X) - rounded.score(X)) < 0.03
+
+
+def test_repeated_rows_give_one_warning_and_few_clusters():
+    X = IRIS[np.random.default_rng(0).integers(0, 150, 150)]
+    with pytest.warns(UserWarning, match=r"\d+ of 150 rows of X repeat other rows exactly") as caught:
+        mixture = DPMixture(max_iter=100, random_state=0).fit(X)
+    assert len(caught) == 1
+    assert mixture.n_components_ <= 15
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPMixture(max_iter=2, random_state=0).fit(IRIS)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("emission", ["auto", VonMisesFisher("per_component")], ids=["auto", "von_mises_fisher"])
+def test_repeated_rows_of_other_emissions(emission):
+    X = np.repeat(np.random.default_rng(0).normal(size=(100, 3)), 5, axis=0)
+    with pytest.warns(UserWarning, match="400 of 500 rows of X repeat"):
+        mixture = DPMixture(emission, random_state=0).fit(X)
+    assert mixture.n_components_ <= 15
