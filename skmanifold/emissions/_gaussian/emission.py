@@ -117,8 +117,8 @@ class Gaussian(BaseEmission):
     marginal likelihood is multiplied by lognormal densities of the scale, of :math:`\nu_0 - d - 1` and of
     :math:`\kappa_0`, with medians 1, 2 and 0.1, and standard deviations of the logarithms 2, 2 and 0.5. They keep the
     numbers finite if there are few clusters; :math:`\kappa_0` is at least 0.01. "diag" and "spherical" have
-    :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is learned: the rows determine the common covariance.
-    :math:`\mu_0` is not learned.
+    :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is
+    learned: the rows determine the common covariance. :math:`\mu_0` is not learned.
 
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
