@@ -19,6 +19,7 @@ from ...base import (
 )
 from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
+from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
 from ...emissions._row_lengths import distinct_lengths
@@ -29,6 +30,7 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ...utils._validation import of_columns
 from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_admixture
 from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
@@ -372,7 +374,9 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
 
     def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray) -> dict[str, Any]:
         """What is settled by the first rows, or by the sums of their columns as one row, and the sums of the rows."""
-        family: Any = emission.bind_tokens(counts, self.n_components, self.word_vectors)
+        sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
+        vectors = of_columns(self, "word_vectors", axes=(0,))
+        family: Any = emission.bind_tokens(counts, self.n_components, vectors)
         if not offers(family, DirichletFamily):
             self._check_family(emission, family, [TokenFamily], type(self).__name__)
             self._check_sampler_and_family(emission, family)

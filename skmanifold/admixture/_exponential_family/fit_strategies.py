@@ -137,7 +137,6 @@ class StoredComponentsFit(ComponentsFit):
             builder = ReadTokenShards(self._tokens_of, self.prior, key, name, self.emission)
         sharded = shard_elsewhere(builder, self.X, workers)
         self.n_rows = sharded.n_rows
-        remember_columns(self.admixture, self.X, sharded.shards.n_features)
         if not corpora_of(self.X):
             n_tokens = int(self.summary.row_sums.sum())
             warn_of_fractions(self.summary.moved_by_rounding, n_tokens, USE_COUNTS_OF_WORDS, stacklevel=5)
@@ -145,6 +144,8 @@ class StoredComponentsFit(ComponentsFit):
 
     def _tokens_of(self, summary: RowSummary) -> Any:
         self.summary = summary
+        n_features = len(summary.column_sums) // self.emission.tokens_of_column
+        remember_columns(self.admixture, self.X, n_features)
         self._settle(self.admixture._begin(self.emission, summary.as_one_row(), summary.row_sums))
         return self.tokens
 

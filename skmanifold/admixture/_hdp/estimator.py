@@ -95,8 +95,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     ----------
     components_ : ndarray of shape (n_components_, n_features), float32
         Word probabilities of the topics of the best chain that are in use at its end and were in use in at least half
-        of the passes after burn-in; rows sum to 1. They are means over these passes. The dense array is computed at
-        each access. It raises an AttributeError if it would need more than 4 GiB.
+        of the passes after burn-in, in descending order of their shares of the tokens; rows sum to 1. They are means
+        over these passes. The dense array is computed at each access. It raises an AttributeError if it would need more
+        than 4 GiB.
     topic_word_counts_ : csr_array of shape (n_components_, n_features), float64
         Mean number of tokens of each word in each topic. Adding ``topic_word_prior_`` and normalising the rows gives
         ``components_``.

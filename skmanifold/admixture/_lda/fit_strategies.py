@@ -207,11 +207,11 @@ class ShardedCountsFit(CountsFit):
         builder = TokenShards(model.doc_topic_prior, rounding_key, type(lda).__name__, self.seeds)
 
         def head(n_features: int) -> LDAModel:
+            if self.in_memory is None:
+                remember_columns(lda, self.X, n_features)
             return LDAModel(no_rows(n_features), *priors_of(lda, n_features, self.seeds), workers)
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
-        if self.in_memory is None:
-            remember_columns(lda, self.X, sharded.shards.n_features)
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
 
     def adapt(self, model: Any, state: Any) -> Any:

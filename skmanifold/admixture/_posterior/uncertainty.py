@@ -13,6 +13,7 @@ from ...samplers import BaseSampler
 from .topic_draws import (
     STABLE_SIMILARITY,
     TOPIC_AXES,
+    ChainMatch,
     TopicDiagnostics,
     diagnose_topics,
     effective_draws,
@@ -124,6 +125,10 @@ class TopicUncertainty:
     def _reached_level(self, level: float) -> float:
         """Level that `credible_intervals` attain with the available draws; at most `level`."""
         return reached_level(level, len(self._interval_draws()))
+
+    def _match_chains(self) -> ChainMatch | None:
+        """The topics of all chains, matched to those of the best chain; None if topics of draws need not correspond."""
+        return match_chains(self.posterior_["components"], self.best_chain_)
 
     def _interval_draws(self) -> np.ndarray:
         """Draws of the best chain for the intervals, (n_draws, n_components, n_features)."""

@@ -22,7 +22,7 @@ from ...utils._plain_numbers import PlainNumbers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
-from ...utils._validation import check_array
+from ...utils._validation import check_array, of_columns
 from .conditions import fitted_mixture
 from .em import Climb, DirectionStatistics, Mixture, VonMisesFisherEM
 from .inference import DirectionInference
@@ -352,7 +352,7 @@ class VonMisesFisherMixture(
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
-        given = check_array(self.init, dtype=np.float64, input_name="init")
+        given = check_array(of_columns(self, "init"), dtype=np.float64, input_name="init")
         if given.shape != (self.n_components, n_features):
             raise ValueError(
                 f"init must have shape (n_components, n_features) = ({self.n_components}, {n_features}); got "
