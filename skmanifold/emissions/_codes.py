@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
 from ..sparse.counts import take_rows
-from ..utils._njit import njit
 from ..utils._inputs.column_order import in_column_order
+from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
 

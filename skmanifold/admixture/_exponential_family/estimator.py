@@ -24,6 +24,7 @@ from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
 from ...emissions._row_lengths import distinct_lengths
 from ...inference._distributed_fits.sources import is_elsewhere
+from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
@@ -304,6 +305,9 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         enough to contain every component. After `fit`, the initial statistics are the fitted ones, scaled to
         `total_samples`. Priors of the emission that depend on the data are those of the first rows.
 
+        A minibatch without tokens changes nothing but ``n_batch_iter_``. The estimator is fitted after the first
+        minibatch with tokens.
+
         Available only if the sampler supports minibatches.
 
         Parameters
@@ -320,8 +324,8 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Raises
         ------
         ValueError
-            If X has values that are impossible for the emission, no tokens, or too many tokens (see `fit`); or if the
-            number of features, `n_components` or the emission changed since fitting began.
+            If X has values that are impossible for the emission, or too many tokens (see `fit`); or if the number of
+            features, `n_components` or the emission changed since fitting began.
         IncompatibleError
             If the sampler needs a method that the model does not have.
         """
@@ -331,11 +335,14 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         strategy = StoredComponentsFit if is_elsewhere(X) else ComponentsFit
         return strategy(self, X, self._resolve_emission(), run)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         emission = self._resolve_emission()
         if not batch.is_first:
             self._check_unchanged(emission)
-        return ComponentsStream(self, X, emission, batch)
+            emission = self.emission_
+        key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+        counts = self._read(emission, X, key, reset=batch.resets, may_be_empty=True)
+        return ComponentsStream(self, counts, emission, batch) if counts.n_tokens else None
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
@@ -364,10 +371,10 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
             np.full(self.n_components, alpha) if np.ndim(alpha) == 0 else alpha, self.n_components
         )
 
-    def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool) -> Counts:
+    def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool, may_be_empty: bool = False) -> Counts:
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset)
-        if counts.n_tokens == 0:
+        if counts.n_tokens == 0 and not may_be_empty:
             raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to zero.")
         check_tokens(counts)
         return counts

@@ -438,6 +438,9 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         continue from its last state. The initial state of SCIR, here and in `fit`, is the topics of the first minibatch
         after two passes of ESCA over it. ``components_`` is the mean of the draws in the second half of the stream.
 
+        A minibatch without tokens changes nothing but ``n_batch_iter_``. The estimator is fitted after the first
+        minibatch with tokens.
+
         Available only if the sampler supports minibatches.
 
         Parameters
@@ -455,9 +458,9 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         Raises
         ------
         ValueError
-            If X has values that are negative or not finite, no tokens, or too many tokens (see `fit`); if the number of
-            features, `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was
-            not called before.
+            If X has values that are negative or not finite, or too many tokens (see `fit`); if the number of features,
+            `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was not called
+            before.
         IncompatibleError
             If the sampler needs a method that the model does not have.
         """
@@ -471,7 +474,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     def _strategy(self, X, run: Run) -> FitStrategy:
         return fit_strategy(self, X, run)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:

@@ -52,13 +52,16 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, seeds, counts)
 
 
-def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
-    """The strategy of `partial_fit` for these documents and this sampler."""
+def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy | None:
+    """The strategy of `partial_fit` for these documents and this sampler; None if there are no tokens."""
     if batch.is_first and any(is_learned(lda)):
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
-    counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
+    key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+    counts = lda._whole_counts(X, key, reset=batch.resets, may_be_empty=True)
     seeds = seeds_of(lda, X) if batch.is_first else lda._seeds
     check_seeded(seeds, batch.sampler)
+    if counts.n_tokens == 0:
+        return None
     if is_variational(batch.sampler):
         return FactorsStream(lda, batch, seeds, counts)
     return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, seeds, counts)
@@ -338,7 +341,7 @@ class GradientStream(StreamStrategy):
     def advance(self, model: MinibatchLDA, workers: Workers) -> dict[str, Any]:
         """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
         stream = self.stream or TopicStream.begin(self.sampler, model, self.batch.key, self.n_chains)
-        if self.batch.n_batches == 0:
+        if stream.n_batches == 0:
             stream = stream.storing(draw_store(self.lda, self.counts.n_features))
         stream = stream.after_batch(self.sampler, model, workers)
         left = {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}

@@ -91,15 +91,6 @@ def test_a_corpus_without_tokens_is_refused(sampler, X):
     refuse("X has no tokens: all counts are zero", make_lda(sampler=sampler), X)
 
 
-def test_a_minibatch_without_tokens_raises_and_leaves_the_stream():
-    lda = make_lda().partial_fit(X)
-    before = learned(lda)
-    with pytest.raises(ValueError, match="X has no tokens"):
-        lda.partial_fit(np.zeros((3, 4)))
-    assert learned(lda) == before
-    assert lda.n_batch_iter_ == 1
-
-
 @before_any_work
 @pytest.mark.parametrize(
     ("X", "message"),

@@ -97,7 +97,7 @@ def test_unsuitable_arguments_are_refused(lda, counts, monkeypatch):
         StochasticLDA().topics_as_frame()
     with pytest.raises(ValueError, match="n_words must be at least 1"):
         lda.topics_as_frame(n_words=0)
-    with pytest.raises(ValueError, match="X has 29 columns"):
+    with pytest.raises(ValueError, match="X has 29 features"):
         lda.topics_as_frame(counts[:, :29])
     with pytest.raises(ValueError, match="needs X without negative entries"):
         lda.topics_as_frame(-counts)
