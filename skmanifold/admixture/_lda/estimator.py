@@ -399,7 +399,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         -----
         UserWarning
             If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by full passes; or
-            if rounding fractional counts changes more than 5% of their sum.
+            if rounding fractional counts changes more than 5% of their sum; or if seed words do not occur in X, and so
+            have no effect.
         ConvergenceWarning
             If the log density after burn-in, with a sampler by full passes, still rises at the end of the fit by more
             than 0.005 nats per token in seven passes and by more than noise.

@@ -33,7 +33,7 @@ from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
-from .seed_words import check_seeded, seeds_of
+from .seed_words import check_seeded, seeds_of, warn_of_absent
 from .settling import check_tol, warn_if_rising
 from .stream import TopicStream
 
@@ -45,6 +45,8 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
     seeds = seeds_of(lda, X)
     check_seeded(seeds, run.sampler)
+    if counts is not None and len(seeds.columns):
+        warn_of_absent(lda, X, np.bincount(counts.indices, minlength=counts.n_features) > 0)
     if counts is None or active_session():
         return ShardedCountsFit(lda, run, seeds, X, counts)
     if expects_counts(run.sampler):
@@ -216,6 +218,12 @@ class ShardedCountsFit(CountsFit):
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """The warnings of all fits, and about seed words that do not occur, if the documents are not in memory."""
+        super().warn(fitted)
+        if self.in_memory is None and len(self.seeds.columns):
+            warn_of_absent(self.lda, self.X, np.diff(fitted["_topic_counts"].indptr) > 0)
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with the prior of the next pass of burn-in."""
