@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...inference._intervals import check_level, equal_tailed_intervals, reached_level, warn_of_level
@@ -108,6 +110,7 @@ class VaryingUncertainty(TopicUncertainty):
         ImportError
             If arviz-stats is not installed.
         """
+        check_scalar(threshold, "threshold", Real)
         self._draws_of_topics()
         ids, match = self._matched_ids()
         drawn, values = self._posterior["topic_ids"], self._posterior["topic_weights"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import draws_parameters
@@ -162,6 +164,7 @@ class TopicUncertainty:
         ImportError
             If arviz-stats is not installed.
         """
+        check_scalar(threshold, "threshold", Real)
         draws = self._draws_of_topics()
         match = match_chains(draws, self.best_chain_)
         return diagnose_topics(draws, self.posterior_["topic_weights"], match, threshold=threshold)

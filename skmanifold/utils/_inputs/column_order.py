@@ -44,6 +44,8 @@ def names_by_position(names: Any, n_columns: int) -> np.ndarray:
             f"feature_names is a {type(names).__name__}, whose order is not that of the columns: pass a sequence of "
             "names, such as vectorizer.get_feature_names_out()."
         )
+    if hasattr(names, "get_feature_names_out"):
+        raise TypeError(f"feature_names is a {type(names).__name__}: pass its get_feature_names_out().")
     found = names if isinstance(names, range) else readable(names, "feature_names")
     if isinstance(found, str | bytes) or is_table(found) or not hasattr(found, "__len__") or np.ndim(found) == 0:
         raise TypeError(f"feature_names must be a sequence of names, one per column; got a {type(names).__name__}.")

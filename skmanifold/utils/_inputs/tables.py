@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,7 +193,8 @@ def _has_pairs(X: Any) -> bool:
     if not isinstance(X, list | tuple):
         return type(X).__module__.startswith("gensim.") and not hasattr(X, "__array__")
     first = next((row for row in X if not isinstance(row, list | tuple) or len(row)), None)
-    return isinstance(first, list | tuple) and isinstance(first[0], tuple) and len(first[0]) == 2
+    pair = first[0] if isinstance(first, list | tuple) else None
+    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Integral)
 
 
 def _plain_array(X: np.ndarray) -> np.ndarray:
