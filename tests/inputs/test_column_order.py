@@ -17,6 +17,7 @@ from skmanifold import (
     SubspaceMixture,
     VonMisesFisherMixture,
 )
+from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.emissions import Categorical, Columns, Gaussian, Multinomial
 from skmanifold.inspection import TopicDisplay, class_words
 from skmanifold.metrics import document_completion, left_to_right, match_topics, topic_coherence
@@ -64,6 +65,12 @@ def test_names_of_directions_and_clusters_are_taken_by_position():
     assert mixture.cluster_summary(names).columns.index.tolist()[-1:] == ["d"]
 
 
+@IN_ANY
+def test_a_stored_vocabulary_is_taken_by_position(container, tmp_path):
+    save_corpus(LAST, tmp_path / "stored", vocabulary=container(NAMES))
+    assert open_corpus(tmp_path / "stored").vocabulary == NAMES
+
+
 NO_SEQUENCE = {
     "dict": {"a": 0, "b": 1, "c": 2, "d": 3},
     "keys": {"a": 0, "b": 1, "c": 2, "d": 3}.keys(),
@@ -78,11 +85,17 @@ def test_names_without_the_order_of_columns_are_refused(lda, names):
             ask(feature_names=names)
 
 
+def test_a_vocabulary_without_the_order_of_columns_is_refused(tmp_path):
+    for names in NO_SEQUENCE.values():
+        with pytest.raises(TypeError, match=r"^vocabulary is a .*, whose order is not that of the columns"):
+            save_corpus(LAST, tmp_path / "stored", vocabulary=names)
+
+
 def test_names_that_are_no_list_of_names_are_refused(lda):
     for names in ("abcd", 4, pd.DataFrame([NAMES]), iter(NAMES)):
         with pytest.raises(TypeError, match=r"^feature_names must be a sequence of names, one per column; got a "):
             lda.topic_words(feature_names=names)
-    with pytest.raises(ValueError, match=r"^feature_names must be 4 words, one per column; got shape \(1, 4\)\.$"):
+    with pytest.raises(ValueError, match=r"^feature_names must have one dimension, .*; got shape \(1, 4\)\.$"):
         lda.topic_words(feature_names=np.array([NAMES]))
 
 

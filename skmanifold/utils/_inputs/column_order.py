@@ -23,7 +23,7 @@ def names_by_position(names: Any, n_columns: int) -> np.ndarray:
     Parameters
     ----------
     names : sequence
-        An array, a list, or a Series or Index of any library, whose labels are ignored.
+        As for `names_in_order`.
     n_columns : int
         Number of columns.
 
@@ -39,22 +39,50 @@ def names_by_position(names: Any, n_columns: int) -> np.ndarray:
     ValueError
         If there are not as many names as columns.
     """
-    if isinstance(names, Mapping | Set):
-        raise TypeError(
-            f"feature_names is a {type(names).__name__}, whose order is not that of the columns: pass a sequence of "
-            "names, such as vectorizer.get_feature_names_out()."
-        )
-    if hasattr(names, "get_feature_names_out"):
-        raise TypeError(f"feature_names is a {type(names).__name__}: pass its get_feature_names_out().")
-    found = names if isinstance(names, range) else readable(names, "feature_names")
-    if isinstance(found, str | bytes) or is_table(found) or not hasattr(found, "__len__") or np.ndim(found) == 0:
-        raise TypeError(f"feature_names must be a sequence of names, one per column; got a {type(names).__name__}.")
-    if getattr(found, "ndim", 1) != 1:
-        raise ValueError(f"feature_names must be {n_columns} words, one per column; got shape {found.shape}.")
+    found = names_in_order(names, "feature_names")
     if len(found) != n_columns:
         raise ValueError(f"feature_names has {len(found)} names for {n_columns} features.")
-    found = found if isinstance(found, list | tuple | range) else np.asarray(found).tolist()
     return np.fromiter(found, dtype=object, count=n_columns)
+
+
+def names_in_order(names: Any, what: str) -> list[Any]:
+    """Names that a user passed, in their order.
+
+    Parameters
+    ----------
+    names : sequence
+        An array, a list, or a Series or Index of any library, whose labels are ignored.
+    what : str
+        What they are called in errors.
+
+    Returns
+    -------
+    names : list
+        The names.
+
+    Raises
+    ------
+    TypeError
+        If `names` is not a sequence, or has no order.
+    ValueError
+        If it has several dimensions.
+    """
+    if isinstance(names, range):
+        return list(names)
+    kind = type(names).__name__
+    if isinstance(names, Mapping | Set):
+        raise TypeError(
+            f"{what} is a {kind}, whose order is not that of the columns: pass a sequence of names, such as "
+            "vectorizer.get_feature_names_out()."
+        )
+    if hasattr(names, "get_feature_names_out"):
+        raise TypeError(f"{what} is a {kind}: pass its get_feature_names_out().")
+    found = readable(names, what)
+    if isinstance(found, str | bytes) or is_table(found) or not hasattr(found, "__len__") or np.ndim(found) == 0:
+        raise TypeError(f"{what} must be a sequence of names, one per column; got a {kind}.")
+    if getattr(found, "ndim", 1) != 1:
+        raise ValueError(f"{what} must have one dimension, a name per column; got shape {found.shape}.")
+    return list(found) if isinstance(found, list | tuple) else np.asarray(found).tolist()
 
 
 def in_column_order(values: Any, names: Any, what: str, axes: tuple[int, ...] = (1,), of: str = "X") -> Any:
