@@ -76,7 +76,8 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Sampling algorithm: ``"esca"`` (:class:`~skmanifold.samplers.ESCA`), stochastic EM with all tokens in parallel;
         or ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`), Gibbs sampling of the posterior.
     word_vectors : array-like of shape (n_features, n_dims), default=None
-        The vector of each column of X. Required for "gaussian", and not allowed for other emissions.
+        The vector of each column of X. Required for "gaussian", and not allowed for other emissions. Rows of a pandas
+        DataFrame are matched by name to the columns of X, if both have names.
     doc_topic_prior : float or array-like of shape (n_components,), default=None
         Dirichlet parameters :math:`\alpha` of the proportions; for "poisson" the shapes of the intensities. None is
         ``1 / n_components``. With None, `fit` has larger parameters in the first 80% of burn-in (except for

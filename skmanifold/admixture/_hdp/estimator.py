@@ -50,8 +50,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     topic_concentration : float or None, default=None
         Concentration :math:`\gamma` of the weights, at most 1e6. Larger values give more topics. None learns it.
     topic_word_prior : float or array-like of shape (n_features,), default=0.1
-        Dirichlet parameters :math:`\beta` of the topics: a number, or one number per word. The number of topics depends
-        on it: smaller values give more topics with fewer words.
+        Dirichlet parameters :math:`\beta` of the topics: a number, or one number per word, which a pandas Series with
+        words as labels assigns to columns of X by name. The number of topics depends on it: smaller values give more
+        topics with fewer words.
     concentration_prior : (float, float), default=(1.0, 1.0)
         Shape and rate of the gamma prior of :math:`\alpha`, if it is learned.
     topic_concentration_prior : (float, float), default=(1.0, 0.1)
