@@ -83,6 +83,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     sampler_: BaseSampler
     log_density_trace_: np.ndarray
     n_iter_: int
+    n_batch_iter_: int
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -166,8 +167,8 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         """The strategy of `fit`; it validates X and the parameters that depend on X."""
         raise TypeError(f"{type(self).__name__} must define _strategy(X, run).")
 
-    def _stream_strategy(self, X: Any, batch: Minibatch) -> StreamStrategy:
-        """The strategy of `partial_fit`; it validates X."""
+    def _stream_strategy(self, X: Any, batch: Minibatch) -> StreamStrategy | None:
+        """The strategy of `partial_fit`; it validates X. None if X has nothing to learn from, such as no tokens."""
         raise TypeError(f"{type(self).__name__} must define _stream_strategy(X, batch).")
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Self:
@@ -205,16 +206,21 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
             sampler = self._resolve_sampler()
             if not is_first:
                 self._check_continues(sampler)
-            key, n_batches = (root_key(self.random_state), 0) if is_first else (self._key, self.n_batch_iter_)
+            n_seen = getattr(self, "n_batch_iter_", 0)  # before the first fit these had nothing to learn from
+            key, n_batches = (root_key(self.random_state), 0) if is_first else (self._key, n_seen)
             rate = float(self.learning_offset + n_batches + 1) ** -self.learning_decay
-            batch = Minibatch(sampler, key, n_batches, is_first, rate, self.total_samples, self.n_chains)
+            settings = rate, self.total_samples, self.n_chains
+            batch = Minibatch(sampler, key, n_batches, is_first, *settings, resets=is_first and n_seen == 0)
             strategy = self._stream_strategy(X, batch)
+            if strategy is None:
+                self.n_batch_iter_ = n_seen + 1
+                return self
             with self._open_workers(strategy.n_chains) as (chain_workers, kernel_workers):
                 model = strategy.model(kernel_workers)
                 strategy.check(model, self._samplers.values())
                 fitted = strategy.advance(model, chain_workers)
             self._forget(self._of_no_stream)
-            self.__dict__.update(fitted, _key=key, sampler_=sampler, n_batch_iter_=n_batches + 1)
+            self.__dict__.update(fitted, _key=key, sampler_=sampler, n_batch_iter_=n_seen + 1)
             return self
 
     def _check_continues(self, sampler: BaseSampler) -> None:

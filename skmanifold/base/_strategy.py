@@ -56,6 +56,8 @@ class Minibatch(NamedTuple):
         Number of rows that the whole stream represents.
     n_chains : int
         The estimator's `n_chains`.
+    resets : bool
+        Whether X sets the number and names of columns. If False, X must have those of earlier rows.
     """
 
     sampler: BaseSampler
@@ -65,6 +67,7 @@ class Minibatch(NamedTuple):
     rate: float
     total_samples: int
     n_chains: int
+    resets: bool
 
 
 class _Strategy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from ..utils._inputs.column_order import names_in_order
 from ._text_files import PathLike, line_blocks, opened, replacing
 
 
@@ -47,7 +48,7 @@ def given_words(vocabulary: Sequence[str] | PathLike, n_words: int | None = None
     """The words of a sequence or a file; their number must be `n_words` unless that is None."""
     if isinstance(vocabulary, str | os.PathLike):
         return words_for(vocabulary, n_words, whose)
-    words = list(vocabulary)
+    words = names_in_order(vocabulary, "vocabulary")
     if n_words is not None and len(words) != n_words:
         raise ValueError(f"The vocabulary has {len(words)} words but {whose} needs {n_words}.")
     return words

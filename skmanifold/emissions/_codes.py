@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
 from ..sparse.counts import take_rows
+from ..utils._inputs.column_order import in_column_order
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
@@ -125,7 +126,8 @@ def fit_categories(estimator, codes: np.ndarray, min_categories) -> np.ndarray:
     each column; None means 1). A column with a single category does not affect the fit.
     """
     n_rows, n_columns = codes.shape
-    n_categories = _least_categories(min_categories, n_columns)
+    least = in_column_order(min_categories, getattr(estimator, "feature_names_in_", None), "min_categories")
+    n_categories = _least_categories(least, n_columns)
     most = np.maximum(n_categories, max(n_rows, _MOST_CATEGORIES))
     for start, block in _blocks(codes):
         place = _count_categories(block, most, n_categories)

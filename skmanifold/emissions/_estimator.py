@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sklearn.base import clone
 
 from ..models import IncompatibleError
+from ..utils._inputs.column_order import in_column_order
 from ._abilities import in_words, missing_members, needs_of_family
 from ._base import BaseEmission
 
@@ -38,6 +39,26 @@ def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmiss
     if name not in known:
         raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
     return known[name]()
+
+
+def sort_hyperparameters(emission: BaseEmission, names: Any) -> None:
+    """Sort tables of hyperparameters by the names of the columns of X; see `in_column_order`.
+
+    Parameters
+    ----------
+    emission : BaseEmission
+        A clone of the user's emission; its parameters are replaced.
+    names : sequence of str or None
+        Names of the columns of X, if they have names.
+
+    Raises
+    ------
+    ValueError
+        If a table has as many columns as X, but other names.
+    """
+    for name, value in emission.get_params(deep=False).items():
+        axes = (0, 1) if name == "covariance_prior" else (1,)
+        setattr(emission, name, in_column_order(value, names, name, axes))
 
 
 class WithEmission:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 
 import numpy as np
 
@@ -52,7 +53,9 @@ def equal_tailed_intervals(draws: np.ndarray, level: float = 0.9) -> np.ndarray:
 
 
 def check_level(level: float) -> None:
-    """Raise a ValueError unless `level` is a probability between 0 and 1."""
+    """Raise an error unless `level` is a probability between 0 and 1."""
+    if not isinstance(level, Real):
+        raise TypeError(f"level must be a number between 0 and 1; got a {type(level).__name__}.")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1; got {level}.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from .._install import install_command
 from ..inference._intervals import check_level
 from ..sparse.counts import canonical_csr
 from ..topics.top_words import column_names
+from ..utils._inputs.tables import readable
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
 
@@ -160,7 +161,7 @@ class ClassWords:
         check_pyldavis(max_features)
         _, _, weights = _checked_memberships(self.memberships)
         X = _checked_counts(counts, len(self.memberships))
-        names = np.asarray(column_names(None, X.shape[1], feature_names), dtype=object)
+        names = column_names(None, X.shape[1], feature_names)
         of_classes, weights = _summed(weights, X), sp.csr_array(weights).toarray()
         frequency, totals = of_classes.sum(axis=0), of_classes.sum(axis=1, keepdims=True)
         background = frequency / frequency.sum()
@@ -289,7 +290,7 @@ def class_words(
         raise ValueError(f"prior must be a positive number of words, or None; got {prior!r}.")
     given, classes, weights = _checked_memberships(memberships)
     X = _checked_counts(counts, len(given))
-    names = np.asarray(column_names(None, X.shape[1], feature_names), dtype=object)
+    names = column_names(None, X.shape[1], feature_names)
     of_classes = _summed(weights, X)
     totals, frequency = of_classes.sum(axis=1), of_classes.sum(axis=0)
     total, n_used = totals.sum(), np.count_nonzero(totals)
@@ -377,6 +378,12 @@ def _logits(a: np.ndarray, b: np.ndarray, tails: np.ndarray) -> np.ndarray:
 
 def _checked_memberships(memberships: Any) -> tuple[np.ndarray, np.ndarray, Any]:
     """The validated argument, the classes, and weights of shape (n_samples, n_classes): sparse for labels."""
+    cells = np.asarray(readable(memberships, "memberships")) if not sp.issparse(memberships) else memberships
+    if cells.dtype.kind in "OSU" and any(isinstance(cell, str) for cell in cells.ravel()):
+        raise ValueError(
+            "memberships has strings, but labels must be whole numbers: pass "
+            "sklearn.preprocessing.LabelEncoder().fit_transform(labels)."
+        )
     given = check_array(memberships, ensure_2d=False, input_name="memberships")
     if given.ndim == 2:
         given = given.astype(np.float64)
@@ -408,5 +415,7 @@ def _checked_memberships(memberships: Any) -> tuple[np.ndarray, np.ndarray, Any]
 
 
 def _check_whole(n: Any, name: str) -> None:
+    if not isinstance(n, Number):
+        raise TypeError(f"{name} must be a whole number of at least 1; got a {type(n).__name__}.")
     if not isinstance(n, Integral) or n < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; got {n!r}.")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_non_negative
 from ..sparse.counts import canonical_csr
 from ..topics.top_words import find_top_words
 from ..topics.topic_word import TopicWord
+from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import check_array
 from ._windows import Texts
@@ -54,7 +55,8 @@ def topic_coherence(
         The topics. Only the order of the words within each topic matters. Of equal entries, also zeros, that with the
         lower column index comes first.
     X : {array-like, sparse matrix} of shape (n_rows, n_features), default=None
-        Reference corpus, non-negative. A document contains the words with nonzero entries.
+        Reference corpus, non-negative. A document contains the words with nonzero entries. If `topic_word` and `X` are
+        tables, their columns are matched by name.
     measure : {"npmi", "umass", "c_v"}, default="npmi"
         Coherence measure.
     n_top_words : int, default=10
@@ -114,6 +116,7 @@ def topic_coherence(
     eps = _EPS[measure] if eps is None else eps
     if not (np.isfinite(eps) and eps >= 0):
         raise ValueError(f"eps must be finite and not negative; got {eps}.")
+    X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     if not isinstance(topic_word, TopicWord):
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]

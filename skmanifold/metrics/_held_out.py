@@ -15,6 +15,7 @@ from ..random._keys import Purpose, root_key, row_key, subkey, uniform
 from ..sparse.counts import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
 from ..topics.proportions import check_doc_topic_prior, infer_proportions
 from ..topics.topic_word import TopicWord, as_topic_word
+from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
@@ -182,6 +183,7 @@ def complete_documents(
     n_jobs: int | None = None,
 ) -> PerDocument:
     """Scores of the documents for `document_completion`, with the same parameters; no document may be scored."""
+    X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     draws = pair_draws(topic_word, doc_topic_prior)
     key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
     blocks: Iterable[Counts]

@@ -9,6 +9,7 @@ import numpy as np
 from ..random._keys import Purpose, fold_in, root_key, row_key, subkey, uniform
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.topic_word import TopicWord, as_topic_word
+from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
@@ -118,6 +119,7 @@ def left_to_right(
     >>> score.n_documents, score.per_document.log_likelihood[1].round(3)  # one token: log(1 / 2), exactly
     (2, np.float64(-0.693))
     """
+    X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     topics = as_topic_word(topic_word)
     prior = check_doc_topic_prior(doc_topic_prior, topics.n_components)
     if n_particles < 1:

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_non_negative
 
 from ..topics.topic_word import TopicWord
+from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 from ..utils._validation import check_array
@@ -81,6 +82,7 @@ def match_topics(
     """
     if metric not in ("cosine", "hellinger", "total_variation"):
         raise ValueError(f'metric must be "cosine", "hellinger" or "total_variation"; got {metric!r}.')
+    other = in_column_order(other, table_names(reference), "other", of="reference")
     reference, other = _check_topics(reference, metric), _check_topics(other, metric)
     n_features = _n_features(reference)
     if _n_features(other) != n_features:

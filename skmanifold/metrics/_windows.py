@@ -29,9 +29,11 @@ class Texts:
             raise ValueError("reference has no texts.")
         for number, part in enumerate(parts):
             if part.ndim != 1 or (part.size and part.dtype.kind not in "iu"):
+                got = f"an array of shape {part.shape} and type {part.dtype}"
+                if part.dtype.kind in "OU":
+                    got = "words: look up the column of each word"
                 raise ValueError(
-                    f"Text {number} of reference must be a sequence of column indices, whole numbers; got an array of "
-                    f"shape {part.shape} and type {part.dtype}."
+                    f"Text {number} of reference must be a sequence of column indices, whole numbers; got {got}."
                 )
         lengths = [len(part) for part in parts]
         self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..utils._inputs.column_order import names_by_position
 from ..utils._typing import ArrayLike
 from .topic_word import TopicWord
 
@@ -18,16 +20,25 @@ class TopicWords(NamedTuple):
     negative: list[tuple[Any, float]]
 
 
-def column_names(estimator: Any, n_features: int, feature_names: ArrayLike | None) -> Any:
-    """Names of the columns: the given names, or those of the estimator, or their numbers."""
-    names: Any = getattr(estimator, "feature_names_in_", range(n_features)) if feature_names is None else feature_names
-    if len(names) != n_features:
-        raise ValueError(f"feature_names has {len(names)} names for {n_features} features.")
+def column_names(estimator: Any, n_features: int, feature_names: ArrayLike | None) -> np.ndarray:
+    """Names of the columns, (n_features,): the given names, or those of the estimator, or their numbers."""
+    known = getattr(estimator, "feature_names_in_", None)
+    if feature_names is None:
+        return names_by_position(range(n_features) if known is None else known, n_features)
+    names = names_by_position(feature_names, n_features)
+    if known is not None and not np.array_equal(names, known) and set(names) == set(known):
+        raise ValueError(
+            "feature_names has the names of the columns of X in another order: leave it out, since the names of X are "
+            "used by default."
+        )
     return names
 
 
 def top_columns(entries: np.ndarray, n_words: int) -> np.ndarray:
     """Columns of the largest entries of each topic, at most `n_words`, largest first, ties by column."""
+    if not isinstance(n_words, Integral):
+        advice = "" if isinstance(n_words, Number) else ": pass names of columns as feature_names"
+        raise TypeError(f"n_words must be a whole number; got a {type(n_words).__name__}{advice}.")
     if n_words < 1:
         raise ValueError(f"n_words must be at least 1; got {n_words}.")
     return find_top_words(entries, min(n_words, entries.shape[1]))

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 
 from ..utils._conditions import Array, Pointer, Sizes, index, repeats
 from ..utils._declared import holds
+from ..utils._inputs.tables import readable
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
 
@@ -116,7 +117,7 @@ def topic_word_from_array(components: ArrayLike) -> TopicWord:
     >>> topic_word.topics.tolist(), topic_word.weights.tolist()
     ([0, 0, 1, 1], [0.75, 0.25, 0.5, 0.5])
     """
-    components = np.asarray(components)
+    components = np.asarray(readable(components, "topic_word"))
     if components.ndim != 2 or 0 in components.shape or components.dtype.kind not in "biuf":
         raise ValueError(
             "The topic-word matrix must be a dense, non-empty numeric array of shape (n_components, n_features); "

@@ -16,7 +16,8 @@ Class = TypeVar("Class", bound=type)
 # Callbacks are not saved, because they may contain any object; the other attributes only exist during a fit.
 NOT_KEPT = ("_skl_callbacks", "_pass_report", *CALLBACK_STATE)
 _LARGEST = 2**63  # upper bound of integer parameters
-_BEFORE_FIT = {"n_features_in_", "feature_names_in_"}  # set by the validation of X, before the fit
+# Set by the validation of X, before the fit, and by minibatches without data
+_BEFORE_FIT = {"n_features_in_", "feature_names_in_", "n_batch_iter_"}
 _CONFIGURED = "_sklearn_output_config"  # set by set_output
 _CONTAINERS = OneOf(("default", "pandas", "polars", None))
 

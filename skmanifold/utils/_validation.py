@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
+from ._inputs.column_order import in_column_order
 from ._inputs.mapped_files import check_files
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
@@ -48,6 +49,11 @@ def column_name(estimator: BaseEstimator, column: int) -> str:
         return labels[column]
     names = getattr(estimator, "feature_names_in_", None)
     return repr(column if names is None else names[column])
+
+
+def of_columns(estimator: BaseEstimator, name: str, axes: tuple[int, ...] = (1,)) -> Any:
+    """A parameter with values of columns, in the order of the columns of X if both have names: `in_column_order`."""
+    return in_column_order(getattr(estimator, name), getattr(estimator, "feature_names_in_", None), name, axes)
 
 
 def check_array(X: Any, **options: Any) -> Any:

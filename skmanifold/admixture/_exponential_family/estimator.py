@@ -19,16 +19,19 @@ from ...base import (
 )
 from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
+from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
 from ...emissions._row_lengths import distinct_lengths
 from ...inference._distributed_fits.sources import is_elsewhere
+from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
+from ...utils._validation import of_columns
 from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_admixture
 from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
@@ -73,7 +76,8 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Sampling algorithm: ``"esca"`` (:class:`~skmanifold.samplers.ESCA`), stochastic EM with all tokens in parallel;
         or ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`), Gibbs sampling of the posterior.
     word_vectors : array-like of shape (n_features, n_dims), default=None
-        The vector of each column of X. Required for "gaussian", and not allowed for other emissions.
+        The vector of each column of X. Required for "gaussian", and not allowed for other emissions. Rows of a pandas
+        DataFrame are matched by name to the columns of X, if both have names.
     doc_topic_prior : float or array-like of shape (n_components,), default=None
         Dirichlet parameters :math:`\alpha` of the proportions; for "poisson" the shapes of the intensities. None is
         ``1 / n_components``. With None, `fit` has larger parameters in the first 80% of burn-in (except for
@@ -302,6 +306,9 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         enough to contain every component. After `fit`, the initial statistics are the fitted ones, scaled to
         `total_samples`. Priors of the emission that depend on the data are those of the first rows.
 
+        A minibatch without tokens changes nothing but ``n_batch_iter_``. The estimator is fitted after the first
+        minibatch with tokens.
+
         Available only if the sampler supports minibatches.
 
         Parameters
@@ -318,8 +325,8 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Raises
         ------
         ValueError
-            If X has values that are impossible for the emission, no tokens, or too many tokens (see `fit`); or if the
-            number of features, `n_components` or the emission changed since fitting began.
+            If X has values that are impossible for the emission, or too many tokens (see `fit`); or if the number of
+            features, `n_components` or the emission changed since fitting began.
         IncompatibleError
             If the sampler needs a method that the model does not have.
         """
@@ -329,11 +336,14 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         strategy = StoredComponentsFit if is_elsewhere(X) else ComponentsFit
         return strategy(self, X, self._resolve_emission(), run)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         emission = self._resolve_emission()
         if not batch.is_first:
             self._check_unchanged(emission)
-        return ComponentsStream(self, X, emission, batch)
+            emission = self.emission_
+        key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+        counts = self._read(emission, X, key, reset=batch.resets, may_be_empty=True)
+        return ComponentsStream(self, counts, emission, batch) if counts.n_tokens else None
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
@@ -362,17 +372,19 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
             np.full(self.n_components, alpha) if np.ndim(alpha) == 0 else alpha, self.n_components
         )
 
-    def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool) -> Counts:
+    def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool, may_be_empty: bool = False) -> Counts:
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset)
-        if counts.n_tokens == 0:
+        if counts.n_tokens == 0 and not may_be_empty:
             raise ValueError("X has no tokens: all cells are missing or zero, or fractions that were rounded to zero.")
         check_tokens(counts)
         return counts
 
     def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray) -> dict[str, Any]:
         """What is settled by the first rows, or by the sums of their columns as one row, and the sums of the rows."""
-        family: Any = emission.bind_tokens(counts, self.n_components, self.word_vectors)
+        sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
+        vectors = of_columns(self, "word_vectors", axes=(0,))
+        family: Any = emission.bind_tokens(counts, self.n_components, vectors)
         if not offers(family, DirichletFamily):
             self._check_family(emission, family, [TokenFamily], type(self).__name__)
             self._check_sampler_and_family(emission, family)

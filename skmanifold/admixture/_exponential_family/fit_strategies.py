@@ -15,7 +15,7 @@ from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import corpora_of, n_columns, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
-from ...sparse.counts import USE_COUNTS_OF_WORDS, no_rows, warn_of_fractions
+from ...sparse.counts import USE_COUNTS_OF_WORDS, Counts, no_rows, warn_of_fractions
 from ...utils._threads import Workers
 from .._tokens.burn_in_prior import BurnInPrior
 from .._tokens.stored_documents import n_stored_documents, record_documents
@@ -137,7 +137,6 @@ class StoredComponentsFit(ComponentsFit):
             builder = ReadTokenShards(self._tokens_of, self.prior, key, name, self.emission)
         sharded = shard_elsewhere(builder, self.X, workers)
         self.n_rows = sharded.n_rows
-        remember_columns(self.admixture, self.X, sharded.shards.n_features)
         if not corpora_of(self.X):
             n_tokens = int(self.summary.row_sums.sum())
             warn_of_fractions(self.summary.moved_by_rounding, n_tokens, USE_COUNTS_OF_WORDS, stacklevel=5)
@@ -145,6 +144,8 @@ class StoredComponentsFit(ComponentsFit):
 
     def _tokens_of(self, summary: RowSummary) -> Any:
         self.summary = summary
+        n_features = len(summary.column_sums) // self.emission.tokens_of_column
+        remember_columns(self.admixture, self.X, n_features)
         self._settle(self.admixture._begin(self.emission, summary.as_one_row(), summary.row_sums))
         return self.tokens
 
@@ -152,14 +153,12 @@ class StoredComponentsFit(ComponentsFit):
 class ComponentsStream(StatisticsStream):
     """The update by one minibatch, whose counts are averaged with those before."""
 
-    def __init__(self, admixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
+    def __init__(self, admixture: Any, counts: Counts, emission: BaseEmission, batch: Minibatch):
         super().__init__(batch)
         if not batch.is_first:
-            emission = admixture.emission_
             self.before = scale_counts(admixture._topic_counts, batch.total_samples / admixture._n_counted_rows)
         self.prior = admixture._row_prior()
-        key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
-        self.counts = admixture._read(emission, X, key, reset=batch.is_first)
+        self.counts = counts
         if batch.is_first:
             self.settled = admixture._begin(emission, self.counts, self.counts.row_sums())
         else:

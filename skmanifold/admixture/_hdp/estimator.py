@@ -50,8 +50,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     topic_concentration : float or None, default=None
         Concentration :math:`\gamma` of the weights, at most 1e6. Larger values give more topics. None learns it.
     topic_word_prior : float or array-like of shape (n_features,), default=0.1
-        Dirichlet parameters :math:`\beta` of the topics: a number, or one number per word. The number of topics depends
-        on it: smaller values give more topics with fewer words.
+        Dirichlet parameters :math:`\beta` of the topics: a number, or one number per word, which a pandas Series with
+        words as labels assigns to columns of X by name. The number of topics depends on it: smaller values give more
+        topics with fewer words.
     concentration_prior : (float, float), default=(1.0, 1.0)
         Shape and rate of the gamma prior of :math:`\alpha`, if it is learned.
     topic_concentration_prior : (float, float), default=(1.0, 0.1)
@@ -95,8 +96,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     ----------
     components_ : ndarray of shape (n_components_, n_features), float32
         Word probabilities of the topics of the best chain that are in use at its end and were in use in at least half
-        of the passes after burn-in; rows sum to 1. They are means over these passes. The dense array is computed at
-        each access. It raises an AttributeError if it would need more than 4 GiB.
+        of the passes after burn-in, in descending order of their shares of the tokens; rows sum to 1. They are means
+        over these passes. The dense array is computed at each access. It raises an AttributeError if it would need more
+        than 4 GiB.
     topic_word_counts_ : csr_array of shape (n_components_, n_features), float64
         Mean number of tokens of each word in each topic. Adding ``topic_word_prior_`` and normalising the rows gives
         ``components_``.

@@ -17,6 +17,7 @@ from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
+from ...utils._validation import of_columns
 from .._lda.priors import prior_attributes
 from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
 from .._tokens.shards import open_token_shards
@@ -58,7 +59,7 @@ class HDPFit(FitStrategy):
         """Store what depends on the size of the corpus."""
         admixture = self.admixture
         self.n_rows = n_rows
-        self.topic_word_prior = _topic_word_prior(admixture.topic_word_prior, n_features)
+        self.topic_word_prior = _topic_word_prior(of_columns(admixture, "topic_word_prior"), n_features)
         self.start, n_topics = start_of(admixture.init, n_tokens, n_features, admixture.max_components)
         self.starts_at_random = isinstance(admixture.init, str | Integral) and n_topics > 1
         draw_bytes = int(_ROOM * n_topics) * (4 * n_features + 8 * self.n_stored) * admixture.n_chains
@@ -78,8 +79,8 @@ class HDPFit(FitStrategy):
         shards = open_token_shards(self.X, self.counts, builder, workers)
         try:
             if self.counts is None:
-                self._settle(shards.n_rows, shards.total("n_tokens"), shards.n_features)
                 remember_columns(self.admixture, self.X, shards.n_features)
+                self._settle(shards.n_rows, shards.total("n_tokens"), shards.n_features)
             head = self._whole(ShardRanges(shards), shards.n_features, workers)
             return self._model_after(0, ShardedHDP(head, shards))
         except BaseException:
@@ -131,13 +132,17 @@ class HDPFit(FitStrategy):
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """Means over passes of the best chain, for the topics that are in use at its end and in half of the passes."""
+        """Means over passes of the best chain, for the topics that are in use at its end and in half of the passes.
+
+        Topics are numbered in descending order of their mean number of tokens.
+        """
         best = best_chain(chains)
         total, n_passes = chains[best].estimate()
         model = chains[best].model
         chosen = np.flatnonzero(2 * total.n_passes >= n_passes)
         if not len(chosen):  # no topic has been in use for so long
             chosen = np.arange(len(total.ids))
+        chosen = chosen[np.argsort(-total.counts.totals[chosen] / total.n_passes[chosen], kind="stable")]
         passes = total.n_passes[chosen]
         counts = _mean_of_each(take_topics(total.counts, chosen), passes)
         alpha, gamma = total.alpha / n_passes, total.gamma / n_passes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...inference._intervals import check_level, equal_tailed_intervals, reached_level, warn_of_level
@@ -108,19 +110,25 @@ class VaryingUncertainty(TopicUncertainty):
         ImportError
             If arviz-stats is not installed.
         """
-        draws = self._draws_of_topics()
-        n_topics = self.n_components_
-        similarity = np.ones((len(draws), n_topics))
-        weights = np.zeros((*self._posterior["topic_ids"].shape[:2], n_topics))
-        for chain in range(len(draws)):
-            ids = self.topic_ids_
-            if chain != self.best_chain_:
-                ids, similarity[chain] = self._match_chain(chain)
-            for topic in range(n_topics):
-                is_here = self._posterior["topic_ids"][chain] == ids[topic]
-                weights[chain, :, topic] = np.where(is_here, self._posterior["topic_weights"][chain], 0.0).sum(axis=1)
-        match = ChainMatch(np.tile(np.arange(n_topics), (len(draws), 1)), similarity, self.best_chain_)
+        check_scalar(threshold, "threshold", Real)
+        self._draws_of_topics()
+        ids, match = self._matched_ids()
+        drawn, values = self._posterior["topic_ids"], self._posterior["topic_weights"]
+        is_topic = (drawn == of_chains[:, np.newaxis, np.newaxis] for of_chains in ids.T)
+        weights = np.stack([np.where(is_here, values, 0.0).sum(axis=2) for is_here in is_topic], axis=2)
         return diagnose_topics(None, weights, match, threshold=threshold)
+
+    def _match_chains(self) -> ChainMatch:
+        return self._matched_ids()[1]
+
+    def _matched_ids(self) -> tuple[np.ndarray, ChainMatch]:
+        """Ids in each chain of the topics that are matched to those of ``components_``, and the cosines."""
+        n_chains, n_topics = len(self._posterior["topic_ids"]), self.n_components_
+        ids, similarity = np.tile(self.topic_ids_.astype(np.float64), (n_chains, 1)), np.ones((n_chains, n_topics))
+        for chain in range(n_chains):
+            if chain != self.best_chain_:
+                ids[chain], similarity[chain] = self._match_chain(chain)
+        return ids, ChainMatch(np.tile(np.arange(n_topics), (n_chains, 1)), similarity, self.best_chain_)
 
     def _match_chain(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
         """Id and cosine of the topic of another chain that is matched to each topic; -1 and 0 without a match."""

@@ -14,6 +14,7 @@ from ...samplers._cir.lazy_cir_rows import make_row_prior, sum_columns
 from ...samplers._cir.scir_by_rows import SCIRRowsState
 from ...topics.topic_word import as_topic_word
 from ...utils._typing import ArrayLike
+from ...utils._validation import of_columns
 from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicPrior, sum_topics
 from .priors import prior_attributes
@@ -194,7 +195,7 @@ def _edited(lda: Any, groups: Groups) -> Any:
 
 def _summed_prior(lda: Any, groups: Groups, seeds: Seeds) -> tuple[Any, TopicPrior]:
     """The parameter `topic_word_prior`, and the prior; the parameter remains if all topics share it and none merge."""
-    parameter, V = lda.topic_word_prior, lda.n_features_in_
+    parameter, V = of_columns(lda, "topic_word_prior"), lda.n_features_in_
     prior = lda.topic_word_prior_
     if len(lda._seeds.columns):  # the prior without seed words, which may be those of a removed topic
         prior = np.asarray(0.1 if parameter is None else parameter, np.float64)

@@ -106,8 +106,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     topic_word_prior : float, array-like or "auto", default=None
         Dirichlet parameters :math:`\beta` of the topics: a number; one number per word, shape (n_features,); one number
         per topic, shape (n_components, 1); or a matrix of shape (n_components, n_features), which can seed topics with
-        chosen words. "auto" learns one number during burn-in; only for the samplers that learn `doc_topic_prior`. None
-        is 0.1.
+        chosen words. If X and the prior are data frames, columns are matched by name. "auto" learns one number during
+        burn-in; only for the samplers that learn `doc_topic_prior`. None is 0.1.
     seed_words : dict of str to list of words, or list of lists of words, default=None
         Words that belong to chosen topics: entry k has the words of topic k; in a dict, its key is the name of the
         topic in `topics_as_frame`. The other topics have no seed words. A word is the name of a column (of a data
@@ -399,7 +399,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         -----
         UserWarning
             If a parameter is set that the sampler does not use, such as `batch_size` with a sampler by full passes; or
-            if rounding fractional counts changes more than 5% of their sum.
+            if rounding fractional counts changes more than 5% of their sum; or if seed words do not occur in X, and so
+            have no effect.
         ConvergenceWarning
             If the log density after burn-in, with a sampler by full passes, still rises at the end of the fit by more
             than 0.005 nats per token in seven passes and by more than noise.
@@ -438,6 +439,9 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         continue from its last state. The initial state of SCIR, here and in `fit`, is the topics of the first minibatch
         after two passes of ESCA over it. ``components_`` is the mean of the draws in the second half of the stream.
 
+        A minibatch without tokens changes nothing but ``n_batch_iter_``. The estimator is fitted after the first
+        minibatch with tokens.
+
         Available only if the sampler supports minibatches.
 
         Parameters
@@ -455,9 +459,9 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         Raises
         ------
         ValueError
-            If X has values that are negative or not finite, no tokens, or too many tokens (see `fit`); if the number of
-            features, `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was
-            not called before.
+            If X has values that are negative or not finite, or too many tokens (see `fit`); if the number of features,
+            `n_components` or the sampler changed since fitting began; or if a prior is "auto" and `fit` was not called
+            before.
         IncompatibleError
             If the sampler needs a method that the model does not have.
         """
@@ -471,7 +475,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     def _strategy(self, X, run: Run) -> FitStrategy:
         return fit_strategy(self, X, run)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:

@@ -33,7 +33,7 @@ from .minibatch_passes import TopicPasses, TopicSums, add_topics, record_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
-from .seed_words import check_seeded, seeds_of
+from .seed_words import check_seeded, seeds_of, warn_of_absent
 from .settling import check_tol, warn_if_rising
 from .stream import TopicStream
 
@@ -45,6 +45,8 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
     seeds = seeds_of(lda, X)
     check_seeded(seeds, run.sampler)
+    if counts is not None and len(seeds.columns):
+        warn_of_absent(lda, X, np.bincount(counts.indices, minlength=counts.n_features) > 0)
     if counts is None or active_session():
         return ShardedCountsFit(lda, run, seeds, X, counts)
     if expects_counts(run.sampler):
@@ -52,13 +54,16 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     return (GradientFit if samples_density(run.sampler) else CountsFit)(lda, run, seeds, counts)
 
 
-def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy:
-    """The strategy of `partial_fit` for these documents and this sampler."""
+def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy | None:
+    """The strategy of `partial_fit` for these documents and this sampler; None if there are no tokens."""
     if batch.is_first and any(is_learned(lda)):
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
-    counts = lda._whole_counts(X, subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1), reset=batch.is_first)
+    key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+    counts = lda._whole_counts(X, key, reset=batch.resets, may_be_empty=True)
     seeds = seeds_of(lda, X) if batch.is_first else lda._seeds
     check_seeded(seeds, batch.sampler)
+    if counts.n_tokens == 0:
+        return None
     if is_variational(batch.sampler):
         return FactorsStream(lda, batch, seeds, counts)
     return (GradientStream if samples_density(batch.sampler) else CountsStream)(lda, batch, seeds, counts)
@@ -207,12 +212,18 @@ class ShardedCountsFit(CountsFit):
         builder = TokenShards(model.doc_topic_prior, rounding_key, type(lda).__name__, self.seeds)
 
         def head(n_features: int) -> LDAModel:
+            if self.in_memory is None:
+                remember_columns(lda, self.X, n_features)
             return LDAModel(no_rows(n_features), *priors_of(lda, n_features, self.seeds), workers)
 
         sharded = shard_tokens(self.X, self.in_memory, builder, head, workers)
-        if self.in_memory is None:
-            remember_columns(lda, self.X, sharded.shards.n_features)
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """The warnings of all fits, and about seed words that do not occur, if the documents are not in memory."""
+        super().warn(fitted)
+        if self.in_memory is None and len(self.seeds.columns):
+            warn_of_absent(self.lda, self.X, np.diff(fitted["_topic_counts"].indptr) > 0)
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with the prior of the next pass of burn-in."""
@@ -338,7 +349,7 @@ class GradientStream(StreamStrategy):
     def advance(self, model: MinibatchLDA, workers: Workers) -> dict[str, Any]:
         """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
         stream = self.stream or TopicStream.begin(self.sampler, model, self.batch.key, self.n_chains)
-        if self.batch.n_batches == 0:
+        if stream.n_batches == 0:
             stream = stream.storing(draw_store(self.lda, self.counts.n_features))
         stream = stream.after_batch(self.sampler, model, workers)
         left = {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base import Run
 from ...topics.proportions import check_doc_topic_prior
+from ...utils._validation import of_columns
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior
@@ -32,7 +33,7 @@ def check_learned(lda: Any, run: Run) -> None:
 
 def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> Priors:
     """Both priors; with `fitted`, a prior that is "auto" has the value that the last fit has learned."""
-    K, beta = lda.n_components, lda.topic_word_prior
+    K, beta = lda.n_components, of_columns(lda, "topic_word_prior")
     if isinstance(beta, str):
         beta = lda.topic_word_prior_ if fitted else None
     prior = TopicPrior(0.1 if beta is None else beta, K, n_features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from numbers import Integral
 from typing import Any
@@ -13,6 +14,8 @@ from ...inference._distributed_fits.sources import column_names, corpora_of, is_
 from ...samplers import BaseSampler
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
+
+_MOST_LISTED = 10  # words in a message
 
 
 def seeds_of(lda: Any, X: Any) -> Seeds:
@@ -32,6 +35,7 @@ def seeds_of(lda: Any, X: Any) -> Seeds:
     if lists and isinstance(lda.topic_word_prior, str):
         raise ValueError("topic_word_prior='auto' cannot be combined with seed_words: give a number.")
     column_of = _Columns(lda, X)
+    column_of.refuse_unknown(lists)
     topic_of: dict[int, int] = {}
     for topic, (name, words) in enumerate(lists):
         for word in words:
@@ -41,6 +45,26 @@ def seeds_of(lda: Any, X: Any) -> Seeds:
     if not topic_of:
         return NO_SEEDS
     return Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
+
+
+def warn_of_absent(lda: Any, X: Any, occurs: np.ndarray) -> None:
+    """Warn about seed words that do not occur in X; `occurs` states for each column whether it has tokens."""
+    column_of, lists = _Columns(lda, X), _lists_of(lda.seed_words)
+    every = dict.fromkeys(word for _, words in lists for word in words)
+    absent = [word for word in every if not occurs[column_of(word, None)]]
+    if not absent:
+        return
+    empty = [name for name, words in lists if not any(occurs[column_of(word, name)] for word in words)]
+    left = f"; no seed words are left for {'topics' if len(empty) > 1 else 'topic'} {_listed(empty)}" if empty else ""
+    warnings.warn(
+        f"seed_words has words that do not occur in X and have no effect: {_listed(absent)}{left}.", stacklevel=7
+    )
+
+
+def _listed(words: list[Any]) -> str:
+    """Words for a sentence, at most `_MOST_LISTED`."""
+    more = len(words) - _MOST_LISTED
+    return ", ".join(map(repr, words[:_MOST_LISTED])) + (f" and {more} more" if more > 0 else "")
 
 
 def check_seeded(seeds: Seeds, sampler: BaseSampler) -> None:
@@ -85,6 +109,16 @@ class _Columns:
             names, self.n_columns = getattr(lda, "feature_names_in_", None), lda.n_features_in_
         self.index = None if names is None else {word: column for column, word in enumerate(names)}
 
+    def refuse_unknown(self, lists: list[tuple[Any, list[Any]]]) -> None:
+        """Raise a ValueError with all words that are not names of columns, if columns have names."""
+        if self.index is None:
+            return
+        unknown = [word for _, words in lists for word in words if isinstance(word, str) and word not in self.index]
+        if len(unknown) == 1:
+            raise ValueError(f"seed_words has the word {unknown[0]!r}, which is not the name of a column of X.")
+        if unknown:
+            raise ValueError(f"seed_words has words that are not names of columns of X: {_listed(unknown)}.")
+
     def __call__(self, word: Any, topic: Any) -> int:
         if isinstance(word, str):
             if self.index is None:
@@ -92,8 +126,6 @@ class _Columns:
                     f"seed_words has the word {word!r}, but the columns of X have no names: give column indices, such "
                     "as vectorizer.vocabulary_[word] of a CountVectorizer."
                 )
-            if word not in self.index:
-                raise ValueError(f"seed_words has the word {word!r}, which is not the name of a column of X.")
             return self.index[word]
         if not isinstance(word, Integral) or isinstance(word, bool | np.bool_):
             raise TypeError(f"seed_words must have words or column indices; topic {topic!r} has {word!r}.")

@@ -104,7 +104,8 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
     components_ : ndarray of shape (n_components_, n_features)
         Topics: the orthonormal rows nearest to the mean of the best chain's draws. The mean is over the draws with
         ``n_components_`` topics, after matching. Large positive entries are words that a topic contains, large negative
-        entries are words that it excludes; see `topic_words`.
+        entries are words that it excludes; see `topic_words`. If their number is inferred, they are in descending order
+        of their shares.
     resultant_lengths_ : ndarray of shape (n_components_,)
         Lengths of the mean topics; a length near 1 means little posterior uncertainty.
     n_components_ : int

@@ -23,6 +23,7 @@ from .model import OrthogonalModel, nearest_frame
 from .passes import ConditionalFrames, FramePasses
 from .setup import OrthogonalSetup, samples_frames, set_up
 from .sums import add_by_number, as_sums
+from .uncertainty import matched_shares
 
 _FAR, _FAR_PER_ROW = 10.0, 0.1  # a fit warns about chains that are more nats than this below the best evidence
 
@@ -102,6 +103,15 @@ class OrthogonalFit(FitStrategy):
             "document_concentration_": chains[best].model.concentrations.document,
             "_key": self.run.key,
         }
+
+    def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
+        """The topics in descending order of their shares, if their number is inferred and draws of them were kept."""
+        names = "components_", "_posterior", "best_chain_", "_component_draws"
+        shares = None if self.setup.log_prior is None else matched_shares(*(fitted[name] for name in names))
+        if shares is None:
+            return {}
+        order = np.argsort(-shares, kind="stable")
+        return {name: fitted[name][order] for name in ("components_", "resultant_lengths_")}
 
     def _evidence(self, chain: Chain, frame: np.ndarray, log_prior: np.ndarray) -> float:
         number, key = len(frame), subkey(chain.state.key[0], Purpose.INFERENCE)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...metrics import match_topics
-from .._posterior.topic_draws import to_unlabelled
+from .._posterior.topic_draws import ChainMatch, to_unlabelled
 from .._posterior.uncertainty import TopicUncertainty
 
 
@@ -32,16 +32,10 @@ class FrameUncertainty(TopicUncertainty):
 
     def _matched_shares(self) -> np.ndarray | None:
         """Mean shares over the draws of `_labelled_draws`, in the order of ``components_``; None without such draws."""
-        topics = self.posterior_.get("components")
-        if topics is None:
-            return None
-        weights = self.posterior_["topic_weights"][self.best_chain_, self._component_draws]
-        shares = []
-        for draw, of_draw in zip(topics[self.best_chain_], weights, strict=True):
-            is_topic = _is_topic(draw)
-            if np.count_nonzero(is_topic) == self.n_components_:
-                shares.append(of_draw[is_topic][match_topics(self.components_, draw[is_topic]).other])
-        return np.mean(shares, axis=0) if shares else None
+        return matched_shares(self.components_, self.posterior_, self.best_chain_, self._component_draws)
+
+    def _match_chains(self) -> ChainMatch | None:
+        return None if self._has_sizes else super()._match_chains()
 
     def _interval_draws(self) -> np.ndarray:
         """The draws of the best chain that have ``n_components_`` topics, in the order of ``components_``."""
@@ -93,6 +87,21 @@ class FrameUncertainty(TopicUncertainty):
                 f"n_components={self.n_components_} for this."
             )
         return draws
+
+
+def matched_shares(
+    components: np.ndarray, posterior: dict[str, np.ndarray], best: int, component_draws: np.ndarray
+) -> np.ndarray | None:
+    """Mean shares of topics over the draws of a chain that have as many topics, in their order; None without draws."""
+    topics = posterior.get("components")
+    if topics is None:
+        return None
+    shares = []
+    for draw, weights in zip(topics[best], posterior["topic_weights"][best, component_draws], strict=True):
+        is_topic = _is_topic(draw)
+        if np.count_nonzero(is_topic) == len(components):
+            shares.append(weights[is_topic][match_topics(components, draw[is_topic]).other])
+    return np.mean(shares, axis=0) if shares else None
 
 
 def _is_topic(draw: np.ndarray) -> np.ndarray:

@@ -295,7 +295,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Topics for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
         return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
 
-    def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool) -> Counts:
+    def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool, may_be_empty: bool = False) -> Counts:
         if corpora := corpora_of(X):
             if reset:
                 self.__dict__.pop("feature_names_in_", None)
@@ -304,7 +304,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         else:
             csr = validate_counts(self, X, reset=reset)
             counts = counts_to_fit(csr, rounding_key, USE_COUNTS_OF_WORDS, stacklevel=7)
-        if counts.n_tokens == 0:
+        if counts.n_tokens == 0 and not may_be_empty:
             raise ValueError("X has no tokens: all counts are zero or are fractions that were rounded to zero.")
         check_tokens(counts)
         return counts

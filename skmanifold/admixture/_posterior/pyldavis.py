@@ -13,6 +13,7 @@ from sklearn.utils import check_scalar
 
 from ..._install import install_command
 from ...sparse.counts import validate_counts
+from ...topics.top_words import column_names
 from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike, MatrixLike
 
@@ -61,7 +62,9 @@ def to_pyldavis(
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)
     if not np.allclose(topics.sum(axis=1), 1.0, atol=1e-3):
         raise ValueError("to_pyldavis needs topics that are probabilities: rows of components_ must sum to 1.")
-    words = _words(estimator, feature_names, topics.shape[1])
+    if feature_names is None and not hasattr(estimator, "feature_names_in_"):
+        feature_names = [f"x{column}" for column in range(topics.shape[1])]
+    words = column_names(estimator, topics.shape[1], feature_names)
     counts = validate_counts(estimator, X, reset=False)
     return prepare_page(topics, lambda: estimator.transform(X), counts, words, max_features, options)
 
@@ -129,12 +132,3 @@ def principal_coordinates(topics: np.ndarray) -> np.ndarray:
     coordinates = np.zeros((len(topics), 2))
     coordinates[:, :n] = vectors * (signs * np.sqrt(np.maximum(values, 0.0)))
     return coordinates
-
-
-def _words(estimator: Any, feature_names, n_features: int) -> np.ndarray:
-    if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", [f"x{v}" for v in range(n_features)])
-    words = np.asarray(feature_names, dtype=object)
-    if words.shape != (n_features,):
-        raise ValueError(f"feature_names must be {n_features} words, one per column; got shape {words.shape}.")
-    return words

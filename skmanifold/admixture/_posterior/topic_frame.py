@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..._install import install_command
 from ...metrics import topic_coherence
 from ...topics.top_words import TopicWords
+from ...utils._inputs.tables import is_column
 from ...utils._typing import ArrayLike, MatrixLike, available_if
-from ...utils._validation import check_array
-from .topic_draws import match_chains
+from ...utils._validation import validate_data
 from .uncertainty import TopicUncertainty
 
 if TYPE_CHECKING:  # pandas is optional
@@ -36,11 +36,11 @@ def topic_shares(estimator: Any) -> np.ndarray | None:
 
 def topic_stability(estimator: Any) -> np.ndarray | None:
     """Smallest cosine of each topic with its match in another chain; None if the chains cannot be compared."""
-    draws = getattr(estimator, "posterior_", {})
-    topics = draws.get("components") if isinstance(estimator, TopicUncertainty) else None
-    if topics is None or "n_components" in draws or len(topics) < 2 or topics.shape[1] == 0:
+    topics = getattr(estimator, "posterior_", {}).get("components")
+    if not isinstance(estimator, TopicUncertainty) or topics is None or len(topics) < 2 or topics.shape[1] == 0:
         return None
-    return match_chains(topics, estimator.best_chain_).least_similarity()
+    match = estimator._match_chains()
+    return None if match is None else match.least_similarity()
 
 
 def largest_first(shares: np.ndarray | None, n_topics: int) -> np.ndarray:
@@ -88,7 +88,9 @@ class TopicFrame:
         topics : DataFrame
             One row per topic, with the columns
 
-            - ``topic``: index of the topic, a row of ``components_``.
+            - ``topic``: number of the topic, which is the same everywhere: its row of ``components_``, its column of
+              `transform` (3 for ``stochasticlda3``), and its place in `topic_words` and in the parameters of other
+              methods. If the number of topics is inferred, topics are numbered in the order of this table.
             - ``name``: name of the topic, empty if it has none; only if `seed_words` is a mapping with names.
             - ``share``: fraction of the data; NaN if the estimator does not store it.
             - ``words``: the words with the largest entries, separated by commas.
@@ -96,8 +98,9 @@ class TopicFrame:
             - ``coherence``: normalised pointwise mutual information of the words in `X`, from -1 to 1 (see
               :func:`~skmanifold.metrics.topic_coherence`); NaN without `X`, and for a topic with fewer than two words
               that occur in `X`.
-            - ``stability``: cosine with the matching topic of another chain, the minimum over the other chains; NaN for
-              a single chain, and if the number of topics is inferred.
+            - ``stability``: cosine with the matching topic of another chain, the minimum over the other chains, as in
+              ``topic_diagnostics().similarity``; NaN for a single chain, and for OrthogonalSphericalAdmixture with an
+              inferred number of topics.
 
         Raises
         ------
@@ -139,7 +142,9 @@ class TopicFrame:
             columns["negative_words"] = [_joined(topic.negative) for topic in found]
         shares = topic_shares(self)
         unknown = np.full(len(entries), np.nan)
-        coherence = unknown if X is None else _coherence(entries, X, np.array([len(of_topic) for of_topic in words]))
+        coherence = (
+            unknown if X is None else _coherence(self, entries, X, np.array([len(of_topic) for of_topic in words]))
+        )
         stability = topic_stability(self)
         frame = pd.DataFrame(
             {
@@ -154,11 +159,11 @@ class TopicFrame:
         return frame.iloc[largest_first(shares, len(entries))].reset_index(drop=True)
 
 
-def _coherence(entries: np.ndarray, X: MatrixLike, n_words: np.ndarray) -> np.ndarray:
+def _coherence(estimator: Any, entries: np.ndarray, X: MatrixLike, n_words: np.ndarray) -> np.ndarray:
     """NPMI of the first words of each topic, whose numbers may differ; NaN for fewer than two."""
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
-    if X.shape[1] != entries.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns, but the topics have {entries.shape[1]} words.")
+    if is_column(X) or (isinstance(X, list | tuple | np.ndarray) and len(X) and isinstance(X[0], str)):
+        raise TypeError("X must be counts of words in documents: pass names of columns as feature_names.")
+    X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)
     if (X.data if sp.issparse(X) else X).min(initial=0.0) < 0.0:
         raise ValueError("The coherence of topics needs X without negative entries, such as counts of words.")
     coherence = np.full(len(entries), np.nan)

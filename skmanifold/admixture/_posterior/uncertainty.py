@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import draws_parameters
@@ -13,6 +15,7 @@ from ...samplers import BaseSampler
 from .topic_draws import (
     STABLE_SIMILARITY,
     TOPIC_AXES,
+    ChainMatch,
     TopicDiagnostics,
     diagnose_topics,
     effective_draws,
@@ -125,6 +128,10 @@ class TopicUncertainty:
         """Level that `credible_intervals` attain with the available draws; at most `level`."""
         return reached_level(level, len(self._interval_draws()))
 
+    def _match_chains(self) -> ChainMatch | None:
+        """The topics of all chains, matched to those of the best chain; None if topics of draws need not correspond."""
+        return match_chains(self.posterior_["components"], self.best_chain_)
+
     def _interval_draws(self) -> np.ndarray:
         """Draws of the best chain for the intervals, (n_draws, n_components, n_features)."""
         return self._draws_of_topics()[self.best_chain_]
@@ -157,6 +164,7 @@ class TopicUncertainty:
         ImportError
             If arviz-stats is not installed.
         """
+        check_scalar(threshold, "threshold", Real)
         draws = self._draws_of_topics()
         match = match_chains(draws, self.best_chain_)
         return diagnose_topics(draws, self.posterior_["topic_weights"], match, threshold=threshold)

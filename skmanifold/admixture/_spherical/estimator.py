@@ -324,7 +324,8 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         that are "auto" follow running means over minibatches, from the twentieth on. They and radii that are "auto" are
         updated after each of the first hundred minibatches, then after 128, 256, ... minibatches. ``components_`` are
         the mean directions of the draws in the second half of the stream. After `fit`, chains continue from their last
-        state.
+        state. A minibatch of rows of zeros changes nothing but ``n_batch_iter_``. The estimator is fitted after the
+        first other one.
 
         Available only if the sampler supports minibatches.
 
@@ -343,8 +344,8 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         Raises
         ------
         ValueError
-            If X has values that are not finite or no nonzero row; or if the number of features, `n_components` or the
-            sampler changed since fitting began.
+            If X has values that are not finite; if the first minibatch with nonzero rows has too few; or if the number
+            of features, `n_components` or the sampler changed since fitting began.
         IncompatibleError
             If the sampler needs a method that the model does not have.
         """
@@ -353,7 +354,7 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
     def _strategy(self, X, run: Run) -> FitStrategy:
         return fit_strategy(self, X, run)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:

@@ -22,7 +22,7 @@ from .._tokens.sampler_types import is_variational
 from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
 from .passes import BlockwisePasses, SphericalMinibatchPasses, SphericalPasses, TopicStatistics, add_topics, record_draw
-from .setup import Setup, check_enough, has_topic_concentrations, set_up, without_metric
+from .setup import Setup, has_topic_concentrations, set_up, without_metric
 from .streams import STREAM_WAIT, SphericalStream, StreamSettings
 from .targets import ConditionalSAM, MinibatchSAM
 from .variational import Alignment, MeanFieldSAM, SphereFactors
@@ -48,15 +48,16 @@ def _check_concentrations(admixture: Any, sampler: BaseSampler) -> None:
         )
 
 
-def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch:
-    """The strategy of `partial_fit` for this sampler."""
+def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch | None:
+    """The strategy of `partial_fit` for this sampler; None if all rows are zeros."""
     variational = is_variational(batch.sampler)
     _check_concentrations(admixture, batch.sampler)
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
         raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
-    rows = read_directions(admixture, X, reset=batch.is_first)
-    check_enough(rows, 1)
+    rows = read_directions(admixture, X, reset=batch.resets)
+    if len(rows.directed) == 0:
+        return None
     if not batch.is_first:
         setup = admixture._setup._replace(rows=rows)
     elif variational:
@@ -204,7 +205,7 @@ class DrawBatch(SphericalBatch):
         """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
         batch, setup = self.batch, self.setup
         stream = self.stream or SphericalStream.begin(self.sampler, model, batch.key, batch.n_chains)
-        if batch.n_batches == 0:
+        if stream.n_batches == 0:
             stream = stream.storing(draw_store(self.admixture, setup))
         settings = StreamSettings(self.admixture.n_doc_samples, setup.learned, setup.scaled, batch.rate)
         stream = stream.after_batch(self.sampler, model, settings, workers)

@@ -13,6 +13,7 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._conditions import FLAG, Array, Tuple
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
+from ...utils._validation import of_columns
 from .adaptation import initially_tuned, learn_concentration
 from .initial_topics import InitialTopics, initialize_topics
 from .model import MOST_CONCENTRATED, Concentrations, SphericalModel
@@ -84,7 +85,7 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     check_enough(rows, K)
     alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
     alpha = check_doc_topic_prior(np.full(K, float(alpha)) if np.ndim(alpha) == 0 else alpha, K)
-    mean_direction = _unit_mean(estimator.mean_direction, rows)
+    mean_direction = _unit_mean(of_columns(estimator, "mean_direction"), rows)
     document = checked_document_concentration(estimator.document_concentration, K)
     given = (
         document,

@@ -16,6 +16,7 @@ from .._base import BaseEmission
 from .._bernoulli import Bernoulli
 from .._categorical import Categorical
 from .._cells.distributions import JoinedCells
+from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
 from .._negative_binomial.emission import NegativeBinomial
 from .family import ColumnsFamily
@@ -338,6 +339,8 @@ class Columns(BaseEmission, BaseComposition):
                     X[:, i] = layout.codes(column, read, labels[i], ignore)
                 else:
                     X[:, i] = numbers_of(read, labels[i], name)
+            if reset and table.names is not None:
+                sort_hyperparameters(emission, [table.names[column] for column in order[place]])
             if reset and hasattr(emission, "min_categories"):
                 widths = [max(1, len(layout.categories[column])) for column in place]
                 emission = clone(emission).set_params(min_categories=widths)

@@ -15,7 +15,7 @@ from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._clusters.base import Clusters
-from ...emissions._estimator import WithEmission
+from ...emissions._estimator import WithEmission, sort_hyperparameters
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
@@ -307,6 +307,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     def _strategy(self, X, run: Run) -> FitStrategy:
         emission: Any = self._resolve_emission()
         rows = emission.read(self, X, reset=True)
+        sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = emission.bind(rows, 1)
         self._check_family(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission, Columns
 from ...emissions._abilities import HasSeeds, HasShares
+from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
@@ -163,7 +164,6 @@ class StoredRowsFit(RowsFit):
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
         shards = shard_stored_rows(UnsettledFamilyShards(self._settled_by, key), self.X, workers)
         self.n_rows = shards.n_rows
-        remember_columns(self.mixture, self.X, shards.n_features)
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
         return StoredMixture(self.here, shards)
 
@@ -173,6 +173,7 @@ class StoredRowsFit(RowsFit):
             mixture, emission = self.mixture, self.emission
             rows = sample.typed(emission.read(mixture, sample.rows, reset=True))
             check_parts(rows)
+            remember_columns(mixture, self.X, mixture.n_features_in_)
             self._settle(WeightedRows(rows, None, slice(None), rows), emission)
             stored = {name: vars(mixture)[name] for name in ("n_features_in_", *emission.stores)}
             rest, whom = sample._replace(rows=None), type(mixture).__name__
@@ -230,6 +231,7 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
         raise ValueError(
             f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
         )
+    sort_hyperparameters(emission, getattr(mixture, "feature_names_in_", None))
     seeds: type = HasSeeds if row_weights is None else HasWeightedSeeds
     if row_weights is None:
         family = emission.bind(rows, mixture.n_components)

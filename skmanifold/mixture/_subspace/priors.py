@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from ...utils._validation import of_columns
 from .parameters import Priors
 
 _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
@@ -61,7 +62,7 @@ def given_priors(estimator: Any, m: int) -> Priors:
 
 
 def _given_location(estimator: Any, m: int) -> np.ndarray:
-    given = as_numbers(estimator.centre_prior_mean)
+    given = as_numbers(of_columns(estimator, "centre_prior_mean"))
     if given.shape != (m,) or not np.isfinite(given).all():
         raise ValueError(f"centre_prior_mean must be {m} finite numbers; got {estimator.centre_prior_mean!r}.")
     return given

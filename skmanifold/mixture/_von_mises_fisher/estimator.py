@@ -22,7 +22,7 @@ from ...utils._plain_numbers import PlainNumbers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
-from ...utils._validation import check_array
+from ...utils._validation import check_array, of_columns
 from .conditions import fitted_mixture
 from .em import Climb, DirectionStatistics, Mixture, VonMisesFisherEM
 from .inference import DirectionInference
@@ -282,7 +282,8 @@ class VonMisesFisherMixture(
             \rho_t = (\mathrm{offset} + t)^{-\mathrm{decay}},
 
         for N rows in the stream (`total_samples`) and a minibatch of the total weight :math:`N_t`. The M step is that
-        of `fit`. After `fit`, the stream continues from its result.
+        of `fit`. After `fit`, the stream continues from its result. A minibatch of rows of zeros changes nothing but
+        ``n_batch_iter_``. The mixture is fitted after the first other one.
 
         Parameters
         ----------
@@ -311,9 +312,12 @@ class VonMisesFisherMixture(
                 raise ValueError(
                     f"n_components={self.n_components}, but the fitted model has {len(old.lengths)}: call fit."
                 )
-            rows = read_rows(self, X, reset=old is None)
-            row_weights = _checked_row_weights(sample_weight, rows)
             n_batches = getattr(self, "n_batch_iter_", 0)
+            rows = read_rows(self, X, reset=old is None and n_batches == 0)
+            if not rows.directed.any():  # nothing to learn from
+                self.n_batch_iter_ = n_batches + 1
+                return self
+            row_weights = _checked_row_weights(sample_weight, rows)
             given = self._check_start(rows, row_weights) if old is None else None
             rate, total = float(self.learning_offset + n_batches + 1) ** -self.learning_decay, float(self.total_samples)
             with Workers(self.n_jobs) as workers, limit_threads("blas"):
@@ -327,6 +331,9 @@ class VonMisesFisherMixture(
                 self.__dict__.pop(name, None)
             self.__dict__.update(mixture.attributes(), _statistics=statistics, n_batch_iter_=n_batches + 1)
             return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
 
     def _check_start(self, rows: DirectedRows, row_weights: np.ndarray) -> np.ndarray | None:
         """The initial directions, if `init` gives them; raises an error if there are too few rows."""
@@ -352,7 +359,7 @@ class VonMisesFisherMixture(
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
-        given = check_array(self.init, dtype=np.float64, input_name="init")
+        given = check_array(of_columns(self, "init"), dtype=np.float64, input_name="init")
         if given.shape != (self.n_components, n_features):
             raise ValueError(
                 f"init must have shape (n_components, n_features) = ({self.n_components}, {n_features}); got "

@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import sklearn
+from sklearn.base import BaseEstimator
 
 _NAMES_BY_NARWHALS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 _NOT_NUMBERS = re.compile(r"could not convert|setting an array element|must be a string or a real number|promoted")
@@ -47,14 +49,24 @@ def readable(X: Any, name: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If X is not in memory.
+        If X is not in memory, an estimator, or a list of documents.
     ValueError
         If X is a table with dates.
     """
     if isinstance(X, np.ndarray):
         return _plain_array(X)
-    if X is None or sp.issparse(X) or isinstance(X, list | tuple):
+    if X is None or sp.issparse(X):
         return X
+    if _has_pairs(X):
+        raise TypeError(
+            f"{name} has documents as pairs of word and count, as a corpus of gensim: convert it to a matrix by "
+            "gensim.matutils.corpus2csc(corpus, num_terms=len(dictionary)).T."
+        )
+    if isinstance(X, list | tuple):
+        return X
+    if isinstance(X, BaseEstimator):
+        advice = ", such as its components_" if hasattr(X, "components_") else ""
+        raise TypeError(f"{name} is an estimator, {type(X).__name__}: pass an array{advice}.")
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass X.collect().")
     if hasattr(X, "columns") and hasattr(X, "__dask_graph__"):
@@ -174,6 +186,15 @@ def _is(X: Any, module: str, *classes: str) -> bool:
     """Whether X is of a class of a module. If the module is not imported, X cannot be of its classes."""
     loaded = sys.modules.get(module)
     return any(isinstance(X, getattr(loaded, name, ())) for name in classes)
+
+
+def _has_pairs(X: Any) -> bool:
+    """Whether X is a corpus of gensim: documents that are lists of pairs of a word and its count."""
+    if not isinstance(X, list | tuple):
+        return type(X).__module__.startswith("gensim.") and not hasattr(X, "__array__")
+    first = next((row for row in X if not isinstance(row, list | tuple) or len(row)), None)
+    pair = first[0] if isinstance(first, list | tuple) else None
+    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Integral)
 
 
 def _plain_array(X: np.ndarray) -> np.ndarray:

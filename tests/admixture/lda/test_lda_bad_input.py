@@ -88,16 +88,7 @@ def test_a_count_that_is_none_is_refused_after_fit_too(make, value):
 @pytest.mark.parametrize("sampler", EACH_SAMPLER)
 @pytest.mark.parametrize("X", [np.zeros((3, 4)), sp.csr_array((3, 4)), sp.csr_array(([0.0], ([0], [1])), shape=(3, 4))])
 def test_a_corpus_without_tokens_is_refused(sampler, X):
-    refuse("X has no tokens: all counts are zero", make_lda(sampler=sampler), X)
-
-
-def test_a_minibatch_without_tokens_raises_and_leaves_the_stream():
-    lda = make_lda().partial_fit(X)
-    before = learned(lda)
-    with pytest.raises(ValueError, match="X has no tokens"):
-        lda.partial_fit(np.zeros((3, 4)))
-    assert learned(lda) == before
-    assert lda.n_batch_iter_ == 1
+    refuse("X has no tokens: all counts are zero", make_lda(sampler=sampler), X, methods=("fit", "fit_transform"))
 
 
 @before_any_work

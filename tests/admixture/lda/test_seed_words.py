@@ -235,3 +235,35 @@ def test_settings_without_seed_words(settings, message, data):
 def test_a_word_may_be_repeated_in_its_list(data):
     fits = [StochasticLDA(3, max_iter=4, seed_words=words, random_state=0).fit(data[0]) for words in ([[1, 1]], [[1]])]
     np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+
+
+@pytest.mark.parametrize("sampler", ["esca", "scir"])
+def test_words_that_do_not_occur_give_one_warning(sampler, data):
+    X = data[0].toarray()
+    X[:, [7, 9]] = 0
+    frame = pd.DataFrame(X, columns=WORDS)
+    lda = StochasticLDA(3, sampler=sampler, max_iter=2, random_state=0)
+    absent = r"^seed_words has words that do not occur in X and have no effect: "
+    with pytest.warns(UserWarning, match=absent + r"'w7', 'w9'; no seed words are left for topic 'space'\.$") as caught:
+        lda.set_params(seed_words={"sport": ["w1", "w7"], "space": ["w9", "w9"]}).fit(frame)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(UserWarning, match=absent + r"7\.$"):
+        lda.set_params(seed_words=[[1, 7], [2]]).fit(X)
+
+
+def test_words_that_do_not_occur_in_a_stored_corpus_give_a_warning(data, tmp_path):
+    X = data[0].toarray()
+    X[:, 7] = 0
+    save_corpus(X, tmp_path / "stored", vocabulary=WORDS)
+    with pytest.warns(UserWarning, match=r"and have no effect: 'w7'; no seed words are left for topic 0\.$"):
+        StochasticLDA(3, max_iter=2, seed_words=[["w7"]], random_state=0).fit(open_corpus(tmp_path / "stored"))
+
+
+def test_a_minibatch_may_lack_seed_words(data):
+    StochasticLDA(3, seed_words=[[7]], random_state=0).partial_fit(data[0].toarray() * (np.arange(60) != 7))
+
+
+def test_all_unknown_words_are_in_the_error(data):
+    frame = pd.DataFrame(data[0].toarray(), columns=WORDS)
+    with pytest.raises(ValueError, match=r"^seed_words has words that are not names of columns of X: 'nasa', 'esa'\.$"):
+        StochasticLDA(3, seed_words=[["nasa", "w1"], ["esa"]]).fit(frame)

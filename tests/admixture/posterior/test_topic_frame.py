@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from skmanifold import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold import (
+    ExponentialFamilyAdmixture,
+    HDPAdmixture,
+    OrthogonalSphericalAdmixture,
+    SphericalAdmixture,
+    StochasticLDA,
+)
 from skmanifold._install import install_command
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import match_topics, topic_coherence
@@ -61,6 +67,27 @@ def test_estimates_of_several_chains_have_a_stability(counts):
     )
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        HDPAdmixture(init=6, max_iter=20, random_state=0),
+        OrthogonalSphericalAdmixture(None, max_iter=20, random_state=0),
+        StochasticLDA(3, max_iter=20, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_topic_has_the_same_number_in_the_columns_of_transform(model, counts):
+    """If the number of topics is inferred, this is also the rank of its share."""
+    model.set_output(transform="pandas").fit(counts)
+    frame, names = model.topics_as_frame(n_words=3), model.get_feature_names_out()
+    assert [int(name.removeprefix(type(model).__name__.lower())) for name in names] == list(range(len(frame)))
+    means = model.transform(counts).mean()
+    if not isinstance(model, StochasticLDA):
+        assert frame["topic"].tolist() == list(range(len(frame)))
+        assert means.iloc[0] == means.max()
+    np.testing.assert_allclose(means[names[frame["topic"]]], frame["share"], atol=0.05)
+
+
 def test_the_coherence_is_that_of_the_words_in_the_frame(counts):
     """Reference values of topic_coherence; topics with signs may have fewer positive words than `n_words`."""
     model = OrthogonalSphericalAdmixture(3, max_iter=10, random_state=0).fit(counts)
@@ -97,7 +124,7 @@ def test_unsuitable_arguments_are_refused(lda, counts, monkeypatch):
         StochasticLDA().topics_as_frame()
     with pytest.raises(ValueError, match="n_words must be at least 1"):
         lda.topics_as_frame(n_words=0)
-    with pytest.raises(ValueError, match="X has 29 columns"):
+    with pytest.raises(ValueError, match="X has 29 features"):
         lda.topics_as_frame(counts[:, :29])
     with pytest.raises(ValueError, match="needs X without negative entries"):
         lda.topics_as_frame(-counts)
