@@ -41,8 +41,8 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
         scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out. An instance,
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Categorical` or a user-defined one
-        with a :class:`~skmanifold.emissions.DirichletFamily`, has the prior in place of `category_prior`. One of
-        `Categorical` may also have `min_categories` and `handle_unknown`.
+        with a :class:`~skmanifold.emissions.DirichletFamily`, has its own `category_prior`. One of `Categorical` may
+        also have `min_categories` and `handle_unknown`.
     sampler : str or BaseSampler instance, default="slice"
         Sampler of the posterior:
 
