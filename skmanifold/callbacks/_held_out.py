@@ -159,8 +159,8 @@ class HeldOutMonitor(ScoringMonitor):
         y = labels(y) if by_class else y
         kept, held = self._chosen(n_rows(X), y if by_class else None)
         weights = others[1] if self._weights_rows and len(others) > 1 else None
-        held_out = [None if array is None else take_rows(array, held) for array in (y, weights)]
-        self._runs[estimator] = _Run(take_rows(X, held), *held_out)
+        y, weights = (None if array is None else take_rows(array, held) for array in (y, weights))
+        self._runs[estimator] = _Run(take_rows(X, held), y, weights)
         return tuple(None if array is None else take_rows(array, kept) for array in (X, *others))
 
     def _chosen(self, n_all: int, classes: Any) -> tuple[np.ndarray, np.ndarray]:
