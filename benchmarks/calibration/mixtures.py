@@ -24,7 +24,7 @@ EMISSIONS = {  # by name: emission and number of columns
     "categorical": (Categorical(min_categories=3), 3),
     "poisson": (Poisson(shape_prior=2.0), 2),
     "negative_binomial": (NegativeBinomial(shape_prior=2.0), 2),
-    "multinomial": (Multinomial(prior=0.5), 4),
+    "multinomial": (Multinomial(category_prior=0.5), 4),
     "gaussian": (Gaussian("full", np.zeros(2), 0.3, 1.0, 5.0), 2),
     "gaussian_tied": (Gaussian("tied", np.zeros(2), 0.3, 1.0, 5.0), 2),
     "gaussian_diag": (Gaussian("diag", np.zeros(2), 0.3, 1.0, 5.0), 2),

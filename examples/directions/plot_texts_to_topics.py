@@ -155,15 +155,17 @@ for k in np.argsort(-probabilities)[:3]:
 # Sizes of the clusters with error bars
 # -------------------------------------
 # Each posterior draw is a clustering. `cluster_summary` matches the clusters of each draw to those
-# of the point partition ``labels_`` by their common texts, and gives quantiles of their sizes.
+# of the point partition ``labels_`` by their common texts, and gives the median and quantiles of
+# their sizes.
 
 summary = mixture.cluster_summary().clusters
 print(summary.head(3).assign(name=names[:3]).to_string())
 
 fig, ax = plt.subplots(figsize=(7.2, 6.4))
 places = np.arange(mixture.n_components_)
-ax.hlines(places, summary["size_low"], summary["size_high"], color="0.6", label="90% interval")
-ax.plot(summary["size"], places, "o", markersize=4, label="point partition")
+ax.hlines(places, summary["drawn_size_low"], summary["drawn_size_high"], color="0.6", label="90% interval")
+ax.plot(summary["drawn_size"], places, "o", markersize=4, label="median of the draws")
+ax.plot(summary["size"], places, "k|", label="point partition")
 ax.set_yticks(places, names, fontsize="small")
 ax.tick_params(axis="y", length=0)
 ax.invert_yaxis()

@@ -154,7 +154,7 @@ for i, j in ((0, 1), (0, 2), (1, 2)):
 
 numbers = [1, 2, 4, 6, 8, 12, 20]
 settings = {"sampler": EM(), "max_iter": 1000, "random_state": 0}
-settings["emission"] = Multinomial(prior=mixture.category_prior)
+settings["emission"] = Multinomial(category_prior=mixture.category_prior)
 fixed = [ExponentialFamilyMixture(k, **settings).fit(train).score(test) for k in numbers]
 inferred = mixture.score(test)
 

@@ -44,7 +44,8 @@ class HeldOutMonitor(ScoringMonitor):
         class). The fit does not use them: attributes such as ``labels_`` only have the other rows, but ``fit_predict``
         predicts all rows. None is 0.1 if `X_val` is None.
     scoring : str, callable, list, tuple, dict or None, default=None
-        As in `sklearn.model_selection.GridSearchCV`; None is the ``score`` method of the estimator.
+        As in `sklearn.model_selection.GridSearchCV`; None is the ``score`` method of the estimator, which weights the
+        rows of a held-out `fraction` by their `sample_weight` if ``fit`` has one.
     every : int, default=1
         Number of passes between scores. The last pass is always scored.
     patience : int, default=None
@@ -113,6 +114,7 @@ class HeldOutMonitor(ScoringMonitor):
         self.patience = patience
         self.min_improvement = min_improvement
         self.random_state = random_state
+        self._weights_rows = scoring is None
         self._runs: WeakKeyDictionary[BaseEstimator, _Run] = WeakKeyDictionary()
 
     # Called by `fit`
@@ -127,7 +129,7 @@ class HeldOutMonitor(ScoringMonitor):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The data passed to ``fit``.
         *others : array-like of shape (n_samples,) or None
-            Arrays aligned with the rows; the first is y.
+            Arrays aligned with the rows: y, then weights.
 
         Returns
         -------
@@ -156,7 +158,9 @@ class HeldOutMonitor(ScoringMonitor):
         by_class = y is not None and is_classifier(estimator)
         y = labels(y) if by_class else y
         kept, held = self._chosen(n_rows(X), y if by_class else None)
-        self._runs[estimator] = _Run(take_rows(X, held), None if y is None else take_rows(y, held))
+        weights = others[1] if self._weights_rows and len(others) > 1 else None
+        y, weights = (None if array is None else take_rows(array, held) for array in (y, weights))
+        self._runs[estimator] = _Run(take_rows(X, held), y, weights)
         return tuple(None if array is None else take_rows(array, kept) for array in (X, *others))
 
     def _chosen(self, n_all: int, classes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -228,7 +232,7 @@ class HeldOutMonitor(ScoringMonitor):
             )
         run = self._runs[estimator]
         run.scores.clear()
-        self._estimator_scorers[estimator] = _RecordingScorer(self._estimator_scorers[estimator], run.scores)
+        self._estimator_scorers[estimator] = _RecordingScorer(self._estimator_scorers[estimator], run)
 
     def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Delete the rows of a fit at its end.
@@ -290,20 +294,24 @@ class _Run:
 
     X: Any
     y: Any
+    weights: Any = None
     scores: list[float] = field(default_factory=list)
 
 
 class _RecordingScorer:
     """A scorer that appends the first of its scores to a list."""
 
-    def __init__(self, scorer, scores: list[float]):
+    def __init__(self, scorer, run: _Run):
         self.scorer = scorer
-        self.scores = scores
+        self.run = run
 
     def __call__(self, estimator, X, y):
-        scores = self.scorer(estimator, X, y)
+        if self.run.weights is None:
+            scores = self.scorer(estimator, X, y)
+        else:
+            scores = estimator.score(X, y, sample_weight=self.run.weights)
         scores = scores if isinstance(scores, dict) else {"score": float(scores)}
-        self.scores.append(next(iter(scores.values())))
+        self.run.scores.append(next(iter(scores.values())))
         return scores
 
 

@@ -51,7 +51,7 @@ class Categorical(BaseEmission):
 
     Parameters
     ----------
-    prior : float, default=0.5
+    category_prior : float, default=0.5
         Positive pseudo-count a of each category.
     min_categories : int, array-like of shape (n_features,) or None, default=None
         Minimum number of categories of each column, for categories that do not occur in `fit`. None means 1.
@@ -69,7 +69,7 @@ class Categorical(BaseEmission):
     >>> from skmanifold import ExponentialFamilyMixture
     >>> from skmanifold.emissions import Categorical
     >>> colours, sizes = [0, 0, 2, 2, 1, 0], [1, 1, 0, 0, np.nan, 1]
-    >>> mixture = ExponentialFamilyMixture(2, emission=Categorical(prior=0.1), random_state=0)
+    >>> mixture = ExponentialFamilyMixture(2, emission=Categorical(category_prior=0.1), random_state=0)
     >>> mixture = mixture.fit(np.column_stack([colours, sizes]))
     >>> mixture.n_categories_
     array([3, 2])
@@ -83,18 +83,18 @@ class Categorical(BaseEmission):
     has_codes = True
     stores = ("n_categories_",)
     _parameter_constraints: ClassVar[dict] = {
-        "prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
+        "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }
 
     def __init__(
         self,
-        prior: float = 0.5,
+        category_prior: float = 0.5,
         min_categories: int | ArrayLike | None = None,
         handle_unknown: Literal["error", "ignore"] = "error",
     ) -> None:
-        self.prior = prior
+        self.category_prior = category_prior
         self.min_categories = min_categories
         self.handle_unknown = handle_unknown
 
@@ -161,7 +161,7 @@ class Categorical(BaseEmission):
         family : CategoricalFamily
             The family, a `RowFamily`.
         """
-        return CategoricalFamily(float(self.prior), rows.column_start, n_components)
+        return CategoricalFamily(float(self.category_prior), rows.column_start, n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> CategoricalFamily:
         """Make a family whose hyperparameters do not depend on rows.
@@ -186,7 +186,8 @@ class Categorical(BaseEmission):
             If `min_categories`, here the number of categories, is None, or a hyperparameter has a wrong shape.
         """
         refuse_unset(self, "min_categories")
-        return CategoricalFamily(float(self.prior), given_categories(self.min_categories, n_features), n_components)
+        column_start = given_categories(self.min_categories, n_features)
+        return CategoricalFamily(float(self.category_prior), column_start, n_components)
 
     def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
         """Make the family of rows, which does not depend on the weights.

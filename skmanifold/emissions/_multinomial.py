@@ -47,8 +47,8 @@ class Multinomial(BaseEmission):
 
     Parameters
     ----------
-    prior : float or array-like of shape (n_features,), default=0.1
-        Positive pseudo-counts :math:`\beta_v`.
+    category_prior : float or array-like of shape (n_features,), default=0.1
+        Positive pseudo-counts :math:`\beta_v` of the features. `StochasticLDA` calls them `topic_word_prior`.
 
     Notes
     -----
@@ -59,15 +59,17 @@ class Multinomial(BaseEmission):
     Examples
     --------
     >>> from skmanifold.emissions import Multinomial
-    >>> Multinomial(prior=0.5)
-    Multinomial(prior=0.5)
+    >>> Multinomial(category_prior=0.5)
+    Multinomial(category_prior=0.5)
     """
 
     short_name = "multinomial"
-    _parameter_constraints: ClassVar[dict] = {"prior": [Interval(Real, 0, None, closed="neither"), "array-like"]}
+    _parameter_constraints: ClassVar[dict] = {
+        "category_prior": [Interval(Real, 0, None, closed="neither"), "array-like"]
+    }
 
-    def __init__(self, prior: float | ArrayLike = 0.1) -> None:
-        self.prior = prior
+    def __init__(self, category_prior: float | ArrayLike = 0.1) -> None:
+        self.category_prior = category_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts.
@@ -147,7 +149,7 @@ class Multinomial(BaseEmission):
         family : MultinomialFamily
             The family.
         """
-        prior = positive_prior(self.prior, n_features, "prior")
+        prior = positive_prior(self.category_prior, n_features, "category_prior")
         return MultinomialFamily(prior, n_components, np.full(1, n_tokens, np.int64))
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> MultinomialFamily:
@@ -198,11 +200,11 @@ class Multinomial(BaseEmission):
         ValueError
             If a hyperparameter does not fit the tokens.
         """
-        return MultinomialFamily(positive_prior(self.prior, tokens.n_features, "prior"), n_components)
+        return MultinomialFamily(positive_prior(self.category_prior, tokens.n_features, "category_prior"), n_components)
 
     def _bind(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> MultinomialFamily:
         lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
-        prior = positive_prior(self.prior, rows.n_features, "prior")
+        prior = positive_prior(self.category_prior, rows.n_features, "category_prior")
         return MultinomialFamily(prior, n_components, lengths, row_weights)
 
 
@@ -329,8 +331,8 @@ class MultinomialFamily(LinearFamily):
         prior = float(self.prior[0])
         if (self.prior != prior).any():
             raise ValueError(
-                "A Dirichlet process mixture with emission='multinomial' needs the same prior for all features: pass a "
-                "number, Multinomial(prior=0.1)."
+                "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
+                "features: pass a number, Multinomial(category_prior=0.1)."
             )
         rows = LinearRows.none(self.n_features) if rows is None else rows
         table = Table(*rows[:3], np.array([0, self.n_features], np.int64))

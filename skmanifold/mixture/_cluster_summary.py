@@ -14,7 +14,7 @@ from ..utils._typing import ArrayLike
 if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
 
-INTERVAL = 0.05, 0.95
+QUANTILES = {"": 0.5, "_low": 0.05, "_high": 0.95}
 
 
 class ClusterSummary(NamedTuple):
@@ -39,6 +39,17 @@ def names_for_summary(mixture: Any, feature_names: ArrayLike | None) -> Any:
     except ImportError as error:
         raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
     return column_names(mixture, mixture.n_features_in_, feature_names)
+
+
+def of_draws(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Median and 5% and 95% quantiles of a quantity of the clusters over draws, (n_draws, K); empty without draws.
+
+    Quantiles are drawn values, and so are whole numbers if draws are.
+    """
+    if not len(draws):
+        return {}
+    values = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
+    return {f"drawn_{name}{end}": value for end, value in zip(QUANTILES, values, strict=True)}
 
 
 class ColumnSummary(NamedTuple):

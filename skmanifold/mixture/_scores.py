@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks._hooks import labels_of_all
-from ..utils._typing import Ignored, MatrixLike, available_if
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, available_if
+from ..utils._validation import validate_sample_weight
 
 
 class DensityScores:
@@ -38,8 +39,8 @@ class DensityScores:
         """
         return labels_of_all(self.fit(X), X)
 
-    def score(self, X: MatrixLike, y: Ignored = None) -> float:
-        """Mean of `score_samples`: higher is better.
+    def score(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean of `score_samples`, weighted by `sample_weight` if it is given: higher is better.
 
         Parameters
         ----------
@@ -47,17 +48,30 @@ class DensityScores:
             Rows as in `fit`. Rows without a density, such as rows of zeros in a mixture of directions, are left out.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows. A whole number has the same effect as this number of copies of the row.
+            None weights all rows equally, also after a fit with weights.
 
         Returns
         -------
         score : float
             In nats per row.
         """
-        return float(np.mean(self._log_densities(X)))
+        log_densities, weights = _with_weights(self._log_densities(X), X, sample_weight)
+        return float(np.average(log_densities, weights=weights))
 
     def _log_densities(self, X: MatrixLike) -> np.ndarray:
-        """Log densities of those rows of X that have a density."""
+        """Log densities of the rows, NaN for a row without a density."""
         return self.score_samples(X)
+
+
+def _with_weights(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities and weights, which are 1 by default, of the rows that have a density and a positive weight."""
+    weights = np.ones(len(log_densities)) if sample_weight is None else validate_sample_weight(sample_weight, X)
+    used = ~np.isnan(log_densities) & (weights > 0.0)
+    if not used.any():
+        raise ValueError("sample_weight must not be zero for all rows of X that have a density.")
+    return log_densities[used], weights[used]
 
 
 def _ends_at_a_mode(estimator: Any) -> bool:
@@ -78,13 +92,16 @@ class InformationCriteria:
         return True
 
     @available_if(_ends_at_a_mode)
-    def aic(self, X: MatrixLike) -> float:
+    def aic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion: lower is better. Available only if the estimate is a mode.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
 
         Returns
         -------
@@ -93,22 +110,28 @@ class InformationCriteria:
         """
         check_is_fitted(self)
         n_parameters = self._n_parameters()
-        return 2.0 * n_parameters - 2.0 * float(self._log_densities_of_estimate(X).sum())
+        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
+        return 2.0 * n_parameters - 2.0 * float((weights * log_densities).sum())
 
     @available_if(_ends_at_a_mode)
-    def bic(self, X: MatrixLike) -> float:
+    def bic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion: lower is better. Available only if the estimate is a mode.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
 
         Returns
         -------
         bic : float
-            From the log likelihood at the estimate, with densities as in `score_samples`.
+            From the log likelihood at the estimate, with densities as in `score_samples`. The number of rows in the
+            penalty is the sum of their weights, so that whole weights are copies of rows.
         """
         check_is_fitted(self)
-        n_parameters, log_densities = self._n_parameters(), self._log_densities_of_estimate(X)
-        return math.log(len(log_densities)) * n_parameters - 2.0 * float(log_densities.sum())
+        n_parameters = self._n_parameters()
+        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
+        return math.log(weights.sum()) * n_parameters - 2.0 * float((weights * log_densities).sum())

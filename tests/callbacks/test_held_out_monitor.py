@@ -120,11 +120,16 @@ def test_rows_of_any_type_are_held_out(convert):
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 def test_weights_go_with_their_rows():
     weights = rng.uniform(0.5, 2, 60)
-    kept, _ = split(60, 6)
+    kept, held = split(60, 6)
     mixture = VonMisesFisherMixture(2, max_iter=5, random_state=0)
-    monitored = clone(mixture).set_callbacks(HeldOutMonitor()).fit(POINTS, sample_weight=weights)
+    monitor, custom = HeldOutMonitor(), HeldOutMonitor(scoring=lambda fitted, X, y: fitted.score(X))
+    monitored = clone(mixture).set_callbacks(monitor)
+    monitored.fit(POINTS, sample_weight=weights)
     plain = clone(mixture).fit(POINTS[kept], sample_weight=weights[kept])
     np.testing.assert_array_equal(monitored.mean_directions_, plain.mean_directions_)
+    assert curve(monitor)[-1][-1] == plain.score(POINTS[held], sample_weight=weights[held]) != plain.score(POINTS[held])
+    clone(mixture).set_callbacks(custom).fit(POINTS, sample_weight=weights)  # another score gets no weights
+    assert curve(custom)[-1][-1] == plain.score(POINTS[held])
 
 
 @pytest.mark.parametrize("name", ["vmf", "dp", "subspaces", "family-mixture"])

@@ -32,7 +32,7 @@ def negative_binomial_marginal(emission, X):
 
 
 def multinomial_marginal(emission, X):
-    a, counts = emission.prior, X.sum(axis=0)
+    a, counts = emission.category_prior, X.sum(axis=0)
     total = a * X.shape[1]
     return float(np.sum(gammaln(a + counts) - gammaln(a)) + gammaln(total) - gammaln(total + counts.sum()))
 

@@ -172,7 +172,8 @@ def test_names_that_are_no_strings_are_positions():
 def test_parameters_of_blocks():
     emission = Columns(blocks())
     params = emission.get_params()
-    assert {"blocks", "count_columns", "numbers", "numbers__mean_precision_prior", "names__prior"} <= set(params)
+    assert {"blocks", "count_columns", "numbers"} <= set(params)
+    assert {"numbers__mean_precision_prior", "names__category_prior"} <= set(params)
     assert set(emission.get_params(deep=False)) == {"blocks", "count_columns"}
     emission.set_params(numbers__mean_precision_prior=3.0, events=Bernoulli(2.0), names__handle_unknown="ignore")
     assert emission.blocks[0][1].mean_precision_prior == 3.0

@@ -260,7 +260,7 @@ def test_fractions_are_refused():
     clusters = Multinomial().bind(rows, 1).clusters(rows)
     with pytest.raises(ValueError, match=r"emission='multinomial' takes whole counts, but X has 0\.5 in row 1"):
         counted(clusters, [0, 0])
-    with pytest.raises(ValueError, match="the same prior for all features"):
+    with pytest.raises(ValueError, match="the same category_prior for all features"):
         Multinomial([0.1, 0.2]).bind(rows, 1).clusters(rows)
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._clusters.base import Clusters
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
-from .._cluster_summary import INTERVAL, ClusterSummary, ColumnSummary, names_for_summary, summary_of
+from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
 from .posterior_draws import PartitionDraw
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
@@ -55,12 +55,13 @@ class SummarizesClusters:
         Returns
         -------
         summary : ClusterSummary
-            ``clusters`` has a row for each cluster, the largest first: ``size``, ``size_low`` and ``size_high`` (5% and
-            95% quantiles of the size over the draws, in each of which the clusters are matched to those of the point
-            partition by their common rows), ``typical_row`` (the fitted row with the highest density in the cluster),
+            ``clusters`` has a row for each cluster, the largest first: ``size``, its number of rows in ``labels_``;
+            ``drawn_size``, ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of its
+            size over the draws (see Notes); ``typical_row``, the fitted row with the highest density in the cluster;
             and then for each column, in descending order of its mutual information, the mean in the cluster or, for
-            categories, the most probable code. After `partial_fit` there are no intervals and no typical rows, because
-            rows are not kept. ``columns`` has a row for each column, in the same order:
+            categories, the most probable code. After `partial_fit` there are no drawn sizes and no typical rows,
+            because rows are not kept, and ``size`` is an expected number. ``columns`` has a row for each column, in the
+            same order:
             ``mutual_information`` in nats. "von_mises_fisher" has no distributions of single columns, and a summary
             without columns.
 
@@ -72,6 +73,14 @@ class SummarizesClusters:
             If the number of names differs from the number of columns.
         ImportError
             If pandas is not installed.
+
+        Notes
+        -----
+        In each draw, each cluster of ``labels_`` is matched to at most one drawn cluster, so that the matched clusters
+        have as many rows in common as possible. Its drawn size is the number of rows of the matched cluster, or 0 if
+        there is none. ``size`` can lie outside of the interval of the drawn sizes, because ``labels_`` is a compromise
+        between the draws: usually it has fewer small clusters than a draw, so that its large clusters also have rows
+        that are in small clusters of the draws.
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
@@ -82,8 +91,7 @@ class SummarizesClusters:
             found = ColumnSummary(clusters_of_prior.typical_cells(statistics), information)
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
-            low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
-            clusters |= {"size_low": low, "size_high": high}
+            clusters |= of_draws("size", _drawn_sizes(self.labels_, self.posterior_.get("labels")))
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions
             clusters["typical_row"] = self.typical_rows_
         return summary_of(names, clusters, found, self._typical_of)
@@ -99,18 +107,14 @@ def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.nda
     return order[np.searchsorted(labels[order], np.arange(len(summary.statistics.sizes)))]
 
 
-def _size_intervals(labels: np.ndarray, draws: np.ndarray | None, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles of the size of each cluster over the draws; NaN without draws."""
-    unknown = np.full(n_clusters, np.nan)
-    if draws is None or draws.shape[1] == 0:
-        return unknown, unknown
-    of_draws = draws.reshape(-1, len(labels))
-    sizes = np.zeros((len(of_draws), n_clusters))
-    for i, drawn in enumerate(of_draws):
+def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
+    partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
+    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
+    for i, drawn in enumerate(partitions):
         names, drawn_labels = np.unique(drawn, return_inverse=True)
-        common = np.zeros((n_clusters, len(names)))
-        np.add.at(common, (labels, drawn_labels), 1.0)
+        common = np.zeros((sizes.shape[1], len(names)), np.int64)
+        np.add.at(common, (labels, drawn_labels), 1)
         own, matched = linear_sum_assignment(common, maximize=True)
         sizes[i, own] = common.sum(axis=0)[matched]
-    low, high = np.quantile(sizes, INTERVAL, axis=0)
-    return low, high
+    return sizes

@@ -102,8 +102,10 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         the smallest expected variation of information to the draws [3]_ that a greedy search finds. Components are in
         order of decreasing size.
     n_components_ : int
-        Number of components of the point partition, at most the median of the draws. ``n_components_posterior_`` shows
-        its uncertainty.
+        Number of components of one partition, the point partition ``labels_``, and at most the median of
+        ``posterior_["n_components"]``. The posterior mode of the number, ``n_components_posterior_.argmax()``, is
+        often larger: draws also have small components that differ from draw to draw, which the point partition leaves
+        out.
     weights_ : ndarray of shape (n_components_,)
         Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -124,12 +126,15 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows. They overestimate a finite number, see Notes.
+        Posterior probabilities of 0, 1, 2, ... components with rows, the shares of the draws. They overestimate a
+        finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
         for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the largest component
-        first) and ``"labels"``. Labels of different draws do not correspond to each other.
+        first) and ``"labels"``, which number the components of the same draw: ``"weights"[..., k]`` and
+        ``"components"[..., k, :]`` are of the component with label k. Those of different draws do not correspond to
+        each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
     n_categories_ : ndarray of shape (n_features_in_,)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base import FitStrategy, Run, best_chain
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import occupied
+from ...emissions._clusters.statistics import by_size, occupied
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
 from ...samplers import BaseSampler
@@ -53,8 +53,10 @@ class PartitionFit(FitStrategy):
         record = {"n_components": np.array(n_components), "concentration": np.array(concentration)}
         if is_whole:
             draw = chain.sampler.parameters(chain.model, state)
-            arrays = arrays_of(draw, chain.model.clusters)
-            record.update(arrays, labels=state.latents.copy(), _draw=self._predictive(state, draw))
+            arrays, sticks = arrays_of(draw, chain.model.clusters), self._sticks(chain)
+            place_of = np.zeros(sticks.max() + 1, np.int32)
+            place_of[sticks] = np.arange(len(sticks))
+            record.update(arrays, labels=place_of[state.latents], _draw=self._predictive(state, draw))
         return record
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
@@ -76,6 +78,10 @@ class PartitionFit(FitStrategy):
     def _concentration(self, state: Any) -> float:
         """The concentration in a state."""
         return state.position
+
+    def _sticks(self, chain: Chain) -> np.ndarray:
+        """The stick of each component of a draw."""
+        return by_size(chain.state.statistics)
 
     def _predictive(self, state: Any, draw: Any) -> Any:
         """What a draw keeps for predictions.

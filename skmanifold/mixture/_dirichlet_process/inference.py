@@ -249,8 +249,9 @@ class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransform
         -------
         xarray.DataTree
             Group ``posterior`` contains ``n_components``, ``concentration``, ``weights`` with an axis ``rank`` (NaN
-            beyond the components of a draw), and the number of weights ``n_active``. With samplers by minibatches,
-            some of these components have no rows. ``sample_stats`` contains the log joint density as ``lp``. If
+            beyond the components of a draw), and the number of weights ``n_active``. It is ``n_components`` of the
+            same draw, plus the components without rows that samplers by minibatches have; ``n_components_`` is that of
+            the point partition. ``sample_stats`` contains the log joint density as ``lp``. If
             `max_draws_bytes` limits the number of complete draws, ``weights`` and ``n_active`` are in a group
             ``posterior_thinned``, whose coordinate ``draw`` has their indices. Axes are ``chain``, ``draw`` and
             ``rank``.

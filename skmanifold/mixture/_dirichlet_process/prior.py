@@ -64,10 +64,10 @@ class DrawsFromPrior:
         X : ndarray of shape (n_samples, n_features)
             Rows without missing cells.
         parameters : dict of str to ndarray
-            Only if `return_parameters` is True: ``"labels"``, ``"n_components"``, ``"concentration"``, ``"weights"``,
-            ``"components"``, the log joint density of X and the partition as ``"log_joint"``, and the other parameters
-            of the emission, with names and shapes as in ``posterior_``. Components without rows are left out; the
-            largest is first.
+            Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"n_components"``,
+            ``"concentration"``, ``"weights"``, ``"components"``, the log joint density of X and the partition as
+            ``"log_joint"``, and the other parameters of the emission, with names and shapes as in ``posterior_``.
+            Components without rows are left out; the largest is first.
 
         Raises
         ------

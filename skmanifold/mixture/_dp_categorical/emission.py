@@ -40,16 +40,16 @@ class WithCategories(WithEmission):
 
     def _named_block(self, block: str, name: str) -> Any:
         block_of_name = super()._named_block(block, name)
-        return block_of_name.set_params(prior=self.category_prior) if block == "emission" else block_of_name
+        return block_of_name.set_params(category_prior=self.category_prior) if block == "emission" else block_of_name
 
     def _resolve_emission(self) -> Any:
-        """A new emission; one that is given by name has the prior `category_prior`."""
+        """A new emission; one that is given by name has the `category_prior` of the estimator."""
         if isinstance(self.emission, str):
-            return self._emissions[self.emission](prior=float(self.category_prior))
+            return self._emissions[self.emission](category_prior=float(self.category_prior))
         if self.category_prior != _DEFAULT_PRIOR:
             raise ValueError(
                 f"category_prior={self.category_prior} is for an emission given by name, not for {self.emission!r}, "
-                "which has a prior of its own."
+                "which has a category_prior of its own."
             )
         return super()._resolve_emission()
 
@@ -74,7 +74,7 @@ class WithCategories(WithEmission):
         """The Dirichlet parameter of each category, the same for all."""
         emission = self._resolve_emission()
         if emission.has_codes or isinstance(self.emission, str):
-            return float(emission.prior)
+            return float(emission.category_prior)
         name, whom = type(emission).__name__, type(self).__name__
         if emission.has_vector_tokens:  # its bind_tokens would require vectors, which is not the reason
             raise IncompatibleError(

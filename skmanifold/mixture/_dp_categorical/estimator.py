@@ -41,8 +41,8 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         "categorical": a category's code in each cell, whole numbers from 0, NaN where it is missing; names go through
         scikit-learn's ``OrdinalEncoder`` first. Missing cells are integrated out. An instance,
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.Categorical` or a user-defined one
-        with a :class:`~skmanifold.emissions.DirichletFamily`, has the prior in place of `category_prior`. One of
-        `Categorical` may also have `min_categories` and `handle_unknown`.
+        with a :class:`~skmanifold.emissions.DirichletFamily`, has its own `category_prior`. One of `Categorical` may
+        also have `min_categories` and `handle_unknown`.
     sampler : str or BaseSampler instance, default="slice"
         Sampler of the posterior:
 
@@ -108,8 +108,10 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         each row that shares its component with no other row in half of the draws would be a separate component.
         Components are in order of decreasing size. Not set by `partial_fit`.
     n_components_ : int
-        Number of components of the point partition, at most the median of the draws. ``n_components_posterior_`` shows
-        its uncertainty. After `partial_fit`, the number of components with an expected size of at least half a row.
+        Number of components of one partition, the point partition ``labels_``, and at most the median of
+        ``posterior_["n_components"]``. The posterior mode of the number, ``n_components_posterior_.argmax()``, is
+        often larger: draws also have small components that differ from draw to draw, which the point partition leaves
+        out. After `partial_fit`, the number of components with an expected size of at least half a row.
     weights_ : ndarray of shape (n_components_,)
         Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -121,12 +123,15 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows. They overestimate a finite number, see Notes.
+        Posterior probabilities of 0, 1, 2, ... components with rows, the shares of the draws. They overestimate a
+        finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"`` and ``"components"``
-        (padded with NaN, the largest component first, categories of all columns concatenated) and ``"labels"``. Labels
-        of different draws do not correspond to each other.
+        (padded with NaN, the component with the most rows first for "slice", else that with the largest weight;
+        categories of all columns concatenated) and ``"labels"``, which number the components of the same draw:
+        ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of different
+        draws do not correspond to each other.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode, and may be higher in a worse mode; compare
         fits by `score` on held-out rows. Not set by `partial_fit`.

@@ -82,6 +82,9 @@ class StochasticFit(PartitionFit):
     def _concentration(self, state: Any) -> float:
         return state.position.concentration
 
+    def _sticks(self, chain: Chain) -> np.ndarray:
+        return self.passes.sticks_by_weight(chain.state)
+
     def _predictive(self, state: Any, draw: Any) -> Any:
         return draw
 

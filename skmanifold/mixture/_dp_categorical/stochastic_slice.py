@@ -229,11 +229,14 @@ class StochasticSlice(BaseSampler):
 
     def parameters(self, model: DPModel, state: StochasticSliceState | StreamState) -> ParameterDraw:
         """Drawn weights and components up to the highest label, in order of decreasing weight."""
-        mixture = self._mixture_of(model, state.position)
+        mixture, order = self._mixture_of(model, state.position), self.sticks_by_weight(state)
         log_weights, log_leftover = mixture.sticks.log_weights()
-        order = np.argsort(-log_weights, kind="stable")
         log_components = np.take(mixture.log_table, order, axis=1)
         return ParameterDraw(np.append(log_weights[order], log_leftover), log_components, state.position.concentration)
+
+    def sticks_by_weight(self, state: StochasticSliceState | StreamState) -> np.ndarray:
+        """The sticks of the components of `parameters`, which are in order of decreasing weight."""
+        return np.argsort(-self._sticks_of(state.position.sticks).log_weights()[0], kind="stable")
 
     def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> StreamState:
         """Start a stream by `n_first_sweeps` passes of `Slice` over the first minibatch; scale its counts."""

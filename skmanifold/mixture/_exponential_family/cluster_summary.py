@@ -11,7 +11,7 @@ from ...emissions._cells.distributions import ColumnDistributions, JoinedCells
 from ...emissions._columns.emission import Columns
 from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike
-from .._cluster_summary import INTERVAL, ClusterSummary, ColumnSummary, names_for_summary, summary_of
+from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
 
 
 class SummarizesComponents:
@@ -56,9 +56,10 @@ class SummarizesComponents:
         -------
         summary : ClusterSummary
             ``clusters`` has a row for each component, the one with the largest weight first; the index has the numbers
-            of the components as in ``labels_``. Its columns are ``weight``; with samplers that draw the parameters
-            ("gibbs"), ``weight_low`` and ``weight_high`` (5% and 95% quantiles over the draws, whose components are
-            matched to those of the estimate as in `to_arviz`); ``size``, the number of fitted rows with this label, and
+            of the components as in ``labels_``. Its columns are ``weight``, as in ``weights_``; with samplers that draw
+            the parameters ("gibbs"), ``drawn_weight``, ``drawn_weight_low`` and ``drawn_weight_high``, the median and
+            the 5% and 95% quantiles of the drawn weights, where the components of each draw are matched to those of
+            the estimate as in `to_arviz`; ``size``, the number of fitted rows with this label, and
             ``typical_row``, the one of them with the highest density in the component (missing if there are none); and
             then for each column, in descending order of its mutual information, the mean in the component (of binary
             columns the probability of a one) or the most probable category. After `partial_fit` there are no sizes and
@@ -82,10 +83,7 @@ class SummarizesComponents:
             found = None
             if columns is not None:
                 found = ColumnSummary(columns.typical(), columns.information(self.weights_))
-        of_components: dict[str, Any] = {"weight": self.weights_}
-        drawn = self._matched_weights()
-        if len(drawn):
-            of_components["weight_low"], of_components["weight_high"] = np.quantile(drawn, INTERVAL, axis=0)
+        of_components: dict[str, Any] = {"weight": self.weights_, **of_draws("weight", self._matched_weights())}
         if hasattr(self, "labels_"):
             of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
         if hasattr(self, "typical_rows_"):  # not in files of earlier versions

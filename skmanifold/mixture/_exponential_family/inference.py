@@ -308,9 +308,9 @@ class FamilyInference(
         X : ndarray of shape (n_samples, n_features)
             Rows without missing cells.
         parameters : dict of str to ndarray
-            Only if `return_parameters` is True: ``"weights"``, ``"components"``, ``"labels"``, the log likelihood of X
-            as ``"log_likelihood"``, and the other parameters of the emission, with names and shapes as in
-            ``posterior_``.
+            Only if `return_parameters` is True: ``"weights"``, ``"components"``, ``"labels"``, the component of each
+            row, the log likelihood of X as ``"log_likelihood"``, and the other parameters of the emission, with names
+            and shapes as in ``posterior_``.
 
         Raises
         ------

@@ -63,17 +63,20 @@ class ImputesCells(WithColumns):
             \theta^{(t)}) \, p(x_{ij} \mid x_{i, \mathrm{obs}}, z_i = k, \theta^{(t)}),
 
         averaged over posterior draws t; samplers that maximise have one estimate. The components of a
-        `DPMixture` include a new one without fitted rows, whose parameters have their prior distribution. With a
-        number, each completed table has another posterior draw of the parameters; each row then draws its component
-        and its missing cells given these. This is multiple imputation [1]_: analyse each table, and combine the
-        results by :func:`~skmanifold.metrics.pool_estimates`.
+        `DPMixture` include a new one without fitted rows, whose parameters have their prior distribution.
+
+        With a number, each completed table has another of the T posterior draws that the fit kept, at equal distances;
+        each row then draws its component and its missing cells given the parameters of this draw. If `n_draws` exceeds
+        T, each draw is used for ``n_draws / T`` tables, rounded up or down, with other components and cells, and for
+        `DPMixture` also with other parameters given the drawn partition. This is multiple imputation [1]_: analyse each
+        table, and combine the results by :func:`~skmanifold.metrics.pool_estimates`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows as in `fit`, with missing cells.
         n_draws : int, default=None
-            Number of completed tables.
+            Number of completed tables; more than the fit kept draws are possible.
         random_state : int, RandomState instance or None, default=None
             Seed of the draws.
 
@@ -85,8 +88,8 @@ class ImputesCells(WithColumns):
         Raises
         ------
         ValueError
-            If X has other columns than in `fit`, or values that are not allowed, or if there are fewer posterior draws
-            than `n_draws`.
+            If X has other columns than in `fit`, or values that are not allowed, or if `n_draws` is given and the fit
+            kept no draws of the parameters.
         IncompatibleError
             If the emission has no distributions of single cells, or the sampler draws no parameters and `n_draws` is
             given.
@@ -102,12 +105,14 @@ class ImputesCells(WithColumns):
             return filled(self, X, values, _most_typical(expected))
         n_draws = check_scalar(n_draws, "n_draws", Integral, min_val=1)
         n_kept = self._n_parameter_draws()
-        if n_draws > n_kept:
+        if n_kept == 0:
             raise ValueError(
-                f"n_draws={n_draws}, but the fit kept {n_kept} draws of the parameters: raise max_iter, or lower thin."
+                "The fit kept no draws of the parameters: raise max_draws_bytes, or lower burn_in or thin."
             )
         root = root_key(random_state)
         chosen = np.linspace(0, n_kept - 1, n_draws).round().astype(int)
+        if n_draws > n_kept:
+            chosen = np.arange(n_draws) * n_kept // n_draws  # numbers of uses differ by at most one
         return [
             filled(self, X, values, self._drawn_cells(rows, values, int(draw), subkey(root, i)))
             for i, draw in enumerate(chosen)

@@ -147,10 +147,9 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
 
     def _log_densities(self, X) -> np.ndarray:
         log_density = self.score_samples(X)
-        known = log_density[~np.isnan(log_density)]
-        if not len(known):
+        if np.isnan(log_density).all():
             raise ValueError("All rows of X are zeros, which have no direction.")
-        return known
+        return log_density
 
     _log_densities_of_estimate = _log_densities
 

@@ -105,7 +105,7 @@ def test_intensities_of_gamma_poisson_rows_are_found(sampler):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", [ESCA(), ESCA(exclude_self=True), "gibbs", CollapsedGibbs()])
-@pytest.mark.parametrize("emission", [Multinomial(prior=0.3), Poisson(shape_prior=0.3)])
+@pytest.mark.parametrize("emission", [Multinomial(category_prior=0.3), Poisson(shape_prior=0.3)])
 def test_multinomial_tokens_give_the_bytes_of_lda(emission, sampler):
     settings = {"doc_topic_prior": 0.4, "n_chains": 2, "max_iter": 12, "thin": 2, "random_state": 3, "sampler": sampler}
     X = small_corpus()

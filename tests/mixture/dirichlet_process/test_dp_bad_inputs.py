@@ -175,8 +175,8 @@ def test_seeds_do_not_depend_on_a_large_mean():
         ("categorical", changed(CODES, 2, 1, value=0.5), ValueError, "Column 1 of X has 0.5"),
         ("categorical", sp.csr_array(CODES), TypeError, "zero is a category"),
         (Poisson(shape_prior=1e300), COUNTS, ValueError, r"shape_prior must be positive and finite, at most 1e\+18"),
-        (Multinomial(prior=np.inf), COUNTS, ValueError, "prior"),
-        (Categorical(prior=1e300), CODES, ValueError, r"in the range \(0.0, 1e\+18\]"),
+        (Multinomial(category_prior=np.inf), COUNTS, ValueError, "category_prior"),
+        (Categorical(category_prior=1e300), CODES, ValueError, r"in the range \(0.0, 1e\+18\]"),
     ],
 )
 def test_bad_data_and_priors_are_refused(emission, X, error, message):

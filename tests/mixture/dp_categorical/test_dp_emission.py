@@ -1,10 +1,14 @@
 """An emission of a Dirichlet-process mixture is a name or an instance, also a user-defined one."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from emissions._user_defined import Exponential, Falling, Scale
+from sklearn.base import BaseEstimator
 
-from skmanifold import DPCategoricalMixture, ExponentialFamilyAdmixture, load
+import skmanifold
+from skmanifold import DPCategoricalMixture, ExponentialFamilyAdmixture, emissions, load
 from skmanifold.datasets import make_categorical_mixture
 from skmanifold.emissions import BaseEmission, Bernoulli, Categorical, Gaussian, Multinomial, Poisson
 from skmanifold.models import IncompatibleError
@@ -74,9 +78,18 @@ def test_a_user_defined_prior_is_an_emission_with_its_own_reader():
     assert mixture.score_samples(10 * X).tobytes() == by_name.score_samples(X).tobytes()
 
 
+def test_the_prior_of_categories_has_one_name():
+    for make in (Categorical, Multinomial, DPCategoricalMixture, make_categorical_mixture):
+        assert "category_prior" in signature(make).parameters
+    for module in (skmanifold, emissions):
+        for made in (getattr(module, name) for name in module.__all__):
+            if isinstance(made, type) and issubclass(made, BaseEstimator):
+                assert "prior" not in signature(made).parameters, made  # names state of what
+
+
 def test_parameters_of_an_emission_are_reached_through_its_name():
-    mixture = DPCategoricalMixture("categorical", category_prior=0.3).set_params(emission__prior=0.9)
-    assert mixture.emission.prior == 0.9
+    mixture = DPCategoricalMixture("categorical", category_prior=0.3).set_params(emission__category_prior=0.9)
+    assert mixture.emission.category_prior == 0.9
     mixture = DPCategoricalMixture(sampler="sgrld", emission=Multinomial(0.2), **SETTINGS)
     with pytest.warns(UserWarning, match="does not draw from the posterior if category_prior is below 1/2"):
         mixture.fit(counts())
@@ -99,7 +112,7 @@ def test_parameters_of_an_emission_are_reached_through_its_name():
             "one Dirichlet parameter for all categories; the emission Falling has several",
         ),
         (Multinomial, TypeError, r"not the class Multinomial: write Multinomial\(\)"),
-        (Categorical(-1.0), ValueError, "'prior' parameter of Categorical"),
+        (Categorical(-1.0), ValueError, "'category_prior' parameter of Categorical"),
     ],
 )
 def test_an_emission_that_does_not_fit_is_refused_in_one_sentence(emission, error, message):

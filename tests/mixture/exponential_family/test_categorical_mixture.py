@@ -61,7 +61,7 @@ def test_em_is_that_of_latent_class_analysis():
     X = small_table()
     labels = np.arange(len(X)) % 3
     settings = {"sampler": EM(tol=0.0), "init": labels, "max_iter": 7, "burn_in": 0, "weight_prior": 0.4}
-    mixture = make(emission=Categorical(prior=0.3), **settings).fit(X)
+    mixture = make(emission=Categorical(category_prior=0.3), **settings).fit(X)
     weights, columns, log_density, shares = latent_classes_by_em(X, labels, 3, 7, 0.3, 0.4)
     np.testing.assert_allclose(mixture.weights_, weights, rtol=1e-9)
     for found, expected in zip(mixture.components_, columns, strict=True):
@@ -76,7 +76,7 @@ def test_em_is_that_of_latent_class_analysis():
 def test_two_categories_are_those_of_bernoulli(sampler):
     X = np.minimum(small_table(), 1.0)
     settings = {"sampler": sampler, "init": np.arange(len(X)) % 3}
-    codes = make(emission=Categorical(prior=0.7), **settings).fit(X)
+    codes = make(emission=Categorical(category_prior=0.7), **settings).fit(X)
     events = make(emission=Bernoulli(0.7, 0.7), **settings).fit(X)
     np.testing.assert_allclose(codes.log_density_trace_, events.log_density_trace_, rtol=1e-6)
     np.testing.assert_allclose(np.stack([c[:, 1] for c in codes.components_], axis=1), events.components_, rtol=1e-6)
@@ -279,7 +279,7 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
 
 
 def test_a_search_over_the_prior_of_a_name():
-    mixture = make().set_params(emission__prior=2.0, emission__min_categories=4)
+    mixture = make().set_params(emission__category_prior=2.0, emission__min_categories=4)
     assert mixture.emission.get_params() == Categorical(2.0, 4).get_params()
     assert mixture.fit(small_table()).n_categories_.tolist() == [4] * 5
 

@@ -180,9 +180,11 @@ def test_intervals_of_weights_are_those_of_draws_in_the_order_of_the_estimate():
     clusters = mixture.cluster_summary().clusters
     tree = mixture.to_arviz()
     weights = tree["posterior"]["weights"].to_numpy().reshape(-1, 3)
-    low, high = np.quantile(weights, [0.05, 0.95], axis=0)
-    np.testing.assert_allclose(clusters["weight_low"].sort_index(), low)
-    np.testing.assert_allclose(clusters["weight_high"].sort_index(), high)
+    middle, low, high = np.quantile(weights, [0.5, 0.05, 0.95], axis=0, method="inverted_cdf")
+    np.testing.assert_allclose(clusters["weight"].sort_index(), mixture.weights_)
+    np.testing.assert_allclose(clusters["drawn_weight"].sort_index(), middle)
+    np.testing.assert_allclose(clusters["drawn_weight_low"].sort_index(), low)
+    np.testing.assert_allclose(clusters["drawn_weight_high"].sort_index(), high)
     assert (low < mixture.weights_).all()
     assert (mixture.weights_ < high).all()
     assert (high - low < 0.2).all()  # chains name the components in different orders
@@ -193,12 +195,12 @@ def test_intervals_of_weights_are_those_of_draws_in_the_order_of_the_estimate():
 @pytest.mark.parametrize("sampler", ["em", "esca"])
 def test_estimates_have_no_intervals(sampler):
     mixture, _ = fit_table(sampler)
-    assert "weight_low" not in mixture.cluster_summary().clusters
+    assert "drawn_weight_low" not in mixture.cluster_summary().clusters
 
 
 def test_without_kept_components_weights_have_no_intervals():
     mixture, _ = fit_table("gibbs", max_iter=6, max_draws_bytes=0)
-    assert "weight_low" not in mixture.cluster_summary().clusters
+    assert "drawn_weight_low" not in mixture.cluster_summary().clusters
 
 
 def test_typical_rows_have_the_highest_density_among_the_rows_of_their_component():

@@ -298,7 +298,7 @@ def test_emissions_of_the_constructor_are_left_alone():
     mixture = ExponentialFamilyMixture(2, emission=emission, max_iter=4).fit(X)
     assert mixture.emission is emission
     assert mixture.emission_ is not emission
-    assert vars(emission) == {"prior": 0.3}
+    assert vars(emission) == {"category_prior": 0.3}
 
 
 @compiled

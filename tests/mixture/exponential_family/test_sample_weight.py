@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from emissions._cases import KEY, read
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, distributed, load
@@ -84,6 +85,10 @@ def test_whole_weights_are_copies_of_rows(case, init):
     np.testing.assert_array_equal(weighted.labels_[COPIES], repeated.labels_)
     np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-8, atol=1e-9)
+    for method in ("score", "aic", "bic"):
+        score, of_copies = getattr(weighted, method), getattr(repeated, method)(X[COPIES])
+        assert score(X, sample_weight=WEIGHTS) == pytest.approx(of_copies, rel=1e-8)
+        assert score(X) != pytest.approx(of_copies, rel=1e-3)
     draws = [mixture.sample(20, random_state=0)[0] for mixture in (weighted, repeated)]
     np.testing.assert_allclose(*draws, rtol=1e-8, atol=1e-9)
 
@@ -174,6 +179,14 @@ def test_weights_go_with_their_rows_into_pipelines_monitors_files_and_shards(tmp
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(clone(mixture).set_fit_request(sample_weight=True))
         np.testing.assert_array_equal(pipeline.fit(REAL, sample_weight=weights)[-1].labels_, fitted.labels_)
+        routed = clone(mixture).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        train, test = np.arange(40), np.arange(40, N)
+        search = GridSearchCV(routed, {"n_components": [K]}, cv=[(train, test)], refit=False)
+        search.fit(REAL, sample_weight=weights)
+    of_test = clone(mixture).fit(REAL[train], sample_weight=weights[train]).score_samples(REAL[test])
+    found = search.cv_results_["mean_test_score"].item()
+    assert found == pytest.approx(np.average(of_test, weights=weights[test]))
+    assert found != pytest.approx(of_test.mean(), rel=1e-3)
     monitored = clone(mixture).set_callbacks(HeldOutMonitor(fraction=0.2, random_state=0))
     monitored.fit(REAL, sample_weight=weights)
     assert len(monitored.labels_) == 48
@@ -253,6 +266,21 @@ def test_columns_without_weighted_cells_are_refused():
     X = REAL.copy()
     X[1:, 1] = np.nan
     refuse("Column 1 of X has no observed cell", make(), X, sample_weight=np.arange(N) % 3)
+
+
+@pytest.mark.parametrize("method", ["score", "aic", "bic"])
+def test_scores_refuse_weights_that_do_not_fit(method):
+    score = getattr(make("poisson", max_iter=3).fit(COUNTS), method)
+    for weights, message in (
+        ([1.0, 2.0], "shape"),
+        (-np.ones(N), "Negative values"),
+        (np.zeros(N), "zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score(COUNTS, sample_weight=weights)
+    assert score(COUNTS, sample_weight=np.ones(N)) == score(COUNTS)
+    only = np.eye(N)[3]
+    assert score(COUNTS, sample_weight=only) == pytest.approx(score(COUNTS[3:4]))
 
 
 def test_one_number_is_the_weight_of_every_row():

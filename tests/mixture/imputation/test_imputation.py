@@ -247,6 +247,32 @@ def test_imputer_draws():
     assert drawn.to_numpy()[holes].std() > means.to_numpy()[holes].std()
 
 
+@pytest.mark.parametrize("kind", ["dp", "gibbs"])
+def test_each_draw_is_used_for_several_tables_if_there_are_fewer_draws(kind, monkeypatch):
+    X, _ = two_clusters(80)
+    holed, holes = with_holes(X)
+    mixture, used = fitted(kind, holed, thin=6), []
+    assert len(mixture._draws) == 5
+    draw_cells = mixture._drawn_cells
+
+    def recorded(rows, values, draw, key):
+        used.append(draw)
+        return draw_cells(rows, values, draw, key)
+
+    monkeypatch.setattr(mixture, "_drawn_cells", recorded)
+    tables = mixture.impute(holed, n_draws=12, random_state=0)
+    assert np.bincount(used).tolist() == [3, 2, 3, 2, 2]
+    assert not any(table.isna().any().any() for table in tables)
+    again, other = (mixture.impute(holed, n_draws=12, random_state=seed) for seed in (0, 1))
+    cells = {}
+    for name, of in (("first", tables), ("again", again), ("other", other)):
+        cells[name] = np.array([table["a"][holes[:, 0]] for table in of])
+    np.testing.assert_array_equal(cells["first"], cells["again"])
+    assert len(np.unique(np.concatenate((cells["first"], cells["other"])), axis=0)) == 24  # no two tables are equal
+    assert len(mixture.impute(holed, n_draws=5, random_state=0)) == 5
+    assert used[-5:] == [0, 1, 2, 3, 4]
+
+
 # --- refusals ---------------------------------------------------------------------------------------------
 
 
@@ -254,8 +280,8 @@ def test_draws_need_draws_of_parameters():
     X, _ = two_clusters(60)
     with pytest.raises(IncompatibleError, match="use the sampler 'gibbs'"):
         fitted("em", X).impute(X, n_draws=2)
-    with pytest.raises(ValueError, match=r"n_draws=1000, but the fit kept \d+ draws"):
-        fitted("gibbs", X).impute(X, n_draws=1000)
+    with pytest.raises(ValueError, match="kept no draws of the parameters: raise max_draws_bytes"):
+        fitted("gibbs", X, max_draws_bytes=0).impute(X, n_draws=2)
 
 
 @pytest.mark.parametrize("columns", ["c", ["a", "c"], 7, []])

@@ -188,6 +188,9 @@ def test_whole_weights_are_copies_of_rows(assignment, init):
     assert weighted.n_iter_ == repeated.n_iter_
     assert weighted.lower_bound_ == pytest.approx(repeated.lower_bound_, rel=1e-12)
     np.testing.assert_array_equal(weighted.labels_[copies], repeated.labels_)
+    for method in ("score", "aic", "bic"):
+        of_copies = getattr(repeated, method)(X[copies])
+        assert getattr(weighted, method)(X, sample_weight=weights) == pytest.approx(of_copies, rel=1e-9)
     assert clone(mixture).fit(X).lower_bound_ != pytest.approx(weighted.lower_bound_, rel=1e-3)
 
 
@@ -211,6 +214,11 @@ def test_rows_of_zeros_are_left_out(assignment):
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(fitted.score_samples(with_zeros))), zeros)
     assert fitted.score(with_zeros) == pytest.approx(fitted.score(X), rel=1e-14)
     assert fitted.bic(with_zeros) == pytest.approx(fitted.bic(X), rel=1e-14)
+    weights = np.insert(np.linspace(0.5, 2.0, len(X)), [0, 5, 80], 3.0)
+    of_rows = fitted.bic(X, sample_weight=np.linspace(0.5, 2.0, len(X)))
+    assert fitted.bic(with_zeros, sample_weight=weights) == pytest.approx(of_rows, rel=1e-14)
+    with pytest.raises(ValueError, match="must not be zero for all rows of X that have a density"):
+        fitted.score(with_zeros, sample_weight=(weights == 3.0).astype(float))
 
 
 def refuse(message, mixture, X, **fit_params):
