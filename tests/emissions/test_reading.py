@@ -99,7 +99,7 @@ def test_documents_are_to_be_counted_first(emission, X):
 @pytest.mark.parametrize("container", [np.array, pd.DataFrame])
 def test_categories_are_to_be_encoded_first(container):
     X = container([["yes", "red"], ["no", "blue"]])
-    with pytest.raises(ValueError, match="if they are texts, or encode them as numbers if they are categories"):
+    with pytest.raises(ValueError, match=r"^Column 0 of X has 'yes', .* or use DPMixture.* if it is a category"):
         read(Bernoulli(), X)
 
 

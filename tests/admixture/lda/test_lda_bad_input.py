@@ -109,7 +109,7 @@ def test_a_minibatch_without_tokens_raises_and_leaves_the_stream():
         (np.ones((4, 0)), r"Found array with 0 feature\(s\)"),
         (
             np.array([["a", "b"]]),
-            "X has strings, but StochasticLDA takes counts: put CountVectorizer before",
+            "Column 0 of X has 'a', but StochasticLDA takes counts: put CountVectorizer before",
         ),
     ],
 )
