@@ -19,7 +19,7 @@ from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .families import DiagonalFamily, FullFamily
-from .moments import location_and_covariance
+from .moments import location_and_covariance, warn_of_dependent_columns
 from .tied import TiedFamily
 
 if TYPE_CHECKING:
@@ -191,8 +191,16 @@ class Gaussian(BaseEmission):
         ------
         ValueError
             If X has values that the emission does not accept.
+
+        Warns
+        -----
+        UserWarning
+            If `reset` is true, and columns are linearly dependent.
         """
-        return read_dense(estimator, X, reset=reset, emission=self, missing=True)
+        rows = read_dense(estimator, X, reset=reset, emission=self, missing=True)
+        if reset:
+            warn_of_dependent_columns(estimator, rows.values)
+        return rows
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.
