@@ -154,14 +154,18 @@ def _is_relation(X: np.ndarray, columns: np.ndarray, coefficients: np.ndarray, s
     """Whether this combination, with the first column scaled to variance 1, is constant in enough rows that vary."""
     if all(len(np.unique(cells[~np.isnan(cells)])) <= 2 for cells in sample.T):
         return False
-    usual, total, square, n_seen, n_varied = np.nanmedian(sample, axis=0), 0.0, 0.0, 0, 0
+    usual = np.nanmedian(sample, axis=0)
+    blocks = []
     for start, stop in split_range(len(X), BLOCK_ROWS):
-        gaps = X[start:stop, columns] - usual
-        gaps = gaps[~np.isnan(gaps).any(axis=1)]
-        combined = gaps @ coefficients
-        total, square, n_seen = total + combined.sum(), square + combined @ combined, n_seen + len(combined)
-        n_varied += np.count_nonzero(gaps.any(axis=1))
-    return n_varied > len(columns) + 1 and square - total**2 / n_seen <= _UNEXPLAINED * n_seen
+        terms = (X[start:stop, columns] - usual) * coefficients
+        blocks.append(np.array([terms.sum(axis=1), np.abs(terms).sum(axis=1)]))
+    combined, sizes = np.concatenate(blocks, axis=1)
+    seen = ~np.isnan(combined)
+    combined, sizes = combined[seen], sizes[seen]
+    if combined.var() > _UNEXPLAINED or np.count_nonzero(sizes) <= len(columns) + 1:
+        return False
+    gaps = np.abs(combined - np.median(combined))[sizes > 0.0]  # large in usual rows if codes such as -999 dominate
+    return bool(np.median(gaps) <= math.sqrt(_UNEXPLAINED) * np.median(sizes[sizes > 0.0]))
 
 
 def _dependent_sets(scaled: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
