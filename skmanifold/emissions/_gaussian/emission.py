@@ -120,6 +120,8 @@ class Gaussian(BaseEmission):
     :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is learned: the rows determine the common covariance.
     :math:`\mu_0` is not learned.
 
+    A fit warns about columns that are linear functions of others, up to rounding, and names them.
+
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 
