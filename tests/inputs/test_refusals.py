@@ -34,9 +34,7 @@ def test_strings(table):
         frame = frame.with_columns(library.Series("b", words).cast(library.Categorical))
     frame = frame.to_arrow() if table is arrow else frame
     encode = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
-    auto = (
-        'remove the column, or set emission="auto", which describes texts and categories by categorical distributions.'
-    )
+    auto = 'set emission="auto", which describes texts and categories, or remove the column.'
     for name, needs in (("lda", f"needs numbers: {encode}"), ("gaussian", f"needs numbers with this emission: {auto}")):
         who = type(ESTIMATORS[name]).__name__
         assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} {needs}"

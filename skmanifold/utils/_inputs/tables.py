@@ -154,13 +154,11 @@ def named_columns(X: Any, estimator: Any = None, name: str = "X") -> Iterator[No
             cell = _not_a_number(cells)
             if cell is not None:
                 who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} needs numbers"
-                cure = "encode it first, for example by OneHotEncoder in a ColumnTransformer"
+                cure = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer"
                 if "auto" in getattr(estimator, "_emissions", ()):
                     who += " with this emission"
-                    cure = 'set emission="auto", which describes texts and categories by categorical distributions'
-                raise ValueError(
-                    f"Column {column!r} of {name} has {cell}, but {who}: remove the column, or {cure}."
-                ) from error
+                    cure = 'set emission="auto", which describes texts and categories, or remove the column'
+                raise ValueError(f"Column {column!r} of {name} has {cell}, but {who}: {cure}.") from error
         raise
 
 
