@@ -11,6 +11,7 @@ from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
 from ..sparse.counts import take_rows
 from ..utils._inputs.column_order import in_column_order
+from ..utils._inputs.tables import reads_categories
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
@@ -183,7 +184,8 @@ def _as_numbers(estimator, codes):
             kind = "strings" if codes.dtype.kind in "OSU" else f"{codes.dtype.name} values"
             raise ValueError(
                 f"Column {column_name(estimator, column)} of X has {kind}, but emission='categorical' takes codes of "
-                "categories: encode the columns by OrdinalEncoder, for example in a pipeline."
+                "categories: encode the columns by OrdinalEncoder, for example in a pipeline, or use "
+                f"{reads_categories(estimator)}, which reads them as they are."
             )
     return codes.astype(np.float64)
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..random._keys import fold_in, uniform
-from ..utils._inputs.tables import is_column, is_table, readable
+from ..utils._inputs.tables import column_names, is_column, is_table, readable, reads_categories
 from ..utils._njit import njit
 from ..utils._validation import validate_data
 
@@ -185,11 +185,18 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
         holds_objects = isinstance(X, np.ndarray) and X.ndim and X.dtype.kind in "OU"
         first = X[:1] if holds_objects or isinstance(X, list | tuple) else []
     cells = np.array(first, dtype=object)
-    if any(isinstance(cell, str) and not _is_number(cell) for cell in cells.flat):
-        remedy = f"put {vectorizer} before it in a pipeline"
-        if cells.ndim == 2 and cells.shape[1] > 1 and not isinstance(X, list | tuple):  # columns, probably not texts
-            remedy += " if they are texts, or encode them as numbers if they are categories"
-        raise ValueError(f"X has strings, but {type(estimator).__name__} takes {wanted}: {remedy}.")
+    if not any(map(_is_text, cells.flat)):
+        return
+    what, remedy = "X has strings", f"put {vectorizer} before it in a pipeline"
+    if cells.ndim == 2 and cells.shape[1] > 1 and not (isinstance(X, list | tuple) and all(map(_is_text, cells.flat))):
+        place = next(column for column, cell in enumerate(cells[0]) if _is_text(cell))
+        what = f"Column {column_names(first, cells.shape[1])[place]!r} of X has {cells[0, place]!r}"
+        remedy += f" if this is a text, or use {reads_categories(estimator)} if it is a category"
+    raise ValueError(f"{what}, but {type(estimator).__name__} takes {wanted}: {remedy}.")
+
+
+def _is_text(cell) -> bool:
+    return isinstance(cell, str) and not _is_number(cell)
 
 
 def _is_number(text: str) -> bool:

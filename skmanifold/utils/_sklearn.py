@@ -1,5 +1,7 @@
 """All private names of scikit-learn that the library uses; those of its callbacks are in `_sklearn_callbacks`."""
 
+from numbers import Integral
+
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -13,6 +15,17 @@ from ._inputs.tables import is_arrow, is_table, readable
 # Attributes of the estimator during a fit, which `torn_down` removes at its end, also after an error: those of
 # scikit-learn, and our own before scikit-learn 1.9.
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown", "_callback_context", "_callback_task_of_parent")
+
+
+class NumberOf(Interval):
+    """A whole number from 1 on which the user must choose; the error for another value explains how."""
+
+    def __init__(self, advice: str, most: int | None = None):
+        super().__init__(Integral, 1, most, closed="left" if most is None else "both")
+        self.advice = advice
+
+    def __str__(self):
+        return f"{super().__str__()} ({self.advice})"
 
 
 def take_rows(X, rows):
@@ -29,6 +42,7 @@ __all__ = [
     "BaseComposition",
     "HasMethods",
     "Interval",
+    "NumberOf",
     "StrOptions",
     "check_weights",
     "fit_context",

@@ -63,7 +63,7 @@ def check_array(X: Any, **options: Any) -> Any:
     check_structure(X, name)
     X = readable(X, name)
     refuse_dates(X, name)
-    with named_columns(X):
+    with named_columns(X, name=name):
         named = as_named(X, accept_sparse=options.get("accept_sparse"), name=name)
         return validation.check_array(X if named is None else named.values, **options)
 

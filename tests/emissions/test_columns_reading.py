@@ -14,6 +14,7 @@ from skmanifold.emissions._columns.reading import open_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:EM stopped"),
+    pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent"),
     pytest.mark.filterwarnings("ignore:X (does not have|has) (valid )?feature names"),
 ]
 

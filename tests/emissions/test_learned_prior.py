@@ -218,6 +218,7 @@ ODD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent")
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_odd_rows_give_a_finite_proper_prior(kind, name):
@@ -426,6 +427,7 @@ def test_a_small_cluster_of_rows_of_others_is_dissolved_and_a_separate_one_stays
     np.testing.assert_allclose(evidence, model.log_joint(model.count(found), 1.0) + entropy_of(shares), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent")
 def test_many_columns_start_from_clusters_with_one_covariance():
     rng = np.random.default_rng(0)
     n, d, K = 2000, 40, 4

@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from skmanifold import DPMixture, MixtureImputer
+
 from ._containers import arrow, package, pandas, polars, sparse_columns, strict
 from ._estimators import ESTIMATORS, LABELS, data, with_missing
 
@@ -31,11 +33,69 @@ def test_strings(table):
         library = package("polars")
         frame = frame.with_columns(library.Series("b", words).cast(library.Categorical))
     frame = frame.to_arrow() if table is arrow else frame
-    cure = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
-    for name in ("gaussian", "lda"):
+    encode = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer."
+    auto = 'set emission="auto", which describes texts and categories, or remove the column.'
+    for name, needs in (("lda", f"needs numbers: {encode}"), ("gaussian", f"needs numbers with this emission: {auto}")):
         who = type(ESTIMATORS[name]).__name__
-        assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} needs numbers: {cure}"
+        assert refusal(name, frame) == f"Column 'b' of X has 'many', but {who} {needs}"
     assert "encode the columns by OrdinalEncoder" in refusal("dp codes", frame)
+    assert 'or use DPMixture(emission="auto"), which reads' in refusal("dp codes", frame)
+    assert 'or use emission="auto", which reads' in refusal("dp rows of codes", frame)
+
+
+@pytest.mark.parametrize("container", [np.array, list])
+def test_strings_without_names_of_columns(container):
+    X = container([[1.0, "7", "a"]] * 12 if container is list else np.array([[1.0, "7", "a"]] * 12, dtype=object))
+    for name in ("gaussian", "subspaces"):
+        assert refusal(name, X).startswith(
+            f"Column 2 of X has 'a', but {type(ESTIMATORS[name]).__name__} needs numbers"
+        )
+    assert refusal("directions", X).startswith("Column 2 of X has 'a', but VonMisesFisherMixture takes directions")
+
+
+@pytest.mark.parametrize("table", [pandas, polars, arrow])
+@pytest.mark.parametrize("name", ["directions", "dp", "poisson"])
+def test_columns_of_categories_where_counts_or_directions_are_needed(name, table):
+    frame = polars(data("gaussian")).with_columns(package("polars").Series("plan", ["basic", "family"] * 6))
+    message = refusal(name, {pandas: frame.to_pandas, polars: lambda: frame, arrow: frame.to_arrow}[table]())
+    vectorizer = "TfidfVectorizer" if name == "directions" else "CountVectorizer"
+    instead = 'emission="auto"' if name == "poisson" else 'DPMixture(emission="auto")'
+    assert message == (
+        f"Column 'plan' of X has 'basic', but {type(ESTIMATORS[name]).__name__} takes "
+        f"{'directions' if name == 'directions' else 'counts'}: put {vectorizer} before it in a pipeline if this is a "
+        f"text, or use {instead} if it is a category."
+    )
+
+
+@pytest.mark.parametrize("name", [*ESTIMATORS, "auto", "imputer"])
+def test_none(name):
+    more = {"auto": DPMixture("auto"), "imputer": MixtureImputer()}
+    model = clone({**ESTIMATORS, **more}[name])
+    expected = "^X is None: pass data with a row for each sample, such as an array or a data frame[.]$"
+    for method in ("fit", "partial_fit"):
+        if hasattr(model, method):
+            with pytest.raises(ValueError, match=expected):
+                getattr(model, method)(None, *([LABELS] if name == "classifier" else []))
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("directions", "DPMixture('von_mises_fisher') infers the number of components"),
+        ("gaussian", "DPMixture infers the number of components"),
+        ("subspaces", "to choose it, compare held-out scores of several numbers"),
+        ("spherical", "to choose it, compare held-out scores of several numbers"),
+        ("admixture", "to choose it, compare held-out scores of several numbers"),
+        ("lda", "HDPAdmixture infers the number of topics"),
+        ("orthogonal", "with None the number of topics is inferred"),
+    ],
+)
+def test_other_values_for_the_number_of_components(name, advice):
+    for wrong in ("auto", 0):
+        model = clone(ESTIMATORS[name]).set_params(n_components=wrong)
+        with pytest.raises(ValueError, match=r"^The 'n_components' parameter of \w+ must be ") as caught:
+            model.fit(data(name))
+        assert str(caught.value).endswith(f" ({advice}). Got {wrong!r} instead.")
 
 
 @pytest.mark.parametrize("to_table", [lambda texts: texts, lambda texts: texts.to_arrow()], ids=["polars", "arrow"])

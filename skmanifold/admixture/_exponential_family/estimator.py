@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ...utils._validation import of_columns
 from .._tokens.stored_documents import draws_documents
@@ -209,7 +209,7 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_", "_row_lengths", "_length_levels")
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
+        "n_components": [NumberOf("to choose it, compare held-out scores of several numbers", _MAX_COMPONENTS)],
         "emission": [StrOptions(set(TOKEN_EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],

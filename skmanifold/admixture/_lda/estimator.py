@@ -36,7 +36,7 @@ from ...samplers import (
     PolynomialDecay,
     StochasticMeanField,
 )
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
@@ -304,7 +304,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         "n_stored_rows": draws_documents,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, _MAX_COMPONENTS, closed="both")],
+        "n_components": [NumberOf("HDPAdmixture infers the number of topics", _MAX_COMPONENTS)],
         "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "seed_words": [None, Mapping, "array-like"],

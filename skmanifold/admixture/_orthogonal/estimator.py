@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import SphericalInference
@@ -190,7 +190,7 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
     _read_by: ClassVar[dict] = {"batch_size": lambda sampler: not samples_frames(sampler)}
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "n_components": [None, NumberOf("with None the number of topics is inferred")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither")],
         "document_concentration": [
             StrOptions({"auto", "per_topic"}),

@@ -17,7 +17,7 @@ from ...base import (
     takes_minibatches,
 )
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
 from .conditions import fitted_topics as holds_topics
@@ -209,7 +209,7 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         "n_stored_rows": draws_parameters,
     }
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [NumberOf("to choose it, compare held-out scores of several numbers")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "document_concentration": [*_concentration, StrOptions({"per_topic"}), "array-like"],
         "topic_concentration": _concentration,

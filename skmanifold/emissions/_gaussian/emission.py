@@ -19,7 +19,7 @@ from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .families import DiagonalFamily, FullFamily
-from .moments import location_and_covariance
+from .moments import location_and_covariance, warn_of_dependent_columns
 from .tied import TiedFamily
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class Gaussian(BaseEmission):
     :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is
     learned: the rows determine the common covariance. :math:`\mu_0` is not learned.
 
+    A fit warns about columns that are linear functions of others, up to rounding, and names them.
+
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
     :math:`\nu_0` that is greater by :math:`2 d + 4`. It shrinks all covariances, strongly in components with few rows.
 
@@ -191,8 +193,16 @@ class Gaussian(BaseEmission):
         ------
         ValueError
             If X has values that the emission does not accept.
+
+        Warns
+        -----
+        UserWarning
+            If `reset` is true, and columns are linearly dependent.
         """
-        return read_dense(estimator, X, reset=reset, emission=self, missing=True)
+        rows = read_dense(estimator, X, reset=reset, emission=self, missing=True)
+        if reset:
+            warn_of_dependent_columns(estimator, rows.values)
+        return rows
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
         """The distributions of missing cells given the component and the observed cells, for imputation.

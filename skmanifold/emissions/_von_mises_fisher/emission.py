@@ -49,7 +49,8 @@ class VonMisesFisher(BaseEmission):
     Parameters
     ----------
     concentration : {"shared", "per_component"} or float, default="shared"
-        One concentration for all components, one for each, or a given one.
+        One concentration for all components, one for each, or a given one. In :class:`~skmanifold.DPMixture`, a given
+        one sets how fine the clusters are.
     cosine_prior : float, default=None
         :math:`A_0`, below 1. None is the mean cosine of the rows with the directions of K clusters that spherical
         k-means finds; :class:`~skmanifold.DPMixture` learns it for "per_component", see Notes.

@@ -24,7 +24,7 @@ from ...emissions import EMISSIONS, BaseEmission
 from ...inference._distributed_fits.sources import is_read_in_shards
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
 from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
@@ -222,7 +222,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_", "covariances_")
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [NumberOf("DPMixture infers the number of components")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],

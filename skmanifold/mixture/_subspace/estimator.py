@@ -10,7 +10,7 @@ from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .conditions import fitted_mixture
 from .fit_strategy import SubspacesFit
@@ -161,7 +161,7 @@ class SubspaceMixture(DrawsFromPrior, SubspaceInference, DensityMixin, BaseSampl
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [NumberOf("to choose it, compare held-out scores of several numbers")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
         "noise": [StrOptions({"shared", "per_cluster"})],

@@ -19,7 +19,7 @@ from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._page_link import LinksToItsPage
 from ...utils._plain_numbers import PlainNumbers
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array, of_columns
@@ -165,7 +165,7 @@ class VonMisesFisherMixture(
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [NumberOf("DPMixture('von_mises_fisher') infers the number of components")],
         "assignment": [StrOptions({"soft", "hard"})],
         "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
@@ -359,11 +359,11 @@ class VonMisesFisherMixture(
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
-        given = check_array(of_columns(self, "init"), dtype=np.float64, input_name="init")
+        given = check_array(of_columns(self, "init"), dtype=np.float64, ensure_2d=False, input_name="init")
         if given.shape != (self.n_components, n_features):
             raise ValueError(
-                f"init must have shape (n_components, n_features) = ({self.n_components}, {n_features}); got "
-                f"{given.shape}."
+                f"init must be 'k-means++', 'random' or the initial directions, of shape (n_components, n_features) = "
+                f"({self.n_components}, {n_features}), not labels of rows; got an array of shape {given.shape}."
             )
         rows = DenseRows(given)
         if not rows.directed.all():

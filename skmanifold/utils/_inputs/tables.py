@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +51,13 @@ def readable(X: Any, name: str = "X") -> Any:
     TypeError
         If X is not in memory, an estimator, or a list of documents.
     ValueError
-        If X is a table with dates.
+        If X is None, or a table with dates.
     """
+    if X is None:
+        raise ValueError(f"{name} is None: pass data with a row for each sample, such as an array or a data frame.")
     if isinstance(X, np.ndarray):
         return _plain_array(X)
-    if X is None or sp.issparse(X):
+    if sp.issparse(X):
         return X
     if _has_pairs(X):
         raise TypeError(
@@ -96,6 +98,8 @@ def refuse_dates(X: Any, name: str = "X") -> None:
 
 def labels(y: Any) -> Any:
     """Class labels that scikit-learn's validation reads correctly; missing ones raise a ValueError."""
+    if y is None:  # which scikit-learn explains
+        return y
     y = readable(y, "y")
     n_missing = _count_missing(y)
     if n_missing:
@@ -147,25 +151,36 @@ def is_column(X: Any) -> bool:
 
 
 @contextmanager
-def named_columns(X: Any, estimator: Any = None) -> Iterator[None]:
+def named_columns(X: Any, estimator: Any = None, name: str = "X") -> Iterator[None]:
     """Shorten the error for missing values, and name the column in the error for values that are not numbers."""
     try:
         yield
     except (TypeError, ValueError) as error:
         if estimator is not None and "does not accept missing values" in str(error):
-            name, remedy = type(estimator).__name__, "use an imputer before it in a pipeline"
-            raise ValueError(f"Input X contains NaN, but {name} does not accept missing values: {remedy}.") from None
-        if not is_table(X) or not _NOT_NUMBERS.search(str(error)):
+            who, remedy = type(estimator).__name__, "use an imputer before it in a pipeline"
+            raise ValueError(f"Input X contains NaN, but {who} does not accept missing values: {remedy}.") from None
+        if not _NOT_NUMBERS.search(str(error)):
             raise
-        for column, cells in _columns(_without_dictionaries(X) if is_arrow(X) else X):
+        for column, cells in _columns(X):
             cell = _not_a_number(cells)
             if cell is not None:
                 who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} needs numbers"
-                raise ValueError(
-                    f"Column {column!r} of X has {cell}, but {who}: remove the column, or encode it first, for "
-                    "example by OneHotEncoder in a ColumnTransformer."
-                ) from error
+                cure = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer"
+                if "auto" in getattr(estimator, "_emissions", ()):
+                    who += " with this emission"
+                    cure = 'set emission="auto", which describes texts and categories, or remove the column'
+                raise ValueError(f"Column {column!r} of {name} has {cell}, but {who}: {cure}.") from error
         raise
+
+
+def column_names(X: Any, n_columns: int) -> list:
+    """Names of the columns of a table, or indices if X is no table."""
+    return list(X.column_names if is_arrow(X) else X.columns) if is_table(X) else list(range(n_columns))
+
+
+def reads_categories(estimator: Any) -> str:
+    """What reads columns of texts and categories, for errors: an emission of the estimator, or another estimator."""
+    return 'emission="auto"' if "auto" in getattr(estimator, "_emissions", ()) else 'DPMixture(emission="auto")'
 
 
 class _Names:
@@ -230,13 +245,18 @@ def _by_capsule(X: Any, name: str) -> Any:
 
 
 def _columns(X: Any) -> Iterator[tuple[Any, Any]]:
-    """Names and cells of a table's columns."""
-    if hasattr(X, "items"):
-        yield from X.items()
-    elif hasattr(X, "column_names"):
-        yield from zip(X.column_names, X.columns, strict=True)
-    else:
-        yield from zip(X.columns, X.get_columns(), strict=True)
+    """Names and cells of the columns of a table; indices and cells of those of an array or a list of rows."""
+    if is_table(X):
+        X = _without_dictionaries(X) if is_arrow(X) else X
+        names, columns = column_names(X, X.shape[1]), X.columns
+        if not is_arrow(X):
+            columns = X.get_columns() if hasattr(X, "get_columns") else [column for _, column in X.items()]
+        yield from zip(names, columns, strict=True)
+        return
+    is_list = isinstance(X, list | tuple) and all(isinstance(row, list | tuple) for row in X)
+    array = np.array(X, dtype=object) if is_list or isinstance(X, np.ndarray) else np.empty(0)
+    if array.ndim == 2 and all(isinstance(cell, str | Number) or cell is None for cell in array.flat):
+        yield from enumerate(array.T)
 
 
 def _types(X: Any) -> Iterator[tuple[Any, Any]]:

@@ -100,7 +100,7 @@ def test_a_corpus_without_tokens_is_refused(sampler, X):
         (np.ones((4, 0)), r"Found array with 0 feature\(s\)"),
         (
             np.array([["a", "b"]]),
-            "X has strings, but StochasticLDA takes counts: put CountVectorizer before",
+            "Column 0 of X has 'a', but StochasticLDA takes counts: put CountVectorizer before",
         ),
     ],
 )

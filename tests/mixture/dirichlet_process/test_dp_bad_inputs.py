@@ -71,6 +71,7 @@ def changed(X, *place, value):
 # Data that work
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent")
 @pytest.mark.parametrize("covariance_type", ["full", "diag"])
 @pytest.mark.parametrize(
     "X",

@@ -100,7 +100,7 @@ def test_a_code_that_is_none_is_refused(sampler, kind, value, message):
             "multinomial",
             np.array([["a", "b"], ["b", "b"]]),
             ValueError,
-            "X has strings, .* put CountVectorizer",
+            "Column 0 of X has 'a', .* put CountVectorizer .* or use DPMixture",
         ),
         ("multinomial", np.ones(4), ValueError, "Expected 2D array, got 1D array"),
         ("categorical", np.ones(4), ValueError, "Expected 2D array, got 1D array"),

@@ -263,6 +263,7 @@ def test_missing_cells_of_tables_are_nan():
     assert np.isfinite(mixture.score_samples(table)).all()
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent")
 @EACH
 @pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
 def test_degenerate_tables_are_fitted(kind, sampler):

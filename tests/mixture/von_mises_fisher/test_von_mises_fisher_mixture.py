@@ -271,8 +271,13 @@ def test_weights_that_do_not_fit_are_refused(weights, message):
 @pytest.mark.parametrize(
     ("init", "message"),
     [
-        ([[1.0, 0]], r"init must have shape \(n_components, n_features\) = \(2, 2\); got \(1, 2\)"),
-        ([[1.0, 0, 0], [0, 1, 0]], r"init must have shape .* got \(2, 3\)"),
+        ([[1.0, 0]], r"^init must be .* of shape \(n_components, n_features\) = \(2, 2\), .* array of shape \(1, 2\)"),
+        ([[1.0, 0, 0], [0, 1, 0]], r"^init must be .* directions, .* got an array of shape \(2, 3\)"),
+        (
+            [0, 1, 1],
+            r"^init must be 'k-means\+\+', 'random' or .*, not labels of rows; .* of shape \(3,\)\.$",
+        ),
+        ([["a", "b"]], r"^Column 0 of init has 'a', but numbers are needed"),
         ([[1.0, 0], [0, 0]], "init has a row of zeros, which is no direction"),
         ([[1.0, 0], [np.nan, 0]], "init contains NaN"),
     ],
