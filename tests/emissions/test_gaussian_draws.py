@@ -5,6 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.emissions._gaussian.kernels import add_full_densities, draw_full_components
+from skmanifold.numerics.rank_one import add_outer, subtract_outer
 from skmanifold.numerics.row_squares import ENTRIES, LANES, _add_squares_reference
 from skmanifold.numerics.triangular import divide_by_lower, fill_cholesky, fill_square
 from skmanifold.random._keys import root_key
@@ -125,3 +126,16 @@ def test_squared_lengths_are_those_of_the_reference_to_the_last_bit():
         _add_squares_reference(wide, columns, first, first + ENTRIES, 0, total)
     assert np.array_equal(out[:, 0], -0.5 * total)
     np.testing.assert_allclose(total, (((X - mean) @ factor.T) ** 2).sum(axis=1))
+
+
+def test_roots_after_a_row_more_or_less_are_those_of_the_matrix():
+    """A row without which few digits would be left is not subtracted: the root is computed again."""
+    root, row = np.linalg.cholesky(SCATTER).T.copy(), np.array([1.5, -2.0, 0.7])
+    with_row = SCATTER + np.outer(row, row)
+    change = np.linalg.slogdet(with_row)[1] - np.linalg.slogdet(SCATTER)[1]
+    assert add_outer(root, row.copy()) == pytest.approx(change, rel=1e-12)
+    np.testing.assert_allclose(root, np.linalg.cholesky(with_row).T, rtol=1e-12)
+    assert subtract_outer(root, row.copy()) == pytest.approx(-change, rel=1e-10)
+    np.testing.assert_allclose(root, np.linalg.cholesky(SCATTER).T, rtol=1e-10)
+    add_outer(root, 1e6 * row)
+    assert np.isnan(subtract_outer(root, 1e6 * row))

@@ -10,6 +10,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson
 from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions._linear import fill_multinomial
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -279,6 +280,18 @@ def test_new_multinomial_rows_have_the_predictive_distribution():
         assert_agrees(summarize(drawn * (drawn - 1.0)), pairs)
     independent = (lengths * (lengths - 1)).mean() * mean**2  # tokens, given the prior of label 4, which has no rows
     assert_disagrees(summarize(drawn * (drawn - 1.0)), independent)
+
+
+def test_rows_of_few_and_of_many_tokens_have_the_same_distribution():
+    """Rows of more than 1,024 tokens are drawn feature by feature."""
+    p = np.array([[0.5, 0.3, 0.15, 0.05]])
+    for length in (1000, 1050):
+        drawn, lengths = np.zeros((3000, 4), np.int64), np.full(3000, length)
+        fill_multinomial(KEY, np.zeros(3000, np.int32), p, np.cumsum(p, axis=1), lengths, drawn)
+        np.testing.assert_array_equal(drawn.sum(axis=1), length)
+        gaps = (drawn - length * p) / np.sqrt(length)
+        assert_agrees(summarize(gaps), 0.0)
+        assert_agrees(summarize(gaps[:, :, None] * gaps[:, None]), np.diag(p[0]) - p.T @ p)
 
 
 # The posterior of the partition of five rows, over all 52 partitions

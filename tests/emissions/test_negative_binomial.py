@@ -5,13 +5,14 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.integrate import quad
-from scipy.special import logsumexp, softmax
+from scipy.special import gammaln, logsumexp, softmax
 from sklearn.base import clone
 
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Columns, NegativeBinomial, Poisson
 from skmanifold.emissions._negative_binomial.dispersions import Dispersions, dispersions_of
 from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
+from skmanifold.emissions._negative_binomial.kernels import add_log_rising
 from skmanifold.random._keys import fold_in_each
 
 from ._cases import KEY, make_X, read
@@ -46,6 +47,15 @@ def exact_posterior(X, labels, j):
     columns = [X[(labels == label) & ~np.isnan(X[:, j]), j] for label in (0, 1)]
     densities = np.array([marginal(columns[0], j, r) * marginal(columns[1], j, r) for r in INVERSES])
     return densities / densities.sum()
+
+
+def test_counts_in_and_beyond_the_table_have_their_gamma_functions():
+    X, sizes = np.array([0.0, 1.0, 31.0, 32.0, 33.0, 2.5, 5000.0]), np.array([0.4, 40.0])
+    cells, out = np.repeat(X, 2), np.zeros((len(X), 3))
+    columns = np.tile(np.arange(2, dtype=np.int32), len(X))
+    add_log_rising(0, len(X), np.arange(0, 2 * len(X) + 1, 2, dtype=np.int32), columns, cells, sizes, out)
+    exact = (gammaln(X[:, None] + sizes) - gammaln(sizes)).sum(axis=1)
+    np.testing.assert_allclose(out, np.repeat(exact[:, None], 3, axis=1), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.extended

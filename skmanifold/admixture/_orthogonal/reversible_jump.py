@@ -172,7 +172,7 @@ def propose_size(
     """Propose a birth, death, split or merger with equal probabilities, and accept or reject it.
 
     The posterior of topics and proportions is invariant under the move. A number of topics whose `log_prior` is minus
-    infinity is never reached: such a proposal is rejected. New topics are appended at the end.
+    infinity is never reached: such a proposal is rejected. After an accepted move the topics are in random order.
 
     Parameters
     ----------
@@ -250,7 +250,15 @@ def propose_size(
     )
     if not log_ratio > np.log1p(-uniform(subkey(key, Purpose.ACCEPTANCE), 0)):
         return unchanged._replace(log_ratio=log_ratio)
-    return SizeMove(np.concatenate([common, new]), theta, True, log_ratio, grows, rotates)
+    order = _random_order(after, key)
+    return SizeMove(
+        np.concatenate([common, new])[order], np.take(theta, order, axis=1), True, log_ratio, grows, rotates
+    )
+
+
+def _random_order(n_topics: int, key: np.uint64) -> np.ndarray:
+    """A uniform permutation: if the newest topics were last, a sweep over topics in order would depend on the state."""
+    return as_generator(int(subkey(key, Purpose.ORDER))).permutation(n_topics)
 
 
 class _MergerProposal:

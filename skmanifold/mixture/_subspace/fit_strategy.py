@@ -12,10 +12,9 @@ from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from ...utils._validation import validate_data
-from ._single.model import SingleSubspaceModel
 from .inference import average_log_terms, evenly_spaced, for_kernels
 from .initial_partitions import start_partitions
-from .model import SubspaceModel
+from .model import SingleSubspaceModel, SubspaceModel
 from .posterior_draws import estimate_subspaces, record_subspaces
 from .priors import set_priors
 

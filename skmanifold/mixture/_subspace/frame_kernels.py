@@ -13,9 +13,9 @@ import numpy as np
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
-from ...random._variates import normal, von_mises
+from ...random._variates import half_angle_sine, normal
 from ...utils._njit import njit
-from .birth_death_kernels import birth_death_step, log_gain, orthonormalise, resize_rows, scatter_along
+from .birth_death_kernels import birth_death_step, log_gain, orthonormalise, resize_rows
 
 # Numbers of one type, because numba compiles a kernel again for each literal integer.
 _COMPLETION = np.int64(Purpose.COMPLETION)
@@ -47,50 +47,70 @@ def complete_frame(basis, size, key):
 
 
 @njit(cache=True, nogil=True)
-def _rotate(i, j, cosine, sine, R, Q):
-    """Rotate directions i and j: rows of Q, and rows and columns of R."""
-    for a in range(len(R)):
-        low, high = R[i, a], R[j, a]
-        R[i, a] = cosine * low + sine * high
-        R[j, a] = cosine * high - sine * low
-    for a in range(len(R)):
-        low, high = R[a, i], R[a, j]
-        R[a, i] = cosine * low + sine * high
-        R[a, j] = cosine * high - sine * low
-        low, high = Q[i, a], Q[j, a]
-        Q[i, a] = cosine * low + sine * high
-        Q[j, a] = cosine * high - sine * low
+def _rotation(key, k1, k2):
+    """Cosine and sine of an angle t of log density k1 cos 2t + k2 sin 2t.
+
+    2t is the sum of atan2(k2, k1) and of a von Mises angle. The cosines and sines of their halves need no
+    trigonometric functions.
+    """
+    concentration = math.hypot(k1, k2)
+    if concentration < 1e-16:  # the density is constant to the last bit
+        angle = math.pi * uniform(key, 0)
+        return math.cos(angle), math.sin(angle)
+    cosine = math.sqrt(0.5 + 0.5 * (abs(k1) / concentration))
+    sine = 0.5 * (abs(k2) / concentration) / cosine
+    if k1 < 0.0:
+        cosine, sine = sine, cosine
+    if k2 < 0.0:
+        sine = -sine
+    drawn_sine = half_angle_sine(key, concentration)
+    drawn_cosine = math.sqrt(1.0 - drawn_sine * drawn_sine)
+    return cosine * drawn_cosine - sine * drawn_sine, sine * drawn_cosine + cosine * drawn_sine
 
 
 @njit(cache=True, nogil=True)
-def rotate_planes(R, Q, precisions, key):
+def rotate_planes(rows, size, scatters, precisions, key):
     """Rotate every pair of directions of different precision in its plane, by an angle from its full conditional.
 
-    The log density of the angle t is k1 cos 2t + k2 sin 2t, so that 2t has a von Mises distribution.
+    The log density of the angle t is k1 cos 2t + k2 sin 2t. The first `size` columns of `rows`, (D, width), are the
+    products of the directions with the rows of Y, so that the scatter between two directions is an inner product of
+    contiguous numbers; the other columns are coordinates, which rotate too. `scatters`, (D,), are those along the
+    directions.
     """
-    D = len(R)
+    D, width = rows.shape
     for i in range(D):
+        first = rows[i]
         for j in range(i + 1, D):
             gap = precisions[i] - precisions[j]
             if gap == 0.0:
                 continue
-            k1 = -0.25 * gap * (R[i, i] - R[j, j])
-            k2 = -0.5 * gap * R[i, j]
-            angle = 0.5 * (math.atan2(k2, k1) + von_mises(fold_in(key, i * D + j), math.hypot(k1, k2)))
-            _rotate(i, j, math.cos(angle), math.sin(angle), R, Q)
+            second = rows[j]
+            between = dot(first[:size], second[:size])
+            cosine, sine = _rotation(
+                fold_in(key, i * D + j), -0.25 * gap * (scatters[i] - scatters[j]), -0.5 * gap * between
+            )
+            for a in range(width):
+                low, high = first[a], second[a]
+                first[a] = cosine * low + sine * high
+                second[a] = cosine * high - sine * low
+            change = sine * (sine * (scatters[j] - scatters[i]) + 2.0 * cosine * between)
+            scatters[i] += change
+            scatters[j] -= change
+    for j in range(D):  # without the rounding errors of their changes
+        scatters[j] = dot(rows[j, :size], rows[j, :size])
 
 
 # Flips
 
 
 @njit(cache=True, nogil=True)
-def flip_directions(R, inside, ratios, n, noise, log_dimension, shape, key):
+def flip_directions(scatters, inside, ratios, n, noise, log_dimension, shape, key):
     """Decide for each direction of the frame whether it belongs to the subspace, and draw its ratio if it does.
 
     The ratio is integrated out of the decision. Given their number, all subsets of the D directions are equally likely,
     so that the odds contain the factor (d + 1) / (D - d).
     """
-    D = len(R)
+    D = len(scatters)
     d = 0
     for j in range(D):
         d += inside[j]
@@ -102,12 +122,12 @@ def flip_directions(R, inside, ratios, n, noise, log_dimension, shape, key):
         elif log_dimension[others] == -np.inf:
             enters = True
         else:
-            odds = log_gain(n, R[j, j], noise, shape) + log_dimension[others + 1] - log_dimension[others]
+            odds = log_gain(n, scatters[j], noise, shape) + log_dimension[others + 1] - log_dimension[others]
             odds += math.log((others + 1.0) / (D - others))
             enters = uniform(child, _FLIP) * (1.0 + math.exp(-odds)) < 1.0 if odds > -700.0 else False
         inside[j] = enters
         d = others + (1 if enters else 0)
-        ratios[j] = draw_ratio(fold_in(child, _RATIO), shape + 0.5 * n, 0.5 * noise * R[j, j]) if enters else 1.0
+        ratios[j] = draw_ratio(fold_in(child, _RATIO), shape + 0.5 * n, 0.5 * noise * scatters[j]) if enters else 1.0
 
 
 # All of one subspace
@@ -140,11 +160,51 @@ def _random_permutation(n, key):
 
 
 @njit(cache=True, nogil=True)
+def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweeps, key):
+    """Rotate and flip the directions of a frame, (D, m), of which the first `d` span the subspace, given n rows.
+
+    Returns the same for the new subspace: frame, d, and ratios, (D,), which are 1 for the other directions. The scans
+    are in random order: if the directions of the subspace came first, their order would depend on the state, and the
+    dimension would be too large or too small.
+    """
+    D, size = len(frame), len(Y)
+    order = _random_permutation(D, fold_in(key, _ORDER))
+    along = np.dot(frame, Y.T)
+    rows, scatters = np.zeros((D, size + D)), np.empty(D)
+    inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
+    for j in range(D):
+        inside[j] = order[j] < d
+        every[j] = ratios[order[j]] if inside[j] else 1.0
+        for a in range(size):
+            rows[j, a] = along[order[j], a]
+        rows[j, size + order[j]] = 1.0
+        scatters[j] = dot(rows[j, :size], rows[j, :size])
+    for sweep in range(n_sweeps):
+        child = fold_in(fold_in(key, _SWEEP), sweep)
+        for j in range(D):
+            precisions[j] = noise * every[j]
+        rotate_planes(rows, size, scatters, precisions, fold_in(child, _ROTATIONS))
+        flip_directions(scatters, inside, every, n, noise, log_dimension, shape, fold_in(child, _FLIPS))
+    coordinates, kept = np.empty((D, D)), np.ones(D)
+    d, last = 0, D - 1
+    for j in range(D):
+        place = d if inside[j] else last
+        kept[place] = every[j]
+        for a in range(D):
+            coordinates[place, a] = rows[j, size + a]
+        if inside[j]:
+            d += 1
+        else:
+            last -= 1
+    return np.dot(coordinates, frame), d, kept
+
+
+@njit(cache=True, nogil=True)
 def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
-    """Update a subspace given n rows with scatter Y'Y; returns the new basis, its ratios, and the scatters along it.
+    """Update a subspace given n rows with scatter Y'Y; returns the new basis and its ratios.
 
     Flips are restricted to dimensions with the same frame size (see `frame_size`); only births and deaths leave this
-    range. The directions are in random order: if those of the subspace came first, the scan would be biased.
+    range.
     """
     d, m = basis.shape
     D, least, largest = frame_size(d, m)
@@ -152,40 +212,27 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     for e in range(len(within)):
         if e < least or e > largest:
             within[e] = -np.inf
-    order = _random_permutation(D, fold_in(key, _ORDER))
-    whole, frame = complete_frame(basis, D, fold_in(key, _COMPLETION)), np.empty((D, m))
-    inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
-    Q = np.zeros((D, D))
-    for j in range(D):
-        inside[j] = order[j] < d
-        every[j] = ratios[order[j]] if inside[j] else 1.0
-        Q[j, j] = 1.0
-        for a in range(m):
-            frame[j, a] = whole[order[j], a]
-    along = np.dot(Y, frame.T)
-    R = np.dot(along.T, along)
-    for sweep in range(n_sweeps):
-        child = fold_in(fold_in(key, _SWEEP), sweep)
-        for j in range(D):
-            precisions[j] = noise * every[j]
-        rotate_planes(R, Q, precisions, fold_in(child, _ROTATIONS))
-        flip_directions(R, inside, every, n, noise, within, shape, fold_in(child, _FLIPS))
-    d = 0
-    for j in range(D):  # move the directions inside the subspace to the front
-        if inside[j]:
-            every[d] = every[j]
-            for i in range(D):
-                Q[d, i] = Q[j, i]
-            d += 1
-    moved = np.dot(Q[:d], frame)
+    frame = complete_frame(basis, D, fold_in(key, _COMPLETION))
+    frame, d, kept = move_directions(Y, frame, d, ratios, n, noise, within, shape, n_sweeps, key)
+    moved = frame[:d].copy()
     orthonormalise(moved, np.int64(0))  # against the drift of rounding
-    moved, kept = birth_death_step(
-        Y, moved, every[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH)
-    )
-    scatters = np.empty(len(moved))
-    for j in range(len(moved)):
-        scatters[j] = scatter_along(Y, moved[j])
-    return moved, kept, scatters
+    return birth_death_step(Y, moved, kept[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH))
+
+
+@njit(cache=True, nogil=True)
+def sum_of_squares(Y, basis, ratios):
+    """Sum of squares of rows with scatter Y'Y, where squares along the basis are multiplied by the ratios.
+
+    The difference of two sums of squares would be inaccurate for rows near the subspace.
+    """
+    along = np.dot(Y, basis.T)
+    left = Y - np.dot(along, basis)
+    total = 0.0
+    for i in range(len(Y)):
+        total += dot(left[i], left[i])
+        for j in range(len(ratios)):
+            total += ratios[j] * along[i, j] * along[i, j]
+    return total
 
 
 # Centres
@@ -210,3 +257,68 @@ def draw_centre(basis, ratios, noise, n, mean, location, variance, key):
         for a in range(m):
             out[a] += shift * basis[j, a]
     return out
+
+
+# Initial dimensions
+
+
+@njit(cache=True, nogil=True)
+def _log_frames(scatters, noise, ratios, d):
+    """Log of the share of all bases that are near the principal axes, by Laplace's approximation.
+
+    The log density at angle t between two axes is c (cos 2t - 1), which integrates to about pi / sqrt(1 + 2 pi c). The
+    axes may be in any order, with any signs; the volume of all bases is a product of the areas of spheres.
+    """
+    m, total, product = len(scatters), 0.0, 1.0
+    for i in range(d):
+        for j in range(i + 1, m):
+            gap = (ratios[j] - ratios[i]) * (scatters[i] - scatters[j])
+            product *= 1.0 + 0.5 * math.pi * noise * gap
+            if product > 1e100:
+                total -= 0.5 * math.log(product)
+                product = 1.0
+        half = 0.5 * (m - i)
+        total += (m - 1 - i) * math.log(math.pi) + math.log(i + 1.0) - half * math.log(math.pi) + math.lgamma(half)
+    return total - 0.5 * math.log(product)
+
+
+@njit(cache=True, nogil=True)
+def best_dimension(scatters, n, log_dimension, ratio_shape, noise_shape, noise_rate):
+    """The most probable dimension, with bases integrated out approximately, and its noise.
+
+    The dimension is at most half of the number of rows, if that is possible: with fewer rows the approximation fails.
+
+    Parameters
+    ----------
+    scatters : (m,)
+        Scatters of the n rows along their principal axes, decreasing.
+    n : int
+    log_dimension, ratio_shape, noise_shape, noise_rate
+        Priors.
+
+    Returns
+    -------
+    d : int
+    noise : float
+        The precision at which the density is highest if each ratio has its most likely value.
+    """
+    m = len(scatters)
+    best, d_best, noise_best = -np.inf, np.int64(0), 1.0
+    total, ratios = 0.0, np.empty(m)
+    for j in range(m):
+        total += scatters[j]
+    across = total
+    for d in range(len(log_dimension)):
+        if d > 0:
+            across = max(across - scatters[d - 1], 0.0)
+        if log_dimension[d] == -np.inf or (2 * d > n and best > -np.inf):
+            continue
+        noise = (noise_shape + 0.5 * n * (m - d)) / (noise_rate + 0.5 * across)
+        level = (noise_shape + 0.5 * n * m) * math.log(noise) - noise * (noise_rate + 0.5 * total) + log_dimension[d]
+        for j in range(m):
+            ratios[j] = min(1.0, n / (noise * max(scatters[j], 1e-300))) if j < d else 1.0
+            level += log_gain(n, scatters[j], noise, ratio_shape) if j < d else 0.0
+        level += _log_frames(scatters, noise, ratios, d)
+        if level > best:
+            best, d_best, noise_best = level, np.int64(d), noise
+    return d_best, noise_best

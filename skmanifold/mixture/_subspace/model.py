@@ -10,7 +10,14 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import gamma_variate, log_gamma_variate
 from ...utils._threads import Workers, split_range
-from .frame_kernels import draw_centre, move_frame
+from .frame_kernels import (
+    best_dimension,
+    complete_frame,
+    draw_centre,
+    move_directions,
+    move_frame,
+    sum_of_squares,
+)
 from .label_kernels import add_moments, draw_labels, fill_log_terms
 from .parameters import Moments, Priors, Subspaces
 
@@ -21,6 +28,8 @@ _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, whi
 _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
+_LEAST_RATIO = 1e-12  # of precisions in the initial state
+_MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
 
 class SubspaceModel:
@@ -137,15 +146,14 @@ class SubspaceModel:
         centre = draw_centre(basis, ratios, noise, n, summary.means[k], *of_centre)
         Y = summary.factor(k, centre)
         of_prior = prior.log_dimension[k], prior.ratio_shape
-        basis, ratios, along = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES))
-        squares = max(np.einsum("ra,ra->", Y, Y) - (1.0 - ratios) @ along, 0.0)
-        return basis, ratios, centre, squares
+        basis, ratios = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES))
+        return basis, ratios, centre, sum_of_squares(Y, basis, ratios)
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
         m = self.n_features
         if m > _WIDE and len(self.X) < m * self.n_components:
             return Members.of(self.X, labels, self.n_components)
-        return ScatterFactors(*self.moments(labels, origins))
+        return ScatterFactors(self.moments(labels, origins))
 
     # Initial states
 
@@ -191,19 +199,81 @@ class SubspaceModel:
         variances = (prior.noise_rate + 0.5 * squares) / (prior.noise_shape + 0.5 * cells)
         variances = np.broadcast_to(variances, K)
         bases = [basis for basis, _, _ in fits]
-        ratios = [np.clip(v / along, 1e-12, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
+        ratios = [np.clip(v / along, _LEAST_RATIO, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
         weights = (summary.counts + 1.0) / (summary.counts + 1.0).sum()
         return gather(bases, ratios, summary.means, 1.0 / variances, weights)
 
 
-class ScatterFactors(Moments):
-    """Moments that also provide a factor of the scatter about any centre."""
+class SingleSubspaceModel(SubspaceModel):
+    """`SubspaceModel` for one component: all rows are in it, so that their scatter is computed once.
+
+    With few features its states have an orthonormal frame of all m directions, of which the first ``dims[0]`` are the
+    basis. The frame is not completed in each step, and no direction is proposed: its directions are those of large
+    variance from the beginning.
+    """
+
+    @cached_property
+    def _all_rows(self) -> ScatterFactors | Members:
+        return super()._summarise(np.zeros(len(self.X), np.int32), self.X.mean(axis=0)[None])
+
+    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
+        return self._all_rows
+
+    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+        """Labels, which are 0, and the sum of the log densities."""
+        Y, n = self._all_rows.factor(0, subspaces.centres[0]), len(self.X)
+        squares = sum_of_squares(Y, subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]])
+        return np.zeros(n, np.int32), float(n * offsets[0] - 0.5 * subspaces.noise[0] * squares)
+
+    def draw_subspaces(self, subspaces: Subspaces, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Subspaces:
+        """Update the centre, the frame, the dimension and the noise."""
+        if self.n_features > _MOST_KEPT:
+            return super().draw_subspaces(subspaces, labels, n_sweeps, key)
+        prior, noise, n, frame = self.priors, subspaces.noise[0], len(self.X), subspaces.bases[0]
+        d, ratios = subspaces.dims[0], subspaces.ratios[0]
+        of_centre = np.zeros(self.n_features), prior.centre_variance, subkey(key, Purpose.CENTRES)
+        centre = draw_centre(frame[:d], ratios[:d], noise, n, self._all_rows.means[0], *of_centre)
+        if len(frame) < self.n_features:
+            frame = complete_frame(frame[:d], self.n_features, subkey(key, Purpose.COMPLETION))
+        Y, of_prior = self._all_rows.factor(0, centre), (prior.log_dimension[0], prior.ratio_shape)
+        of_frames = n_sweeps, subkey(key, Purpose.FRAMES)
+        frame, d, ratios = move_directions(Y, frame, d, ratios, n, noise, *of_prior, *of_frames)
+        squares = np.array([sum_of_squares(Y, frame[:d], ratios[:d])])
+        drawn = self.draw_noise(self._all_rows.counts, squares, subkey(key, Purpose.NOISE_PRECISION))
+        return Subspaces(frame[None], np.array([d]), ratios[None], centre[None], drawn, np.ones(1))
+
+    @property
+    def start_model(self) -> SingleSubspaceModel:
+        """The same model: there is only one partition."""
+        return self
+
+    def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
+        """The subspace along the first principal axes whose dimension has the highest posterior density."""
+        prior, mean, n = self.priors, self._all_rows.means, len(self.X)
+        _, singular, axes = np.linalg.svd(self._all_rows.factor(0, mean[0]))
+        scatters = np.zeros(self.n_features)
+        scatters[: len(singular)] = singular**2
+        of_prior = prior.ratio_shape, prior.noise_shape, prior.noise_rate
+        d, noise = best_dimension(scatters, n, prior.log_dimension[0], *of_prior)
+        ratios = np.ones(self.n_features)
+        ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
+        return Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise]), np.ones(1))
+
+
+class ScatterFactors:
+    """Moments of each component, and factors of its scatter about any centre."""
+
+    def __init__(self, moments: Moments):
+        self.counts, self.means, self.scatters = moments
+        self._factors: dict[int, np.ndarray] = {}  # about the means
 
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
-        """Y, (m, m), with Y'Y the scatter of component k about `centre`."""
-        gap = self.means[k] - centre
-        values, vectors = np.linalg.eigh(self.scatters[k] + self.counts[k] * np.outer(gap, gap))
-        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T)
+        """Y, of at most m + 1 rows, with Y'Y the scatter of component k about `centre`."""
+        if k not in self._factors:
+            values, vectors = np.linalg.eigh(self.scatters[k])
+            kept = values > 0.0
+            self._factors[k] = (np.sqrt(values[kept]) * vectors[:, kept]).T
+        return np.vstack([self._factors[k], np.sqrt(self.counts[k]) * (self.means[k] - centre)])
 
 
 class Members:

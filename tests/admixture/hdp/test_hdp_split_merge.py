@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy.special import gammaln
 
 from skmanifold.admixture._hdp.split_merge import split_and_merge
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
+from skmanifold.admixture._hdp.two_sides import Counted, Tokens, count_sides, log_gain_of_split, table_of_words
 from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -58,3 +60,31 @@ def test_moves_leave_the_posterior_unchanged(n_moves):
 )
 def test_wrong_moves_are_found(wrong):
     assert_disagrees(after_moves(6_000, 15, **wrong)[0], tiny.exact_functions())
+
+
+@pytest.mark.parametrize("beta", [[0.3], [0.3, 0.3, 0.7]], ids=["all words", "each word"])
+def test_the_gain_of_a_split_is_that_of_gamma_functions_in_and_beyond_the_tables(beta):
+    rng, each = np.random.default_rng(0), np.resize(beta, 3)
+    rows = np.sort(np.concatenate([np.zeros(2500, np.int32), rng.integers(1, 5, 40, dtype=np.int32)]))
+    words = rng.choice(3, len(rows), p=[0.9, 0.05, 0.05]).astype(np.int32)
+    sides = rng.integers(0, 2, len(rows)).astype(np.int8)
+    given, tokens, counted = (
+        Hyperparameters(0.8, 1.5, np.array(beta), each.sum()),
+        Tokens(rows, words),
+        Counted.none(5, 3),
+    )
+    count_sides(tokens, sides, *counted)
+    gain = log_gain_of_split(tokens, 0.4, 0.35, given, table_of_words(given), *counted)
+
+    def level(chosen, weight):
+        in_rows, in_words = np.bincount(rows[chosen], minlength=5), np.bincount(words[chosen], minlength=3)
+        total = (gammaln(each + in_words) - gammaln(each)).sum() - gammaln(each.sum() + in_words.sum())
+        return (
+            total
+            + gammaln(each.sum())
+            + (gammaln(0.8 * weight + in_rows) - gammaln(0.8 * weight)).sum()
+            - np.log(weight)
+        )
+
+    exact = level(sides == 0, 0.4 * 0.35) + level(sides == 1, 0.4 * 0.65) - level(sides >= 0, 0.4)
+    assert gain == pytest.approx(exact, rel=1e-10)

@@ -26,6 +26,11 @@ def altered(kernel, old="", new="", **names):
     return scope[function.__name__]
 
 
+def in_order(kernel):
+    """`move_directions` with a scan that begins with the directions of the subspace, which is wrong."""
+    return altered(kernel, _random_permutation=lambda n, key: np.arange(n))
+
+
 def keys_of(n, *purpose):
     return fold_in_each(subkey(KEY, *purpose), np.arange(n))
 

@@ -1,1 +1,0 @@
-"""The posterior of a single affine subspace, for tables with few features."""
