@@ -3,9 +3,9 @@
 Each line has a case and a digest of its fitted attributes, draws, `transform`, `predict_proba`, `predict`,
 `score_samples`, `score` and, where there is one, `sample`; then those of `sample` for densities with each sampler.
 
-    python benchmarks/seeded_results.py > before.txt
-    python benchmarks/seeded_results.py --compare before.txt
-    python benchmarks/seeded_results.py --only SphericalAdmixture
+    python -m benchmarks.seeded_results > before.txt
+    python -m benchmarks.seeded_results --compare before.txt
+    python -m benchmarks.seeded_results --only SphericalAdmixture
 """
 
 from __future__ import annotations
