@@ -33,6 +33,7 @@ def release(tmp_path):
         text = text.replace("## [", "## [1.2.3] - 2026-02-01\n\nWhat is new.\n\n## [", 1)
         text = text.replace('pip install -e ".{extras}"', 'pip install "skmanifold{extras}"')
         (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "tests/persistence/data/1.2.3").mkdir(parents=True)
     return tmp_path
 
 
@@ -63,6 +64,16 @@ def test_what_is_wrong_for_a_release_is_found(release, name, old, new, message):
     (release / name).write_text(text.replace(old, new), encoding="utf-8")
     (wrong,) = check_release.wrong_for_release(release, "v1.2.3")
     assert re.search(message, wrong)
+
+
+def test_files_of_the_release_are_needed_except_for_candidates(release):
+    (release / "tests/persistence/data/1.2.3").rename(release / "other")
+    (wrong,) = check_release.wrong_for_release(release, "v1.2.3")
+    assert (
+        wrong
+        == "tests/persistence/data/1.2.3 is missing: `cd tests && python -m persistence._release_files` writes it."
+    )
+    assert not any("is missing" in wrong for wrong in check_release.wrong_for_release(release, "v1.2.3rc1"))
 
 
 @pytest.mark.parametrize("tag", ["1.2.3", "v1.2", "v1.2.3.dev0"])

@@ -84,7 +84,7 @@ class SummarizesClusters:
         if hasattr(self, "labels_"):
             low, high = _size_intervals(self.labels_, self.posterior_.get("labels"), len(statistics.sizes))
             clusters |= {"size_low": low, "size_high": high}
-        if hasattr(self, "typical_rows_"):  # not in files of earlier versions
+        if hasattr(self, "typical_rows_"):  # not before the end of a fit
             clusters["typical_row"] = self.typical_rows_
         return summary_of(names, clusters, found, self._typical_of)
 
