@@ -227,12 +227,12 @@ def lines(only: str) -> Iterator[str]:
             yield f"{name}: {digest.hexdigest()}"
 
 
-if __name__ == "__main__":
+def main(arguments: list[str] | None = None) -> int:
+    """Print cases with digests, or those that differ from an earlier run; the number of the latter."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names begin with this")
     parser.add_argument("--compare", type=Path, help="what an earlier run printed; exits 1 where a digest differs")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
+    options = parser.parse_args(arguments)
     before = set(options.compare.read_text().splitlines()) if options.compare else set()
     n_cases, changed = 0, 0
     for line in lines(options.only):
@@ -244,4 +244,9 @@ if __name__ == "__main__":
             print("differs:", line, flush=True)
     if options.compare:
         print(f"{n_cases} cases, {changed} differ")
-        sys.exit(changed > 0)
+    return changed
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main() > 0)

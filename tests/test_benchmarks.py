@@ -16,7 +16,7 @@ from benchmarks import _compare_table as table
 from benchmarks import _compare_turns as turns
 from benchmarks import _esca_variants as variants
 from benchmarks import _results as results
-from benchmarks import compare, first_fit
+from benchmarks import compare, first_fit, seeded_results
 from benchmarks import lda_ablation as ablation
 from benchmarks.asv.suites import first_use, passes, quality
 from skmanifold.datasets import make_lda_corpus
@@ -253,3 +253,15 @@ def test_the_variants_of_esca_draw_from_the_same_distribution():
     for name in ("all weights", "alias tables", "inverse CDF"):
         mean = np.mean([draw_counts(name, np.uint64(key)) for key in range(400)], axis=0)
         assert np.abs((mean - expected) / np.sqrt(variance / 400)).max() < 4.5, name
+
+
+def test_seeded_results_that_differ_are_named(tmp_path, capsys):
+    case = ["--only", "flat, HMC"]
+    assert seeded_results.main(case) == 0
+    shown, before = capsys.readouterr().out, tmp_path / "before.txt"
+    assert re.fullmatch(r"flat, HMC\(.*\): [0-9a-f]{64}\n", shown)
+    before.write_text(shown)
+    assert seeded_results.main([*case, "--compare", str(before)]) == 0
+    before.write_text(shown.replace(shown[-5], "0" if shown[-5] != "0" else "1"))
+    assert seeded_results.main([*case, "--compare", str(before)]) == 1
+    assert capsys.readouterr().out == f"1 cases, 0 differ\ndiffers: {shown}1 cases, 1 differ\n"
