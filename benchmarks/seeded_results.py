@@ -64,6 +64,7 @@ BITS = (ROWS > 2.0).astype(float)
 CODES = RNG.integers(0, 4, (150, 7)).astype(float)
 CODES[3, 2] = np.nan
 VECTORS = RNG.normal(size=(60, 3))
+POINTS = RNG.normal(1.0, 1.0, (60, 3))
 CLASSES = np.arange(150) % 3
 SHORT = {"max_iter": 10, "burn_in": 4, "thin": 1, "random_state": 0}
 SETTINGS: dict[type, tuple[dict[str, Any], Any]] = {
@@ -147,11 +148,10 @@ def estimators() -> Iterator[Case]:
 
 def densities() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     """Name, target, sampler and options of `sample`."""
-    data = RNG.normal(1.0, 1.0, (60, 3))
     flat = Density(
         Euclidean(3),
-        grad_log_density=lambda x, rows: data[rows] - x,
-        log_density=lambda x, rows: -0.5 * ((data[rows] - x) ** 2).sum(axis=1),
+        grad_log_density=lambda x, rows: POINTS[rows] - x,
+        log_density=lambda x, rows: -0.5 * ((POINTS[rows] - x) ** 2).sum(axis=1),
         n_samples=60,
     )
     for sampler in (HMC(0.05, 5), SGLD(1e-3), SGHMC(0.02), SGNHT(0.02)):
