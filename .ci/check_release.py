@@ -43,6 +43,9 @@ def wrong_for_release(root: Path, tag: str) -> list[str]:
     for path in ("CITATION.cff", "conda.recipe/recipe.yaml"):
         if not re.search(rf'^ *version: "?{re.escape(version)}"?$', (root / path).read_text("utf-8"), re.MULTILINE):
             wrong.append(f"{path} has another version than {version}.")
+    files = f"tests/persistence/data/{version}"
+    if "rc" not in version and not (root / files).exists():
+        wrong.append(f"{files} is missing: `cd tests && python -m persistence._release_files` writes it.")
     if "-e" in (root / "skmanifold" / "_install.py").read_text(encoding="utf-8").partition("INSTALL = ")[2]:
         wrong.append("INSTALL in skmanifold/_install.py is that of a checkout: users will install the release.")
     return wrong

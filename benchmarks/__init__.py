@@ -1,10 +1,4 @@
-"""Benchmarks; `python -m benchmarks.compare` compares skmanifold with other libraries.
+"""Benchmarks: `python -m benchmarks.NAME` runs a script, in the folder of the sources.
 
-The scripts are run as files and import each other by plain names. The folder is put on the path, so that this also
-works when it is imported as a package.
+Scripts import each other as modules of this package, because plain names could be those of other modules.
 """
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent))

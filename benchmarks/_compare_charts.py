@@ -6,7 +6,8 @@ import re
 import textwrap
 
 import numpy as np
-from _compare_turns import OURS
+
+from benchmarks._compare_turns import OURS
 
 STYLE = "skmanifold.inspection.skmanifold"
 WIDEST_LINEAR = 20.0  # beyond this ratio of the largest to the least median, the axis is logarithmic

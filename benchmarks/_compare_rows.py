@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from _compare_turns import Contest, Contestant, Measure, has_data, timed
-from dp_tables import fit_dp, fit_latent_classes
-from dp_tables import load as load_categories
-from families_held_out import latent_classes, load, methods, ours, seconds_a_pass, split
-from sam_scores import load as load_news
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from subspaces_uci import classifiers
-from subspaces_uci import load as load_classes
 
+from benchmarks._compare_turns import Contest, Contestant, Measure, has_data, timed
+from benchmarks.dp_tables import fit_dp, fit_latent_classes
+from benchmarks.dp_tables import load as load_categories
+from benchmarks.families_held_out import latent_classes, load, methods, ours, seconds_a_pass, split
+from benchmarks.sam_scores import load as load_news
+from benchmarks.subspaces_uci import classifiers
+from benchmarks.subspaces_uci import load as load_classes
 from skmanifold import SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.datasets import make_categorical_mixture, make_spherical_admixture
 from skmanifold.samplers import EM, ESCA

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from _compare_turns import Contest, Contestant, Measure, is_installed
-from _targets import TARGETS
-from samplers_ess import SETTINGS, OurProgram, Ours, TheirProgram
+
+from benchmarks._compare_turns import Contest, Contestant, Measure, is_installed
+from benchmarks._targets import TARGETS
+from benchmarks.samplers_ess import SETTINGS, OurProgram, Ours, TheirProgram
 
 N_CHAINS = 4
 CHOSEN = {  # samplers of each target: names of ours, algorithms of blackjax

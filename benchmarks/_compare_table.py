@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from _compare_turns import OURS
+
+from benchmarks._compare_turns import OURS
 
 HEAD_OF_SUMMARY = ("comparison", "measure", "compared methods", "winner", "advantage")
 UNDECIDED = "undecided"

@@ -9,14 +9,14 @@ import time
 from functools import partial
 
 import numpy as np
-from _compare_turns import OURS, Contest, Contestant, Measure, has_data, timed
-from _corpora import load_counts, split_documents
-from _peers import Gensim, ScikitLearn, Tomotopy
-from _stop_after import StopAfter
-from lda_memory import PeakMemory
-from lda_perplexity import score
-from lda_speed import Ours
 
+from benchmarks._compare_turns import OURS, Contest, Contestant, Measure, has_data, timed
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._peers import Gensim, ScikitLearn, Tomotopy
+from benchmarks._stop_after import StopAfter
+from benchmarks.lda_memory import PeakMemory
+from benchmarks.lda_perplexity import score
+from benchmarks.lda_speed import Ours
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.samplers import ESCA, Gibbs
@@ -161,7 +161,7 @@ def memory(quick):
     X, data = corpus(quick)
 
     def begin(name):
-        command = [sys.executable, __file__, name, str(n_documents), str(K)]
+        command = [sys.executable, "-m", "benchmarks._compare_topics", name, str(n_documents), str(K)]
 
         def take_turn(turn):
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

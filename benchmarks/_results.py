@@ -77,7 +77,7 @@ def finish(options, *packages, part="", notes=""):
         return
     script = Path(sys.argv[0])
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-    command = shlex.join(["python", f"benchmarks/{script.name}", *arguments])
+    command = shlex.join(["python", "-m", f"benchmarks.{script.stem}", *arguments])
     source = f"{machine()}; {versions((*PACKAGES, *packages))[0]}; {datetime.date.today():%B %Y}"
     print(f"Written: {write(script.stem + part, _shown, command, source, notes)}")
 

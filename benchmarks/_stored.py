@@ -9,7 +9,7 @@ import datetime
 import json
 from pathlib import Path
 
-from _results import PACKAGES, machine, versions
+from benchmarks._results import PACKAGES, machine, versions
 
 
 def read(path, who="Other libraries"):

@@ -17,10 +17,10 @@ from collections import defaultdict
 
 import numpy as np
 import scipy.sparse as sp
-from _cluster_parts import take, watch
-from _corpora import load_counts
-from _results import add_write, begin_table, finish, row, show, title
 
+from benchmarks._cluster_parts import take, watch
+from benchmarks._corpora import load_counts
+from benchmarks._results import add_write, begin_table, finish, row, show, title
 from skmanifold import StochasticLDA, distributed
 from skmanifold.inference._chains import Chain
 from skmanifold.inference._distributed_fits import exchange

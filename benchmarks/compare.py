@@ -20,14 +20,15 @@ import os
 import time
 from pathlib import Path
 
-import _compare_rows as rows
-import _compare_topics as topics
-from _compare_charts import alt_text, chart_name, draw, has_chart
-from _compare_samplers import samplers
-from _compare_table import HEAD_OF_SUMMARY, UNDECIDED, contest_table, markdown, results_of, summary_rows
-from _compare_turns import hold
-from _results import FOLDER, machine, versions
 from threadpoolctl import threadpool_limits
+
+from benchmarks import _compare_rows as rows
+from benchmarks import _compare_topics as topics
+from benchmarks._compare_charts import alt_text, chart_name, draw, has_chart
+from benchmarks._compare_samplers import samplers
+from benchmarks._compare_table import HEAD_OF_SUMMARY, UNDECIDED, contest_table, markdown, results_of, summary_rows
+from benchmarks._compare_turns import hold
+from benchmarks._results import FOLDER, machine, versions
 
 CONTESTS = {  # what makes the comparisons of each name, given whether to be quick
     "lda-speed": lambda quick: [topics.speed(quick)],

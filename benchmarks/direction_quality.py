@@ -10,7 +10,7 @@ labels is reported. All other settings are the defaults, except the ones named i
 Then Dirichlet process mixtures infer the number of clusters, of the same rows and of rows drawn from a mixture fitted
 to them. Last, spherical admixtures are compared with a mixture.
 
-    python benchmarks/direction_quality.py --write
+    python -m benchmarks.direction_quality --write
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row, title
 from sklearn.cluster import HDBSCAN, KMeans, MiniBatchKMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -32,6 +30,8 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import DPMixture, ExponentialFamilyMixture, SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.emissions import VonMisesFisher
 

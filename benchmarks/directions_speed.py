@@ -4,7 +4,7 @@ Float32 rows around 100 directions, in memory and mapped from a file. Passes are
 and of one; the start is the rest. scikit-learn's KMeans (Lloyd, one initialisation at rows) and MiniBatchKMeans run in
 one thread. Memory is that of the process beyond the rows, without pages of mapped files; each fit has its own process.
 
-    python benchmarks/directions_speed.py --write
+    python -m benchmarks.directions_speed --write
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _results import add_write, begin_table, finish, row
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import add_write, begin_table, finish, row
 from skmanifold import VonMisesFisherMixture
 
 N_FEATURES, K, REPEATS = 384, 100, 3
@@ -106,7 +106,7 @@ def measure(path, method, is_mapped, n_jobs):
 
 
 def measure_alone(*arguments):
-    command = [sys.executable, __file__, "--alone", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.directions_speed", "--alone", *map(str, arguments)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
 
 

@@ -8,8 +8,8 @@ BIC among 1 to 15 components, and for categorical tables among 1, 2, ... until t
 `BayesianGaussianMixture` has 30 components, a Dirichlet process prior and up to 1,000 iterations. All other settings
 are the defaults. A method has ten minutes of processor time for a table.
 
-    python benchmarks/dp_held_out.py --write
-    python benchmarks/dp_held_out.py --peers
+    python -m benchmarks.dp_held_out --write
+    python -m benchmarks.dp_held_out --peers
 
 The second command measures the other libraries and adds what is missing to `dp_held_out.jsonl`, which the first one
 reads.
@@ -26,19 +26,20 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, title
-from dp_tables import TABLES as CATEGORICAL
-from dp_tables import fit_dp, fit_latent_classes
-from dp_tables import load as load_codes
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
+
+from benchmarks import _stored
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, title
+from benchmarks.dp_tables import TABLES as CATEGORICAL
+from benchmarks.dp_tables import fit_dp, fit_latent_classes
+from benchmarks.dp_tables import load as load_codes
 
 SPLITS = range(5)
 LARGEST, TRUNCATION = 15, 30

@@ -7,8 +7,8 @@ After fixed times, which exclude scoring, the score is that of the posterior pre
 evenly spaced draws of the second half of the run so far, as `score` would give it. One core. Results are appended to a
 CSV file.
 
-    python benchmarks/dp_msweb.py --seeds 0 1 2 3 4 --out benchmarks/dp_msweb.csv
-    python benchmarks/dp_msweb.py --draw --write
+    python -m benchmarks.dp_msweb --seeds 0 1 2 3 4 --out benchmarks/dp_msweb.csv
+    python -m benchmarks.dp_msweb --draw --write
 
 The second command draws the figure and prints the table.
 """
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _collapsed_dp import CollapsedDP
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row
-from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 
+from benchmarks._collapsed_dp import CollapsedDP
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks._runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table

@@ -8,8 +8,8 @@ are processor seconds of `fit` on one core, with the initialisation and without 
 mixtures of scikit-learn continue after their tolerance is reached; a column shows when a fit with default settings
 would end. `DPMixture` has default settings; after its end the result stays as it is.
 
-    python benchmarks/dp_numbers.py --write
-    python benchmarks/dp_numbers.py --peers
+    python -m benchmarks.dp_numbers --write
+    python -m benchmarks.dp_numbers --peers
 
 The second command measures scikit-learn and adds what is missing to `dp_numbers.jsonl`, which the first one reads.
 """
@@ -23,13 +23,14 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _planted_gaussians import N_COMPONENTS, SHAPES, PlantedGaussians
-from _results import add_write, begin_table, finish, show, title
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from threadpoolctl import threadpool_limits
+
+from benchmarks import _stored
+from benchmarks._planted_gaussians import N_COMPONENTS, SHAPES, PlantedGaussians
+from benchmarks._results import add_write, begin_table, finish, show, title
 
 TIMES = (1, 3, 10, 30, 100)
 N_TRAIN, N_HELD_OUT = 100_000, 10_000

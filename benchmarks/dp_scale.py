@@ -4,8 +4,8 @@ Categorical rows have 50 columns of 5 categories; Gaussian rows have 10 columns 
 in a new process, whose peak memory is measured. Passes are timed after the components have been found. Fits with
 different numbers of threads run alternately; their ratio is taken between fits next to each other.
 
-    python benchmarks/dp_scale.py
-    python benchmarks/dp_scale.py --emission gaussian --sizes 100000 1000000 --turns 3
+    python -m benchmarks.dp_scale
+    python -m benchmarks.dp_scale --emission gaussian --sizes 100000 1000000 --turns 3
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import sys
 import time
 
 import numpy as np
-from _results import add_write, begin_table, finish, row, show
 
+from benchmarks._results import add_write, begin_table, finish, row, show
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
 
@@ -52,8 +52,7 @@ def categorical(n_samples):
 
 def gaussian(n_samples):
     """Rows, and the mixture that is fitted to them."""
-    from _planted_gaussians import PlantedGaussians
-
+    from benchmarks._planted_gaussians import PlantedGaussians
     from skmanifold import DPMixture
 
     return PlantedGaussians(10).sample(n_samples)[0], lambda **settings: DPMixture("gaussian", **settings)
@@ -81,7 +80,16 @@ def measure(emission, n_samples, n_jobs, batch_size, max_iter):
 
 def measure_alone(options, size, n_jobs):
     """`measure` in a new process."""
-    command = [sys.executable, __file__, "--alone", "--emission", options.emission, "--max-iter", str(options.max_iter)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.dp_scale",
+        "--alone",
+        "--emission",
+        options.emission,
+        "--max-iter",
+        str(options.max_iter),
+    ]
     command += ["--batch-size", str(options.batch_size)] if options.batch_size else []
     command += ["--sizes", str(size), "--n-jobs", str(n_jobs)]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])

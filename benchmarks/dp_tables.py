@@ -5,7 +5,7 @@ StepMix has the number of classes with the smallest BIC; independence is one com
 agreement of clusters with classes is the adjusted Rand index of the held-out rows; classes are not used in fits. It is
 compared with k-means of scikit-learn on indicators of the categories, with the true number of classes.
 
-    python benchmarks/dp_tables.py
+    python -m benchmarks.dp_tables
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import warnings
 from functools import partial
 
 import numpy as np
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import OneHotEncoder
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row
 from skmanifold import DPCategoricalMixture
 from skmanifold.samplers import Slice
 

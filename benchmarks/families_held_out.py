@@ -6,8 +6,8 @@ and breast cancer (scaled); rows of zeros and ones are the dark pixels of digits
 column each. Scores are normalised log densities in nats per row. `--speed` measures the time of passes instead: the
 difference between a long and a short fit from random labels, divided by the difference in the number of passes.
 
-    python benchmarks/families_held_out.py
-    python benchmarks/families_held_out.py --speed
+    python -m benchmarks.families_held_out
+    python -m benchmarks.families_held_out --speed
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ import warnings
 from functools import partial
 
 import numpy as np
-from _corpora import data_folder
-from _results import add_write, finish, show
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -28,6 +26,8 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, finish, show
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Gaussian
 from skmanifold.samplers import EM, ESCA, Gibbs

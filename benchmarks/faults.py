@@ -32,9 +32,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
-from _fault_cluster import FaultCluster
-from _results import add_write, begin_table, finish, row, title
 
+from benchmarks._fault_cluster import FaultCluster
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import ExponentialFamilyAdmixture, ExponentialFamilyMixture, HDPAdmixture, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.samplers import EM

@@ -8,8 +8,8 @@ compile, and all of them together have one limit. Processor time is shown with w
 the latter. Compiled functions are listed with their seconds, without those of the functions that they call, and with
 the number of signatures if there are several.
 
-    python benchmarks/first_fit.py
-    python benchmarks/first_fit.py --only StochasticLDA --kernels 20
+    python -m benchmarks.first_fit
+    python -m benchmarks.first_fit --only StochasticLDA --kernels 20
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _results import add_write, begin_table, finish, show, title
+
+from benchmarks._results import add_write, begin_table, finish, show, title
 
 MOST_SECONDS = {"import": 0.2, "cold fit": 10.0, "warm fit": 1.0, "cold inference": 3.0, "warm inference": 0.5}
 METHODS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity")
@@ -184,7 +185,7 @@ def in_fresh_process(what, cache):
     """What `what` measured in a new process, and the seconds of the whole process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     before, begun = os.times(), time.perf_counter()
-    command = [sys.executable, __file__, "--child", what]
+    command = [sys.executable, "-m", "benchmarks.first_fit", "--child", what]
     output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system

@@ -4,8 +4,8 @@ Words have Zipf frequencies. A topic is a draw from a Dirichlet distribution wit
 of the fit, and a document has few topics. Topics with at least a given share of the tokens are counted in the draws
 after burn-in and in the corpus. R-hat is that of this number over the two starts.
 
-    python benchmarks/hdp_planted.py --write
-    python benchmarks/hdp_planted.py --measure --n-components 10 30 100 --corpora 0 1 2 3 4
+    python -m benchmarks.hdp_planted --write
+    python -m benchmarks.hdp_planted --measure --n-components 10 30 100 --corpora 0 1 2 3 4
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import argparse
 import time
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
 from arviz_stats.base import array_stats
 
+from benchmarks import _stored
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import HDPAdmixture
 from skmanifold.metrics import match_topics
 

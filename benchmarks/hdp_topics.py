@@ -6,8 +6,8 @@ by trials with fewer passes. A random tenth of the documents is held out. Perple
 with each method's own prior of the proportions. Coherence is the mean NPMI of the ten most probable words of each topic
 with more than 0.1% of the tokens, in the training documents.
 
-    python benchmarks/hdp_topics.py --write
-    python benchmarks/hdp_topics.py --measure --corpora ap --seeds 0 1 2
+    python -m benchmarks.hdp_topics --write
+    python -m benchmarks.hdp_topics --measure --corpora ap --seeds 0 1 2
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
-from lda_defaults import split
 
+from benchmarks import _stored
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks.lda_defaults import split
 from skmanifold import HDPAdmixture, StochasticLDA
 from skmanifold.metrics import document_completion, topic_coherence
 from skmanifold.sparse.counts import as_counts

@@ -13,7 +13,7 @@ other indicators of its own column is useless, because they are missing in the s
 columns" leaves them out, which needs a private method of scikit-learn. Values of `IterativeImputer` are bounded by the
 observed ones: otherwise it diverges with some of the tables. All other settings are the defaults.
 
-    python benchmarks/imputation.py --write
+    python -m benchmarks.imputation --write
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row, show, title
 from sklearn.datasets import load_wine
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row, show, title
 from skmanifold import DPMixture
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian
 

@@ -11,7 +11,7 @@ and make their passes in turn in one thread:
 
 The first three draw from the same distribution. The time contains the counts of the new topics, but not the M step.
 
-    python benchmarks/lda_ablation.py --write
+    python -m benchmarks.lda_ablation --write
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import argparse
 import time
 
 import numpy as np
-from _corpora import load_counts
-from _esca_variants import alias, dense_state, plain, seconds_of_tables, step
-from _results import add_write, begin_table, finish, row, title
 
+from benchmarks._corpora import load_counts
+from benchmarks._esca_variants import alias, dense_state, plain, seconds_of_tables, step
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.random._keys import root_key, subkey

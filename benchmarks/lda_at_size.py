@@ -4,10 +4,10 @@ The corpus is drawn from a fit of the Wikipedia counts: each document has the le
 random article, and its words come from the fitted topics. Perplexity is that of document completion of further
 documents; the time for it is not counted. Each score is appended to a file as it is measured.
 
-    SKMANIFOLD_DATA=... python benchmarks/lda_at_size.py make --folder /data/wiki-1e8
-    python benchmarks/lda_at_size.py fit --folder /data/wiki-1e8 --seconds 7200
-    python benchmarks/lda_at_size.py tomotopy --folder /data/wiki-1e8 --seconds 7200
-    python benchmarks/lda_at_size.py show --write
+    SKMANIFOLD_DATA=... python -m benchmarks.lda_at_size make --folder /data/wiki-1e8
+    python -m benchmarks.lda_at_size fit --folder /data/wiki-1e8 --seconds 7200
+    python -m benchmarks.lda_at_size tomotopy --folder /data/wiki-1e8 --seconds 7200
+    python -m benchmarks.lda_at_size show --write
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import argparse
 import time
 from pathlib import Path
 
-import _stored
 import numpy as np
 import scipy.sparse as sp
-from _corpora import load_counts
-from _results import add_write, begin_table, finish, row, show, title
-from lda_memory import PeakMemory
-from lda_out_of_core import alias_table, count_words, draw_word
 from numba import njit
 
+from benchmarks import _stored
+from benchmarks._corpora import load_counts
+from benchmarks._results import add_write, begin_table, finish, row, show, title
+from benchmarks.lda_memory import PeakMemory
+from benchmarks.lda_out_of_core import alias_table, count_words, draw_word
 from skmanifold import StochasticLDA
 from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.metrics import document_completion

@@ -4,7 +4,7 @@ The matrix is synthetic: 40 topics with log-normal weights of regions, log-norma
 most once in a cell. Fits of `StochasticLDA` read it in pieces. The time of 150 passes with 8 threads is an estimate
 from that with two threads. The users of cisTopic report 51 minutes for 150 passes of Mallet with 8 threads.
 
-    python benchmarks/lda_cells.py --folder /data/cells
+    python -m benchmarks.lda_cells --folder /data/cells
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _results import add_write, begin_table, finish, row, show, title
-from lda_memory import PeakMemory
-from lda_out_of_core import alias_table, draw_word
 from numba import njit
 
+from benchmarks._results import add_write, begin_table, finish, row, show, title
+from benchmarks.lda_memory import PeakMemory
+from benchmarks.lda_out_of_core import alias_table, draw_word
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 from skmanifold.random._keys import fold_in, random_bits, uniform

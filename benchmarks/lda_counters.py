@@ -6,7 +6,7 @@ is computed by document completion, from the average of the exact counts of the 
 after the last pass alone, which belong to rounded counts if counters are approximate. Memory is that of all arrays,
 indices and totals included.
 
-    python benchmarks/lda_counters.py --corpus wiki --n-components 100 1000
+    python -m benchmarks.lda_counters --corpus wiki --n-components 100 1000
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import argparse
 import time
 
 import numpy as np
-from _corpora import load_counts, split_documents
-from _results import add_write, begin_table, finish, row, title
 
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.compact_counts import pack, round_counts, unpack
 from skmanifold.admixture._tokens.topic_counts import TopicPrior, add_counts, mean_counts

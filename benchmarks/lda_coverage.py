@@ -6,7 +6,7 @@ also has the variance of a probability over its draws relative to Gibbs sampling
 of 5 or more; and for minibatches without stored counts the variance by corollary 4.2 of Baker et al. (2018): tanh(h /
 2) times the variance of the minibatch's estimate of the shape is added.
 
-    python benchmarks/lda_coverage.py
+    python -m benchmarks.lda_coverage
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from _results import add_write, begin_table, finish, row
 
+from benchmarks._results import add_write, begin_table, finish, row
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import match_topics

@@ -3,9 +3,9 @@
 Each point is a fit of its own with `max_iter` passes, because burn-in and the learned priors depend on their number.
 Everything else is as in `lda_defaults.py`: K=50, stop words are kept.
 
-    python benchmarks/lda_default_curves.py --write
-    python benchmarks/lda_default_curves.py --draw
-    python benchmarks/lda_default_curves.py --measure --corpora ap --seeds 0
+    python -m benchmarks.lda_default_curves --write
+    python -m benchmarks.lda_default_curves --draw
+    python -m benchmarks.lda_default_curves --measure --corpora ap --seeds 0
 
 The third command makes the fits that are missing, and adds them to `lda_default_curves.jsonl`, from which the first two
 make the table and the figure.
@@ -17,12 +17,12 @@ import argparse
 import warnings
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
-from _runs import STYLE, line_style
-from lda_defaults import CORPORA, OURS, PEERS, scores, split
 
+from benchmarks import _stored
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks._runs import STYLE, line_style
+from benchmarks.lda_defaults import CORPORA, OURS, PEERS, scores, split
 from skmanifold import StochasticLDA
 
 STORED = Path(__file__).with_suffix(".jsonl")

@@ -6,8 +6,8 @@ NPMI of the ten most probable words of each topic in the training documents. tom
 scikit-learn read the documents ten times. Seconds are processor time in one thread; those of `StochasticLDA` include
 reading the matrix. "esca" makes 400 passes, our other samplers 200.
 
-    python benchmarks/lda_defaults.py --write
-    python benchmarks/lda_defaults.py --measure --corpora ap bbc --seeds 0 1 2
+    python -m benchmarks.lda_defaults --write
+    python -m benchmarks.lda_defaults --measure --corpora ap bbc --seeds 0 1 2
 
 The second command fits what is missing for these corpora and seeds, and adds it to `lda_defaults.jsonl`, from which the
 first one makes the tables.
@@ -21,14 +21,14 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-import _stored
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder, split_documents
-from _peers import Tomotopy
-from _results import add_write, begin_table, finish, row, title
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
+from benchmarks import _stored
+from benchmarks._corpora import data_folder, split_documents
+from benchmarks._peers import Tomotopy
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import StochasticLDA
 from skmanifold.datasets import load_docstrings
 from skmanifold.metrics import document_completion, topic_coherence

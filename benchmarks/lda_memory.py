@@ -1,7 +1,7 @@
 """Peak memory of a fit in addition to the corpus.
 
-python benchmarks/lda_memory.py                  # K=1000, 12M tokens, V=50,000
-python benchmarks/lda_memory.py --huge           # and K=10,000, V=1,000,000
+python -m benchmarks.lda_memory                  # K=1000, 12M tokens, V=50,000
+python -m benchmarks.lda_memory --huge           # and K=10,000, V=1,000,000
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import load_counts
-from _results import add_write, begin_table, finish, row
 
+from benchmarks._corpora import load_counts
+from benchmarks._results import add_write, begin_table, finish, row
 from skmanifold import StochasticLDA
 
 PAGE = resource.getpagesize()

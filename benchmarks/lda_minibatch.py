@@ -5,7 +5,7 @@ with online variational Bayes of scikit-learn and gensim on the same minibatch, 
 perplexity after equal training time, for each of the batch sizes. ``--vocabulary``: the time of a minibatch of 50
 documents of about 200 tokens as V grows, for each sampler.
 
-    python benchmarks/lda_minibatch.py --peers --race --vocabulary
+    python -m benchmarks.lda_minibatch --peers --race --vocabulary
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import load_counts, split_documents
-from _results import add_write, begin_table, finish, row, title
 
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import StochasticLDA
 from skmanifold.metrics import document_completion
 from skmanifold.samplers import SCIR, PolynomialDecay

@@ -7,8 +7,8 @@ which pass over all documents. After fixed numbers of documents the perplexity i
 probability of held-out halves of documents, averaged over five draws of the second half of the stream. The time of
 evaluations does not count. Results are appended to a CSV file, one line per evaluation.
 
-    python benchmarks/lda_online.py --corpus wiki --n-components 100 --seeds 0 1 2 3 4 --out benchmarks/lda_online.csv
-    python benchmarks/lda_online.py --draw --write
+    python -m benchmarks.lda_online --corpus wiki --n-components 100 --seeds 0 1 2 3 4 --out benchmarks/lda_online.csv
+    python -m benchmarks.lda_online --draw --write
 
 The second command draws the figure and prints the tables.
 """
@@ -22,10 +22,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _corpora import load_counts, split_documents
-from _results import add_write, finish, show, title
-from _runs import STYLE, line_style
 
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._results import add_write, finish, show, title
+from benchmarks._runs import STYLE, line_style
 from skmanifold import StochasticLDA
 from skmanifold.samplers import ESCA, SCIR, SGHMC, SGLD, SGRHMC, SGRLD, Gibbs, PolynomialDecay
 

@@ -5,7 +5,7 @@ integrated out: each token has a new topic, or that of an earlier token of its d
 on the seed and its number only, so that the corpus is the same for any block size and any number of threads. A corpus
 that exists in the folder is used again.
 
-    python benchmarks/lda_out_of_core.py --folder /data/corpus --n-tokens 1e9
+    python -m benchmarks.lda_out_of_core --folder /data/corpus --n-tokens 1e9
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _results import add_write, begin_table, finish, row, title
-from lda_memory import PeakMemory
 from numba import njit
 
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks.lda_memory import PeakMemory
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 from skmanifold.random._discrete_variates import poisson

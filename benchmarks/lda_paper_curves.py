@@ -6,9 +6,9 @@ of the documents is held out; of wiki, 2,000 random documents in all. The perple
 which belong to the counts of this pass, without an average over passes, by document completion. Seconds are processor
 time in one thread, from the sorting of the corpus on, without evaluations.
 
-    python benchmarks/lda_paper_curves.py --write
-    python benchmarks/lda_paper_curves.py --draw
-    python benchmarks/lda_paper_curves.py --measure --corpora ap --seeds 0 1 2
+    python -m benchmarks.lda_paper_curves --write
+    python -m benchmarks.lda_paper_curves --draw
+    python -m benchmarks.lda_paper_curves --measure --corpora ap --seeds 0 1 2
 
 The third command makes the runs that are missing for these corpora and seeds, and adds them to
 `lda_paper_curves.jsonl`, from which the first two make the tables and the figure.
@@ -20,12 +20,12 @@ import argparse
 import time
 from pathlib import Path
 
-import _stored
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
-from _runs import STYLE, line_style
-from lda_defaults import split
 
+from benchmarks import _stored
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks._runs import STYLE, line_style
+from benchmarks.lda_defaults import split
 from skmanifold.admixture._lda.expectation import ExpectationLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior, counts_from_dense

@@ -6,7 +6,7 @@ matrix.
 Another library trains once and is evaluated whenever a budget is reached; its time excludes reading the documents and
 the evaluation. All topic-word matrices are evaluated by ``document_completion`` on the same held-out documents.
 
-    python benchmarks/lda_perplexity.py --corpus wiki --n-components 100 --budgets 10 30 120
+    python -m benchmarks.lda_perplexity --corpus wiki --n-components 100 --budgets 10 30 120
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 import warnings
 
 import numpy as np
-from _corpora import load_counts, split_documents
-from _peers import installed
-from _results import add_write, begin_table, finish, row, title
-from _stop_after import StopAfter
 
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._peers import installed
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks._stop_after import StopAfter
 from skmanifold import StochasticLDA
 from skmanifold.metrics import document_completion
 from skmanifold.samplers import ESCA

@@ -4,7 +4,7 @@ Minibatches of 100 docstrings with hashed words through ``partial_fit``, compare
 training documents. Then the mean cosine of ten true topics with those estimated from 2,000 documents, three epochs of
 minibatches of 50.
 
-    python benchmarks/lda_short_streams.py
+    python -m benchmarks.lda_short_streams
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from _results import add_write, begin_table, finish, row, show, title
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import train_test_split
 
+from benchmarks._results import add_write, begin_table, finish, row, show, title
 from skmanifold import StochasticLDA
 from skmanifold.datasets import load_docstrings, make_lda_corpus
 from skmanifold.metrics import document_completion, match_topics

@@ -4,7 +4,7 @@ The state is trained first, because speed depends on the number of topics of a d
 timed alternately, so that they run under the same conditions. Printed are medians and ranges, and ratios of times
 within a round. The variational methods make one pass over a few documents.
 
-    python benchmarks/lda_speed.py --corpus wiki --n-components 100 1000
+    python -m benchmarks.lda_speed --corpus wiki --n-components 100 1000
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import argparse
 import time
 
 import numpy as np
-from _corpora import load_counts
-from _peers import installed
-from _results import add_write, begin_table, finish, row, show, title
 
+from benchmarks._corpora import load_counts
+from benchmarks._peers import installed
+from benchmarks._results import add_write, begin_table, finish, row, show, title
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.samplers import ESCA, CollapsedGibbs, Gibbs

@@ -4,7 +4,7 @@ Rows are in shards of this process, which are one group: each gets a piece of th
 other pieces from the other shards, and merges the counts of a part of the words. Bytes are those of pickles with their
 buffers, as Dask sends them. `benchmarks.cluster` measures times.
 
-    SKMANIFOLD_DATA=... python benchmarks/lda_traffic.py --n-components 100 1000
+    SKMANIFOLD_DATA=... python -m benchmarks.lda_traffic --n-components 100 1000
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pickle
 import time
 
 import numpy as np
-from _corpora import load_counts
-from _results import add_write, begin_table, finish, row, title
 
+from benchmarks._corpora import load_counts
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.shards import TokenShards
 from skmanifold.admixture._tokens.topic_counts import TopicPrior

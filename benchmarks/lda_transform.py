@@ -12,7 +12,7 @@ clock starts. scikit-learn and gensim get one document of ten, and tomotopy one 
 Quality is the perplexity of document completion: each method infers proportions from a random half of the tokens of
 1,000 held-out documents, and the other half is scored with these proportions and the same topics for all methods.
 
-    python benchmarks/lda_transform.py --write
+    python -m benchmarks.lda_transform --write
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import load_counts, split_documents
-from _results import add_write, begin_table, finish, row, title
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import StochasticLDA
 
 SCORED = 1000

@@ -14,7 +14,7 @@ above the largest of the training part are set to it, which is an advantage. Its
 k-prototypes has no density; it receives the true number of clusters, counts as numbers, and means and the most frequent
 categories in missing cells. All other settings are the defaults.
 
-    python benchmarks/mixed_tables.py --write
+    python -m benchmarks.mixed_tables --write
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import sklearn.datasets
-from _planted_tables import PlantedTables
-from _results import add_write, begin_table, finish, row, title
-from imputation import blocks_with, heart, is_number, read_frame
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks._planted_tables import PlantedTables
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks.imputation import blocks_with, heart, is_number, read_frame
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Columns, Gaussian, NegativeBinomial
 

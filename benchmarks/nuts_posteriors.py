@@ -6,8 +6,8 @@ step size and the metric, and then draws, in chains one after the other on one c
 error is that of the worst mean in standard deviations of the quantity, with its Monte Carlo standard error; exact means
 are from quadrature, for the logistic regression from a long run of HMC.
 
-    python benchmarks/nuts_posteriors.py --write
-    python benchmarks/nuts_posteriors.py --targets "eight schools" --n-rounds 1
+    python -m benchmarks.nuts_posteriors --write
+    python -m benchmarks.nuts_posteriors --targets "eight schools" --n-rounds 1
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from _blackjax import installed
-from _results import add_write, begin_table, finish, row
-from _targets import banana_target
 from threadpoolctl import threadpool_limits
 
+from benchmarks._blackjax import installed
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks._targets import banana_target
 from skmanifold import sample
 from skmanifold.inference import Draws
 from skmanifold.manifolds import Euclidean

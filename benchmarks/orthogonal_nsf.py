@@ -5,7 +5,7 @@ those of `SphericalAdmixture` and `StochasticLDA`: NPMI of their top ten words o
 top words that another topic also has, and held-out scores in nats per document above the uniform distribution. Then the
 number of topics is inferred, for several penalties per topic (`n_components_penalty`, in nats). One core.
 
-    python benchmarks/orthogonal_nsf.py --passes 200 --penalties 1 10000
+    python -m benchmarks.orthogonal_nsf --passes 200 --penalties 1 10000
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row, title
 from sklearn.feature_extraction.text import TfidfTransformer
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from skmanifold.metrics import topic_coherence
 

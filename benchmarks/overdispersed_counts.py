@@ -6,7 +6,7 @@ columns (RAND health insurance experiment, from statsmodels); and 3,000 simulate
 clusters. Random 80/20 splits, the same for all methods. "By BIC" is the smallest BIC among 1 to 12 components. All
 other settings are the defaults.
 
-    python benchmarks/overdispersed_counts.py --write
+    python -m benchmarks.overdispersed_counts --write
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from _results import add_write, begin_table, finish, row
-from mixed_tables import smeared, spread
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks.mixed_tables import smeared, spread
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Columns, Gaussian, NegativeBinomial, Poisson
 

@@ -4,16 +4,16 @@ The weight of such a word has the posterior distribution Ga(beta, 1). The table 
 Kolmogorov-Smirnov distance of the draws from this distribution, the ratio of their mean to the exact mean beta, their
 median and the exact median. The step sizes are those that the papers use for topics.
 
-    python benchmarks/prior_bias.py
+    python -m benchmarks.prior_bias
 """
 
 import argparse
 
 import numpy as np
-from _results import add_write, begin_table, finish, row
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import kstest
 
+from benchmarks._results import add_write, begin_table, finish, row
 from skmanifold import sample
 from skmanifold.models import gamma
 from skmanifold.samplers import SCIR, SGRHMC, SGRLD

@@ -8,8 +8,8 @@ estimate. It is the negative mean log density per document with respect to surfa
 ``--biased`` the estimator of the paper (1,000 draws from the prior) is applied to the last topics of a run. One core.
 Results are appended to a CSV file.
 
-    python benchmarks/sam_perplexity.py --data news --seeds 0 1 2 3 4
-    python benchmarks/sam_perplexity.py --data news --draw --write
+    python -m benchmarks.sam_perplexity --data news --seeds 0 1 2 3 4
+    python -m benchmarks.sam_perplexity --data news --draw --write
 
 The second command draws the figure and prints the table.
 """
@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row
-from _runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks._runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from skmanifold.admixture._spherical.estimator import SphericalAdmixture
 from skmanifold.admixture._spherical.fit_strategies import fit_strategy, is_variational
 from skmanifold.base import Run, Schedule

@@ -4,7 +4,7 @@ Synthetic sparse corpora with V=3,000, K=50, 80 entries per document (`make_sphe
 and 20News-different (1,666 documents, V=5,000), K=20, minibatches of 50, with ten transitions of proportions per visit,
 and the gradient from all documents. Medians over repetitions, with ranges. One core.
 
-    python benchmarks/sam_scale.py --sizes 1500 15000 150000
+    python -m benchmarks.sam_scale --sizes 1500 15000 150000
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row, title
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SphericalAdmixture
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.setup import set_up

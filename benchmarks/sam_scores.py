@@ -5,7 +5,7 @@
 logistic regression on proportions of `SphericalAdmixture` and `StochasticLDA`, on `TruncatedSVD` with the same number
 of columns, and on tf-idf. One core.
 
-    python benchmarks/sam_scores.py --samplers gsgnht gmc_gibbs vb
+    python -m benchmarks.sam_scores --samplers gsgnht gmc_gibbs vb
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from _corpora import data_folder
-from _results import add_write, begin_table, finish, row, title
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SphericalAdmixture, StochasticLDA, VonMisesFisherMixture
 
 

@@ -6,8 +6,8 @@ draws: wall time, processor time, or thousands of gradients of a chain, which do
 that of the mean of the worst test function over all runs, in standard deviations of the function, with the Monte Carlo
 standard error of a mean of so many effective samples. An error above four standard errors (marked !) is bias.
 
-    python benchmarks/samplers_ess.py
-    python benchmarks/samplers_ess.py --targets "normal, d=1000" --n-chains 64 --seconds 3
+    python -m benchmarks.samplers_ess
+    python -m benchmarks.samplers_ess --targets "normal, d=1000" --n-chains 64 --seconds 3
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from _blackjax import Blackjax, installed
-from _results import add_write, begin_table, finish, row, title
-from _targets import TARGETS
 from threadpoolctl import threadpool_limits
 
+from benchmarks._blackjax import Blackjax, installed
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks._targets import TARGETS
 from skmanifold import sample
 from skmanifold.inference._draws import Draws
 from skmanifold.samplers import GMC, GSGNHT, HMC, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, SVRG

@@ -4,7 +4,7 @@ Every number is the median over rounds in which the compared programs alternate,
 conditions; differences and ratios are taken within a round. Times are processor times by default (`--clock wall`: wall
 times). The last line shows the ratio of the two: if it is far from 1, the machine was busy, and only ratios are useful.
 
-    python benchmarks/samplers_speed.py
+    python -m benchmarks.samplers_speed
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import math
 import time
 
 import numpy as np
-from _fused import RETRACT_EVERY, UNIT, fused_gsgnht, fused_sghmc
-from _results import add_write, begin_table, finish, show, title
-from _results import row as show_row
 from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
+from benchmarks._fused import RETRACT_EVERY, UNIT, fused_gsgnht, fused_sghmc
+from benchmarks._results import add_write, begin_table, finish, show, title
+from benchmarks._results import row as show_row
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere, Stiefel
 from skmanifold.manifolds._sphere import flow_on_sphere, project_to_sphere, retract_to_sphere
 from skmanifold.random._keys import Purpose

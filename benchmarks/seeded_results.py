@@ -3,9 +3,9 @@
 Each line has a case and a digest of its fitted attributes, draws, `transform`, `predict_proba`, `predict`,
 `score_samples`, `score` and, where there is one, `sample`; then those of `sample` for densities with each sampler.
 
-    python benchmarks/seeded_results.py > before.txt
-    python benchmarks/seeded_results.py --compare before.txt
-    python benchmarks/seeded_results.py --only SphericalAdmixture
+    python -m benchmarks.seeded_results > before.txt
+    python -m benchmarks.seeded_results --compare before.txt
+    python -m benchmarks.seeded_results --only SphericalAdmixture
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ BITS = (ROWS > 2.0).astype(float)
 CODES = RNG.integers(0, 4, (150, 7)).astype(float)
 CODES[3, 2] = np.nan
 VECTORS = RNG.normal(size=(60, 3))
+POINTS = RNG.normal(1.0, 1.0, (60, 3))
 CLASSES = np.arange(150) % 3
 SHORT = {"max_iter": 10, "burn_in": 4, "thin": 1, "random_state": 0}
 SETTINGS: dict[type, tuple[dict[str, Any], Any]] = {
@@ -147,11 +148,10 @@ def estimators() -> Iterator[Case]:
 
 def densities() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     """Name, target, sampler and options of `sample`."""
-    data = RNG.normal(1.0, 1.0, (60, 3))
     flat = Density(
         Euclidean(3),
-        grad_log_density=lambda x, rows: data[rows] - x,
-        log_density=lambda x, rows: -0.5 * ((data[rows] - x) ** 2).sum(axis=1),
+        grad_log_density=lambda x, rows: POINTS[rows] - x,
+        log_density=lambda x, rows: -0.5 * ((POINTS[rows] - x) ** 2).sum(axis=1),
         n_samples=60,
     )
     for sampler in (HMC(0.05, 5), SGLD(1e-3), SGHMC(0.02), SGNHT(0.02)):
@@ -227,12 +227,12 @@ def lines(only: str) -> Iterator[str]:
             yield f"{name}: {digest.hexdigest()}"
 
 
-if __name__ == "__main__":
+def main(arguments: list[str] | None = None) -> int:
+    """Print cases with digests, or those that differ from an earlier run; the number of the latter."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names begin with this")
     parser.add_argument("--compare", type=Path, help="what an earlier run printed; exits 1 where a digest differs")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
+    options = parser.parse_args(arguments)
     before = set(options.compare.read_text().splitlines()) if options.compare else set()
     n_cases, changed = 0, 0
     for line in lines(options.only):
@@ -244,4 +244,9 @@ if __name__ == "__main__":
             print("differs:", line, flush=True)
     if options.compare:
         print(f"{n_cases} cases, {changed} differ")
-        sys.exit(changed > 0)
+    return changed
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main() > 0)

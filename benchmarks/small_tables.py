@@ -7,9 +7,9 @@ of held-out rows of the same splits: the mean log density of a row, or the accur
 with comparable densities, and is compared with the best of many runs of EM of the same emission. The last table has
 milliseconds per pass of samplers that run to the end: the difference of a long and a short fit, over that of passes.
 
-    python benchmarks/small_tables.py --save before.json
-    python benchmarks/small_tables.py --compare before.json
-    python benchmarks/small_tables.py --only iris wine --repeats 3
+    python -m benchmarks.small_tables --save before.json
+    python -m benchmarks.small_tables --compare before.json
+    python -m benchmarks.small_tables --only iris wine --repeats 3
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _results import add_write, begin_table, finish, row, title
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -36,6 +35,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler, normalize
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import ExponentialFamilyMixture, SubspaceClassifier, VonMisesFisherMixture
 from skmanifold.samplers import EM, ESCA
 

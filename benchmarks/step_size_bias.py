@@ -5,8 +5,8 @@ target, in its standard deviations, with the standard error of the largest one. 
 against log step size, from the step sizes whose bias exceeds four standard errors. Gradients are exact, or have normal
 noise whose covariance the sampler knows ("declared noise"), or does not know ("unknown noise"), as in minibatches.
 
-    python benchmarks/step_size_bias.py
-    python benchmarks/step_size_bias.py --targets "sphere" --seconds 60 --write
+    python -m benchmarks.step_size_bias
+    python -m benchmarks.step_size_bias --targets "sphere" --seconds 60 --write
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from _results import add_write, begin_table, finish, row
-from _targets import TARGETS, Target, sphere_target
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks._targets import TARGETS, Target, sphere_target
 from skmanifold import sample
 from skmanifold.models._noisy import NoisyGradient
 from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, NonFiniteError

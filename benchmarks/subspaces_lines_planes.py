@@ -6,7 +6,7 @@ by its subspaces: the smallest squared residual e, and the smallest e + d, where
 2014); with k-means; and with Gaussian mixtures with full covariances. Clusters are matched to components by the
 training rows. One core.
 
-    python benchmarks/subspaces_lines_planes.py --data-sets 40 --csv lines_planes.csv
+    python -m benchmarks.subspaces_lines_planes --data-sets 40 --csv lines_planes.csv
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import csv
 import time
 
 import numpy as np
-from _partitions import match
-from _results import add_write, begin_table, finish, row, title
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
+from benchmarks._partitions import match
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
 from skmanifold.samplers import ConwayWalk, FrameGibbs

@@ -7,7 +7,7 @@ all sides, near nine-dimensional subspaces: after principal components and, with
 `SubspaceMixture` is compared with its initial partition, k-means and Gaussian mixtures. One core; seconds are processor
 times.
 
-    python benchmarks/subspaces_motion.py --wide 12 -1 --csv motion.csv
+    python -m benchmarks.subspaces_motion --wide 12 -1 --csv motion.csv
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ import csv
 import time
 
 import numpy as np
-from _corpora import data_folder
-from _partitions import agreement
-from _results import add_write, begin_table, finish, row, title
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
@@ -27,6 +24,9 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._partitions import agreement
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SubspaceMixture
 from skmanifold.mixture._subspace.initial_partitions import spectral_labels
 from skmanifold.random._keys import root_key

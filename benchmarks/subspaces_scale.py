@@ -3,7 +3,7 @@
 Each size runs in a new process, whose peak memory is measured, data included. Sweeps are timed after the first three of
 the chain, in wall time and in processor time of all threads.
 
-    python benchmarks/subspaces_scale.py
+    python -m benchmarks.subspaces_scale
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 import time
 
 import numpy as np
-from _results import add_write, begin_table, finish, show_output_of
-from dp_scale import Clock
 
+from benchmarks._results import add_write, begin_table, finish, show_output_of
+from benchmarks.dp_scale import Clock
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
 from skmanifold.metrics import match_subspaces
@@ -83,5 +83,7 @@ if __name__ == "__main__":
     for size in options.sizes:
         for n_jobs in options.n_jobs:
             own = ["--sizes", str(size), "--n-jobs", str(n_jobs), "--max-iter", str(options.max_iter)]
-            show_output_of([sys.executable, __file__, "--alone", *own, "--n-init", str(options.n_init)])
+            show_output_of(
+                [sys.executable, "-m", "benchmarks.subspaces_scale", "--alone", *own, "--n-init", str(options.n_init)]
+            )
     finish(options, notes="Medians (ranges) of passes.")

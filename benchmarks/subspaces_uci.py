@@ -7,7 +7,7 @@ splits share most of their rows, the standard error is that of Nadeau and Bengio
 independent splits. Then, with all rows, the posterior of the dimension of each class is compared with Kaiser's rule
 (eigenvalues above 1), and clusters with the classes. One core.
 
-    python benchmarks/subspaces_uci.py --splits 50
+    python -m benchmarks.subspaces_uci --splits 50
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ import csv
 import time
 
 import numpy as np
-from _corpora import data_folder
-from _partitions import agreement
-from _results import add_write, begin_table, finish, row, title
 from scipy.linalg import eigvalsh
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
@@ -33,6 +30,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks._corpora import data_folder
+from benchmarks._partitions import agreement
+from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SubspaceClassifier, SubspaceMixture
 
 FILES = {"heart": "heart_statlog.csv.gz", "vehicle": "vehicle_silhouettes.csv.gz"}

@@ -4,7 +4,7 @@ The planted tables have 10 clusters, 10 columns of numbers, 10 of categories (5 
 counts, and 20 % missing cells. Each fit runs in a new process, whose peak memory is measured. Passes are timed after
 the components have been found.
 
-    python benchmarks/table_scale.py --write
+    python -m benchmarks.table_scale --write
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 import time
 
 import numpy as np
-from _planted_tables import PlantedTables
-from _results import add_write, begin_table, finish, row
-from dp_scale import Clock
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks._planted_tables import PlantedTables
+from benchmarks._results import add_write, begin_table, finish, row
+from benchmarks.dp_scale import Clock
 from skmanifold import DPMixture
 from skmanifold.emissions import Columns
 
@@ -60,7 +60,7 @@ def measure(n_samples, n_jobs, max_iter):
 
 def measure_alone(options, size, n_jobs):
     """`measure` in a new process."""
-    command = [sys.executable, __file__, "--alone", "--max-iter", str(options.max_iter)]
+    command = [sys.executable, "-m", "benchmarks.table_scale", "--alone", "--max-iter", str(options.max_iter)]
     command += ["--sizes", str(size), "--n-jobs", str(n_jobs)]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
     print(size, n_jobs, found, file=sys.stderr, flush=True)

@@ -1,9 +1,8 @@
 """The benchmarks' machinery: comparisons name the right winner and what is missing, and the suites can be set up."""
 
+import ast
 import json
 import re
-import sys
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,15 +11,17 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import skmanifold
+from benchmarks import _compare_charts as charts
+from benchmarks import _compare_table as table
+from benchmarks import _compare_turns as turns
+from benchmarks import _esca_variants as variants
+from benchmarks import _results as results
+from benchmarks import compare, first_fit, seeded_results
+from benchmarks import lda_ablation as ablation
+from benchmarks.asv.suites import first_use, passes, quality
 from skmanifold.datasets import make_lda_corpus
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
-sys.path += [str(FOLDER), str(FOLDER / "asv")]  # scripts, which import each other by plain names
-
-compare, first_fit, charts = map(import_module, ("compare", "first_fit", "_compare_charts"))
-results, table, turns = map(import_module, ("_results", "_compare_table", "_compare_turns"))
-ablation, variants = map(import_module, ("lda_ablation", "_esca_variants"))
-first_use, passes, quality = (import_module(f"suites.{name}") for name in ("first_use", "passes", "quality"))
+FOLDER = Path(compare.__file__).parent
 Contest, Contestant, Measure, hold = turns.Contest, turns.Contestant, turns.Measure, turns.hold
 
 
@@ -40,6 +41,20 @@ def found_in(held, n_turns):
 def rows_of(text):
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {cells[0]: cells[1:] for cells in lines[2:]}
+
+
+@pytest.mark.parametrize("folder", [FOLDER, FOLDER.parent / "tests"], ids=lambda folder: folder.name)
+def test_no_benchmark_is_imported_by_its_plain_name(folder):
+    """Another module could have the name `cluster` or `compare`."""
+    plain = {path.stem for path in FOLDER.iterdir()} | {"suites"}
+    found = []
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            found += [f"{path.name}: {name}" for name in names if name.partition(".")[0] in plain]
+    assert found == []
 
 
 def test_the_best_of_each_column_is_bold_whoever_has_it():
@@ -238,3 +253,15 @@ def test_the_variants_of_esca_draw_from_the_same_distribution():
     for name in ("all weights", "alias tables", "inverse CDF"):
         mean = np.mean([draw_counts(name, np.uint64(key)) for key in range(400)], axis=0)
         assert np.abs((mean - expected) / np.sqrt(variance / 400)).max() < 4.5, name
+
+
+def test_seeded_results_that_differ_are_named(tmp_path, capsys):
+    case = ["--only", "flat, HMC"]
+    assert seeded_results.main(case) == 0
+    shown, before = capsys.readouterr().out, tmp_path / "before.txt"
+    assert re.fullmatch(r"flat, HMC\(.*\): [0-9a-f]{64}\n", shown)
+    before.write_text(shown)
+    assert seeded_results.main([*case, "--compare", str(before)]) == 0
+    before.write_text(shown.replace(shown[-5], "0" if shown[-5] != "0" else "1"))
+    assert seeded_results.main([*case, "--compare", str(before)]) == 1
+    assert capsys.readouterr().out == f"1 cases, 0 differ\ndiffers: {shown}1 cases, 1 differ\n"

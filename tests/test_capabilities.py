@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import re
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ from skmanifold.base import draws_parameters
 from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.models import IncompatibleError
 
+ESTIMATORS = {name for name in skmanifold.__all__ if hasattr(getattr(skmanifold, name), "fit")}
 PAGE = ROOT / "doc/user_guide/choosing_an_estimator.md"
 NAMES = (
     "StochasticLDA",
@@ -125,9 +127,30 @@ def written():
 
 def test_every_estimator_has_its_rows():
     assert [row[0] for row in written()] == [*NAMES, *NAMES]
-    estimators = {name for name in skmanifold.__all__ if inspect.isclass(getattr(skmanifold, name))}
-    fitted = {name for name in estimators if hasattr(getattr(skmanifold, name), "fit")}
-    assert fitted - {"MixtureImputer"} == set(NAMES)  # it takes what its mixture takes
+    assert ESTIMATORS - {"MixtureImputer"} == set(NAMES)  # it takes what its mixture takes
+
+
+@pytest.mark.parametrize(
+    ("page", "pattern"),
+    [
+        ("README.md", r"^\| \[`(\w+)"),
+        ("doc/index.md", r"\*\*`(\w+)"),
+        ("doc/user_guide/index.md", r"^  - \[`(\w+)"),
+        ("doc/api/index.md", r"`(\w+)`"),
+        ("doc/api/estimators.md", r"^   (\w+)$"),
+    ],
+)
+def test_pages_that_list_estimators_name_all_of_them(page, pattern):
+    named = set(re.findall(pattern, (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
+    assert ESTIMATORS - named == set()
+
+
+def test_the_api_names_all_users_of_emissions():
+    (row,) = re.findall(
+        r"^\| \[`skmanifold\.emissions`\].*", (ROOT / "doc/api/index.md").read_text("utf-8"), re.MULTILINE
+    )
+    users = {name for name in ESTIMATORS if "emission" in inspect.signature(getattr(skmanifold, name)).parameters}
+    assert set(re.findall(r"`(\w+)`", row)) == users
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -49,7 +49,6 @@ LONG = {
     "doc/user_guide/tables.md",
     "doc/user_guide/topic_models.md",
 }
-SECTIONS_OF_CI = ("Install", "Run the tests")
 # What is installed by extras that the README's test command does not ask for
 OPTIONAL = {"matplotlib", "pyLDAvis", "tomotopy", "gensim", "stepmix", "dask", "arviz_base", "arviz_stats", "pandas"}
 OPTIONAL |= {"polars"}
@@ -181,25 +180,6 @@ def broken_commands(page: Page) -> list[str]:
 @by_name([page for page in PAGES if shell_commands(page)])
 def test_every_command_names_what_exists(page):
     assert broken_commands(page) == []
-
-
-def plain(words: list[str]) -> tuple[str, ...]:
-    """A command without its options, and with the extras that it installs put aside."""
-    return tuple(re.sub(r"\[.*\]", "", word) for word in words if not word.startswith("-") or word == "-m")
-
-
-def test_the_check_of_every_change_runs_the_commands_of_readme():
-    check = [shlex.split(line, comments=True) for line in (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()]
-    done = {plain(words) for words in check if words}
-    readme = read_page(ROOT / "README.md")
-    starts = {number: line for number, line in readme.prose if line.startswith("## ")}
-    promised = []
-    for line, words in shell_commands(readme):
-        heading = starts[max(number for number in starts if number < line)]
-        if heading.removeprefix("## ") in SECTIONS_OF_CI:
-            promised.append(plain(words))
-    assert {("pip", "install", "."), ("pytest",)} <= set(promised)
-    assert set(promised) <= done
 
 
 # The checks themselves

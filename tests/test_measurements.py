@@ -4,26 +4,24 @@ import argparse
 import os
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from _pages import ROOT, all_pages
 
+from benchmarks import _results as results
+
 RESULTS = ROOT / "benchmarks" / "results"
 FILES = sorted(RESULTS.glob("*.md"))
 PAGES = all_pages()
 INCLUDE = re.compile(r"^```\{include\} +(\S+)", re.MULTILINE)
-SCRIPT = re.compile(r"`(?:\w+=\S+ )*python benchmarks/(\w+)\.py[^`]*`")
+SCRIPT = re.compile(r"`(?:\w+=\S+ )*python -m benchmarks\.(\w+)[^`]*`")
 SHOWN_FIRST = ("README.md", "doc/index.md", "doc/choosing_a_sampler.md", "doc/user_guide/", "doc/getting_started/")
 UNITS = "tokens|rows|documents|samples"
 THROUGHPUT = re.compile(
     rf"\d (?:(?:million|thousand) )?(?:{UNITS})(?: a | per |/)s|Mtokens|tokens/s|"
     r"\b(?:ns|nanoseconds) (?:a|per)\b"
 )
-
-sys.path.append(str(ROOT / "benchmarks"))
-results = import_module("_results")
 
 
 def included(path: Path) -> set[Path]:
@@ -93,7 +91,7 @@ def files_of_a_script(tmp_path, monkeypatch):
 
 def test_write_keeps_what_was_shown(files_of_a_script):
     text = files_of_a_script("--corpus", "ng20", "--write")["lda_speed_ng20.md"]
-    assert text.startswith("Measured with `python benchmarks/lda_speed.py --corpus ng20` on ")
+    assert text.startswith("Measured with `python -m benchmarks.lda_speed --corpus ng20` on ")
     assert text.endswith("\n\nTwo cores.\n\n**K=10**\n\n| method | seconds |\n|---|---|\n| a | 1 |\n| b | 2.5 |\n")
     assert results.versions(["numpy"])[0] in text
 

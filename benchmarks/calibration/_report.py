@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-import _results
-
+from benchmarks import _results
 from skmanifold.inspection import CalibrationDisplay
 from skmanifold.metrics import calibration_test
 

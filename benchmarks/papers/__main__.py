@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import _results
+from benchmarks import _results
 
 from . import _stored_rows
 

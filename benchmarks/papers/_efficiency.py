@@ -6,8 +6,8 @@ import time
 import warnings
 
 import numpy as np
-from _results import begin_table, row
 
+from benchmarks._results import begin_table, row
 from skmanifold import sample
 from skmanifold.samplers import NonFiniteError
 

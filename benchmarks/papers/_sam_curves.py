@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from sam_perplexity import METHODS, load, some_of
-from sam_perplexity import run as run_method
+
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.sam_perplexity import METHODS, load, some_of
+from benchmarks.sam_perplexity import run as run_method
 
 VARIATIONAL = ("vb", "svb")
 
@@ -74,7 +75,8 @@ def show(rows):
 def draw(rows):
     """Median score by passes and by seconds, with the range over seeds."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
     marks = sorted({each["passes"] for each in rows})

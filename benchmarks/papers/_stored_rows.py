@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 
-from _results import PACKAGES, machine, versions
+from benchmarks._results import PACKAGES, machine, versions
 
 SECONDS = "seconds_of_run"  # of the run that measured a row, in its first row
 

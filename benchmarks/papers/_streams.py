@@ -7,9 +7,10 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from _corpora import load_counts, split_documents
-from _runs import line_style, spread
-from lda_online import SEEN, run_stream
+
+from benchmarks._corpora import load_counts, split_documents
+from benchmarks._runs import line_style, spread
+from benchmarks.lda_online import SEEN, run_stream
 
 
 @lru_cache(maxsize=1)

@@ -19,8 +19,8 @@ import warnings
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
 
+from benchmarks._results import begin_table, row, title
 from skmanifold import sample
 from skmanifold.distributions import averaged_ks_distance
 from skmanifold.manifolds import PositiveOrthant
@@ -139,7 +139,8 @@ def show(rows):
 def draw(rows):
     """Distance against the share of the minibatch, with a line for each chain's median and a range."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
     batch_sizes = sorted({each["batch_size"] for each in rows if each["sampler"] != EXACT})

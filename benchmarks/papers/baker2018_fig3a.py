@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import time
 
-from _results import begin_table, row, title
-
+from benchmarks._results import begin_table, row, title
 from skmanifold import StochasticLDA
 from skmanifold.samplers import SCIR, SGRLD, CollapsedGibbs, PolynomialDecay
 

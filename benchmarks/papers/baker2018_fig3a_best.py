@@ -24,8 +24,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
 
+from benchmarks._results import begin_table, row, title
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay
 
 from ._searches import around, best_and_own, between, ranked, settings_of, zero_or
@@ -194,7 +194,8 @@ def show(rows):
 def draw(rows):
     """Validation perplexity of the search against the first step size; test perplexity by documents seen."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for number, group in enumerate(GROUPS):

@@ -15,11 +15,11 @@ with more iterations; the slice sampler is better than both.
 from __future__ import annotations
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from dp_msweb import load
-from dp_msweb import run as run_method
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.dp_msweb import load
+from benchmarks.dp_msweb import run as run_method
 from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
 
@@ -89,7 +89,8 @@ def show(rows):
 def draw(rows):
     """Score by passes, with the range over seeds."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     marks = sorted({each["passes"] for each in rows})
     figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")

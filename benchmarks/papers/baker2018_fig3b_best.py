@@ -28,10 +28,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from dp_msweb import Sampled, load, scores_of
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.dp_msweb import Sampled, load, scores_of
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
@@ -270,7 +270,8 @@ def show(rows):
 def draw(rows):
     """Validation score of the search against the prior of the categories; test score by iterations."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for number, sampler in enumerate(SAMPLERS):

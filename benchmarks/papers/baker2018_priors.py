@@ -11,8 +11,7 @@ The question: does the prior explain the difference between the samplers?
 
 from __future__ import annotations
 
-from _results import begin_table, row, title
-
+from benchmarks._results import begin_table, row, title
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay
 
 from ._streams import grid_cases, grid_table, stream_perplexities

@@ -13,8 +13,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from _results import begin_table, row, title
 
+from benchmarks._results import begin_table, row, title
 from skmanifold import sample
 from skmanifold.models import gamma
 from skmanifold.samplers import SCIR, SGRLD, PolynomialDecay

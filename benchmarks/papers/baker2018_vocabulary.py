@@ -12,8 +12,8 @@ The claim: a larger vocabulary would increase the advantage of SCIR, as topics a
 
 from __future__ import annotations
 
-from _results import begin_table, row, title
-from _runs import spread
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 
 from ._streams import grid_cases, stream_perplexities, values_of
 from .baker2018_fig3a import METHODS, K

@@ -19,10 +19,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from sam_perplexity import DATA, load, matrix
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.sam_perplexity import DATA, load, matrix
 from skmanifold import SphericalAdmixture
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.metrics import spherical_document_likelihood
@@ -171,7 +171,8 @@ def show(rows):
 def draw(rows):
     """Bias against the number of draws."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     sizes = sorted({each["n_draws"] for each in rows if each["method"] == PRIOR})

@@ -17,9 +17,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 from skmanifold import sample
 from skmanifold.models import NoisyGradient, circle
 from skmanifold.samplers import GMC, GSGNHT, SGGMC

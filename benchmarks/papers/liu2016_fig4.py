@@ -21,11 +21,11 @@ import warnings
 from functools import lru_cache
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
 from scipy.special import logsumexp
 from scipy.stats import kstwobign
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 from skmanifold import sample
 from skmanifold.models import vmf_mixture_posterior
 from skmanifold.models._reference import _vmf_mixture_angles

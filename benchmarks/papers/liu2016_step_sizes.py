@@ -22,10 +22,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from sam_perplexity import SETTINGS, load, matrix
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.sam_perplexity import SETTINGS, load, matrix
 from skmanifold.metrics import spherical_document_likelihood
 from skmanifold.samplers import GSGNHT, SGGMC
 
@@ -176,7 +176,8 @@ def show(rows):
 def draw(rows):
     """Temperature and log perplexity on 20News-different against gamma."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for ax, name in zip(axes, ("temperature", "log_perplexity"), strict=True):

@@ -15,8 +15,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
 
+from benchmarks._results import begin_table, row, title
 from skmanifold import sample
 from skmanifold.models import NoisyGradient, double_well, standard_normal
 from skmanifold.samplers import SGHMC, SGLD, SGNHT, SGRHMC, NonFiniteError, Recipe
@@ -153,7 +153,8 @@ def show(rows):
 def draw(rows):
     """Divergence against step size."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
     for ax, target in zip(axes, TARGETS, strict=True):

@@ -14,8 +14,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import title
 
+from benchmarks._results import title
 from skmanifold import sample
 from skmanifold.models import banana
 from skmanifold.samplers import SGHMC, SGLD, SGRHMC, SGRLD

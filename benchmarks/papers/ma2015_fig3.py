@@ -15,8 +15,7 @@ is best; all need a similar time.
 
 from __future__ import annotations
 
-from _results import begin_table, row, title
-
+from benchmarks._results import begin_table, row, title
 from skmanifold.samplers import SGHMC, SGLD, SGRHMC, SGRLD, PolynomialDecay
 
 from ._streams import draw_curves, stream_perplexities, table_of

@@ -17,9 +17,9 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import title
 from scipy.integrate import trapezoid
 
+from benchmarks._results import title
 from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density
 from skmanifold.samplers import SGHMC, SGLD, SGRHMC, SGRLD, Recipe

@@ -11,8 +11,7 @@ The claim: gamma = 0.1 and alpha = 0.01 are best for SGLD and SGHMC.
 
 from __future__ import annotations
 
-from _results import begin_table, row, title
-
+from benchmarks._results import begin_table, row, title
 from skmanifold.samplers import SGHMC, SGLD, SGRLD, PolynomialDecay
 
 from ._streams import grid_cases, grid_table, stream_perplexities

@@ -13,11 +13,11 @@ The claim: the posterior of the normal likelihood is consistent in Hellinger dis
 from __future__ import annotations
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
 from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
 from skmanifold.samplers import ConwayWalk

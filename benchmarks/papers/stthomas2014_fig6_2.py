@@ -13,11 +13,11 @@ redundant.
 from __future__ import annotations
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from orthogonal_nsf import HELD_OUT, TOP_WORDS, load, repeated
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.orthogonal_nsf import HELD_OUT, TOP_WORDS, load, repeated
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from skmanifold.metrics import topic_coherence
 

@@ -26,12 +26,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from _partitions import agreement
-from _results import begin_table, row, title
-from _runs import spread
-from subspaces_motion import load_motions
 from threadpoolctl import threadpool_limits
 
+from benchmarks._partitions import agreement
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.subspaces_motion import load_motions
 from skmanifold import SubspaceMixture
 from skmanifold.metrics import expected_variation_of_information, point_partition
 

@@ -29,14 +29,14 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
-from _results import begin_table, row, title
-from _runs import spread
 from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse.linalg import LinearOperator, svds
 from scipy.special import betaln, logsumexp
 from scipy.stats import gamma
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 from skmanifold.admixture._orthogonal.initial_topics import _run
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics import spherical_document_likelihood
@@ -346,7 +346,8 @@ def show(rows):
 def draw(rows):
     """Number of topics with the largest evidence by the number of documents, with the range over seeds."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained", sharex=True, sharey=True)
     numbers = {}

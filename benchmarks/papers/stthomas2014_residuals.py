@@ -17,11 +17,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from _results import begin_table, row, title
-from orthogonal_nsf import HELD_OUT, load
 from scipy.sparse.linalg import LinearOperator, svds
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import begin_table, row, title
+from benchmarks.orthogonal_nsf import HELD_OUT, load
 from skmanifold import OrthogonalSphericalAdmixture
 from skmanifold.distributions import VonMisesFisher
 

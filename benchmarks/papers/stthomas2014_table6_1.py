@@ -24,14 +24,14 @@ import time
 from itertools import product
 
 import numpy as np
-from _partitions import match
-from _results import begin_table, row, title
-from _runs import spread
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
-from subspaces_lines_planes import draw as draw_below
 from threadpoolctl import threadpool_limits
 
+from benchmarks._partitions import match
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.subspaces_lines_planes import draw as draw_below
 from skmanifold import SubspaceMixture
 from skmanifold.samplers import ConwayWalk
 
@@ -171,7 +171,8 @@ def show(rows):
 def draw(rows):
     """Mean accuracy below the oracle by the noise precision."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
     for ax, truncation in zip(axes, TRUNCATIONS, strict=True):

@@ -23,8 +23,6 @@ import warnings
 from itertools import product
 
 import numpy as np
-from _partitions import match
-from _results import begin_table, row, title
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -32,9 +30,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
-from subspaces_uci import TEST_SIZE, classifiers, load
 from threadpoolctl import threadpool_limits
 
+from benchmarks._partitions import match
+from benchmarks._results import begin_table, row, title
+from benchmarks.subspaces_uci import TEST_SIZE, classifiers, load
 from skmanifold import SubspaceClassifier, SubspaceMixture
 from skmanifold.samplers import ConwayWalk
 

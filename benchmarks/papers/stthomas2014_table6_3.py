@@ -27,11 +27,11 @@ import functools
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
 from sklearn.preprocessing import StandardScaler
-from subspaces_uci import load
 from threadpoolctl import threadpool_limits
 
+from benchmarks._results import begin_table, row, title
+from benchmarks.subspaces_uci import load
 from skmanifold import SubspaceMixture
 from skmanifold.samplers import ConwayWalk
 
@@ -160,7 +160,8 @@ def show(rows):
 def draw(rows):
     """Posterior mean of the dimension against Kaiser's rule, with standardised columns."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     priors = known(rows, "prior")
     figure, axes = plt.subplots(

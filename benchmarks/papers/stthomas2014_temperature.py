@@ -19,12 +19,12 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _partitions import agreement, match
-from _results import begin_table, row, title
-from _runs import spread
-from subspaces_lines_planes import draw as draw_data
 from threadpoolctl import threadpool_limits
 
+from benchmarks._partitions import agreement, match
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.subspaces_lines_planes import draw as draw_data
 from skmanifold import SubspaceMixture
 from skmanifold.samplers import ConwayWalk
 

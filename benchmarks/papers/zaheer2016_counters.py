@@ -32,11 +32,11 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from lda_defaults import split
 from scipy.optimize import brentq
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.lda_defaults import split
 from skmanifold.admixture._tokens.compact_counts import pack
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.metrics import document_completion

@@ -14,11 +14,11 @@ The claim: ESCA reaches the accuracy of collapsed Gibbs sampling and of CVB0, in
 from __future__ import annotations
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
-from lda_defaults import split
-from lda_paper_curves import run as run_method
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.lda_defaults import split
+from benchmarks.lda_paper_curves import run as run_method
 from skmanifold.metrics import document_completion
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
@@ -80,7 +80,8 @@ def show(rows):
 def draw(rows):
     """Log likelihood by passes and by seconds, with the range over seeds."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     corpora = [corpus for corpus in CORPORA if any(each["corpus"] == corpus for each in rows)]
     marks = sorted({each["passes"] for each in rows})

@@ -19,13 +19,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from _results import begin_table, row, title
-from _runs import spread
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
 from skmanifold import ExponentialFamilyMixture, HeldOutMonitor
 from skmanifold.samplers import EM, ESCA
 

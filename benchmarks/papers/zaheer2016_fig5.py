@@ -20,11 +20,11 @@ import time
 from itertools import product
 
 import numpy as np
-from _esca_variants import alias, dense_state, plain, step
-from _results import begin_table, row, title
-from _runs import spread
-from lda_defaults import split
 
+from benchmarks._esca_variants import alias, dense_state, plain, step
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.lda_defaults import split
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.topic_counts import TopicPrior, counts_from_dense
 from skmanifold.metrics import document_completion
@@ -162,7 +162,8 @@ def time_of(level, seconds, perplexities):
 def draw(rows):
     """Perplexity by seconds and by passes, mean over seeds."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     settings = settings_of(rows)
     figure, axes = plt.subplots(

@@ -23,13 +23,13 @@ import functools
 
 import numpy as np
 import scipy.sparse as sp
-from _results import begin_table, row, title
-from _runs import spread
-from lda_defaults import read
-from lda_paper_curves import BETA, CASES, CHECKED, LAST, PRIORS, K
-from lda_paper_curves import run as run_method
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from benchmarks._results import begin_table, row, title
+from benchmarks._runs import spread
+from benchmarks.lda_defaults import read
+from benchmarks.lda_paper_curves import BETA, CASES, CHECKED, LAST, PRIORS, K
+from benchmarks.lda_paper_curves import run as run_method
 from skmanifold.metrics import document_completion
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 
@@ -143,7 +143,8 @@ def ratio(rows, corpus, method, setting):
 def draw(rows):
     """The four panels of the figure for each corpus."""
     import matplotlib.pyplot as plt
-    from _runs import line_style
+
+    from benchmarks._runs import line_style
 
     corpora = [corpus for corpus in CORPORA if any(each["corpus"] == corpus for each in rows)]
     found = {corpus: {label: settings for of, label, settings in panels(rows) if of == corpus} for corpus in corpora}

@@ -15,6 +15,7 @@ from ._plain_files import opened_plain
 PIECE = 1 << 18  # bytes per checksum, counted from the first item
 HEADER_BYTES = 128
 _COPIED = 1 << 18  # items
+_NO_CHECKSUMS = np.empty(0, np.uint32)
 
 
 def array_header(dtype: str, size: int) -> bytes:
@@ -110,9 +111,9 @@ class StoredArray:
         One per piece; a piece is verified when one of its items is read for the first time.
     """
 
-    def __init__(self, path: Path, dtype: str, size: int, checksums: np.ndarray | None = None):
+    def __init__(self, path: Path, dtype: str, size: int, checksums: np.ndarray = _NO_CHECKSUMS):
         self.path, self.dtype, self.size = path, np.dtype(dtype), size
-        self._checksums = checksums
+        self.checksums = checksums
         self._verified = np.zeros(n_pieces(self.dtype.itemsize * size), dtype=bool)
         with opened_plain(path) as file:
             if file.read(HEADER_BYTES) != array_header(dtype, size):
@@ -122,18 +123,9 @@ class StoredArray:
         """The items `first` to `last - 1`. Not by a memory map: if a mapped file is truncated, the process crashes."""
         with opened_plain(self.path) as file:
             items = self._items(file, first, last)
-            if self._checksums is not None:
+            if len(self.checksums):
                 self._verify(file, first, items)
         return items
-
-    def checksums(self) -> np.ndarray:
-        """Checksums computed from the current pieces, if none were stored."""
-        if self._checksums is not None:
-            return self._checksums
-        found = Checksums()
-        for first in range(0, self.size, _COPIED):
-            found.update(self.read(first, min(first + _COPIED, self.size)).view(np.uint8))
-        return found.values()
 
     def _items(self, file: BinaryIO, first: int, last: int) -> np.ndarray:
         file.seek(HEADER_BYTES + first * self.dtype.itemsize)
@@ -144,7 +136,6 @@ class StoredArray:
 
     def _verify(self, file: BinaryIO, first: int, items: np.ndarray) -> None:
         """Verify the whole pieces that contain these items."""
-        assert self._checksums is not None
         size, raw = self.dtype.itemsize, items.view(np.uint8)
         start, stop = first * size, first * size + len(raw)
         for piece in range(start // PIECE, n_pieces(stop)):
@@ -155,7 +146,7 @@ class StoredArray:
             found = zlib.crc32(self._items(file, low // size, before // size).data)
             found = zlib.crc32(raw[before - start : after - start].data, found)
             found = zlib.crc32(self._items(file, after // size, high // size).data, found)
-            if found != self._checksums[piece]:
+            if found != self.checksums[piece]:
                 where = f"bytes {HEADER_BYTES + low} to {HEADER_BYTES + high - 1}"
                 raise self._damaged(f"does not have the checksum with which {where} were written")
             self._verified[piece] = True

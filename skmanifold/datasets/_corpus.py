@@ -48,10 +48,10 @@ class Corpus:
     only the path and a short identifier; other processes open the folder again, and raise an error for a different
     corpus.
 
-    Damaged files raise a ValueError. Each piece of 256 KiB is compared with its checksum when it is first read (format
-    2; format 1 of earlier releases has no checksums). In all documents that are read, columns must be in range and
-    sorted, and counts must be positive with the right sums. Files that are truncated, changed or replaced while the
-    corpus is open are detected by their sizes and modification times.
+    Damaged files raise a ValueError. Each piece of 256 KiB is compared with its checksum when it is first read. In
+    all documents that are read, columns must be in range and sorted, and counts must be positive with the right sums.
+    Files that are truncated, changed or replaced while the corpus is open are detected by their sizes and modification
+    times.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Corpus:
         Number of tokens before each document, and in total; read-only.
     digest : str
         32 hexadecimal digits that identify the documents, their order and the number of columns, but not the
-        vocabulary. For format 2 it is known after opening; for format 1 all files are read once.
+        vocabulary.
 
     See Also
     --------
@@ -92,7 +92,7 @@ class Corpus:
             self.token_start = self._read_starts()
 
     def __reduce__(self) -> tuple[Callable[[str, str], Corpus], tuple[str, str]]:
-        return _open_same, (str(self.path), self._identity)
+        return _open_same, (str(self.path), self.digest)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -109,7 +109,7 @@ class Corpus:
         with self._unchanged():
             with opened_plain(self.path / VOCABULARY) as file:
                 content = file.read(self._words["bytes"])
-            if zlib.crc32(content) != self._words.get("crc32", zlib.crc32(content)):
+            if zlib.crc32(content) != self._words["crc32"]:
                 raise self._damaged(f"{VOCABULARY} does not have the checksum with which it was written")
             words = words_of(content, self.path / VOCABULARY)
             if len(words) != self.shape[1]:
@@ -123,15 +123,8 @@ class Corpus:
         with self._unchanged():
             for array in self._arrays.values():
                 found.update(f"{array.dtype.str} {array.size} ".encode())
-                found.update(array.checksums().astype("<u4").data)
+                found.update(array.checksums.astype("<u4").data)
         return found.hexdigest()
-
-    @property
-    def _identity(self) -> str:
-        """The digest if it is known without reading; else the sizes and a checksum of the documents' lengths."""
-        if CHECKSUMS in self._stamps:
-            return self.digest
-        return f"{self.shape[1]}-{self.nnz}-{zlib.crc32(self.token_start.data)}"
 
     def counts(self, start: int, stop: int) -> Counts:
         """The documents ``start`` to ``stop - 1`` as new arrays in memory, with indptr from 0.
@@ -298,22 +291,20 @@ def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:
     return corpus
 
 
-def _open_same(path: str, identity: str) -> Corpus:
+def _open_same(path: str, digest: str) -> Corpus:
     """Open the corpus at a path again; it must be the same corpus as before."""
     corpus = Corpus(path)
-    if corpus._identity != identity:
+    if corpus.digest != digest:
         raise ValueError(f"{path} contains a different corpus from the one that was opened first: open it again.")
     return corpus
 
 
 def _arrays(path: Path, header: Header) -> dict[str, StoredArray]:
-    """The arrays, with the checksums of their pieces if they were stored."""
+    """The arrays, with the checksums of their pieces."""
 
-    def stored(name: str, checksums: np.ndarray | None = None) -> StoredArray:
-        return StoredArray(path / name, header.files[name]["dtype"], header.sizes[name], checksums)
+    def stored(name: str, *checksums: np.ndarray) -> StoredArray:
+        return StoredArray(path / name, header.files[name]["dtype"], header.sizes[name], *checksums)
 
-    if header.version == 1:
-        return {name: stored(name) for name in ARRAYS}
     sums = stored(CHECKSUMS).read(0, header.sizes[CHECKSUMS])
     if zlib.crc32(sums.data) != header.files[CHECKSUMS]["crc32"]:
         raise ValueError(f"{path} is damaged: {CHECKSUMS} does not have the checksum with which it was written.")

@@ -13,7 +13,7 @@ from ._array_file import HEADER_BYTES, n_pieces
 from ._plain_files import Stamp, opened_plain, stamp_of
 
 FORMAT = "skmanifold corpus"
-VERSION = 2  # 1 had no checksums
+VERSION = 1
 HEADER = "header.json"
 VOCABULARY = "vocabulary.txt"
 CHECKSUMS = "checksums.npy"  # checksums of the pieces of all arrays, in their order
@@ -30,7 +30,6 @@ _FIELDS = {"dtype": str, "crc32": int}
 class Header(NamedTuple):
     """The contents of a validated header."""
 
-    version: int
     n_rows: int
     n_features: int
     n_pairs: int
@@ -104,32 +103,30 @@ def _checked(path: Path, found: dict) -> Header:
     numbers: list[Any] = [found.get(name) for name in _NUMBERS]
     crc32 = found.pop("crc32", None)
     wanted = {"format", "version", "files", *_NUMBERS}
-    if not (_is_count(version) and 1 <= version <= VERSION and {*found} == wanted and all(map(_is_count, numbers))):
+    if not (_is_count(version) and version == VERSION and {*found} == wanted and all(map(_is_count, numbers))):
         raise _incomplete(path)
-    files = _checked_files(path, version, found["files"])
-    if version > 1 and crc32 != _checksum(found):
+    files = _checked_files(path, found["files"])
+    if crc32 != _checksum(found):
         raise ValueError(f"{path} is damaged: its {HEADER} does not have the checksum with which it was written.")
     n_rows, n_features, n_pairs, n_tokens = numbers
     sizes = {INDPTR: n_rows + 1, TOKENS: n_rows + 1, INDICES: n_pairs, COUNTS: n_pairs}
-    item_bytes = {name: np.dtype(files[name]["dtype"]).itemsize for name in files if name in _DTYPES}
-    if version > 1:
-        sizes[CHECKSUMS] = sum(n_pieces(item_bytes[name] * sizes[name]) for name in ARRAYS)
+    item_bytes = {name: np.dtype(files[name]["dtype"]).itemsize for name in _DTYPES}
+    sizes[CHECKSUMS] = sum(n_pieces(item_bytes[name] * sizes[name]) for name in ARRAYS)
     for name, size in sizes.items():
         if files[name]["bytes"] != HEADER_BYTES + item_bytes[name] * size:
             raise ValueError(f"{path} is damaged: {name} is not the array that {HEADER} describes.")
     if n_features > _MOST_COLUMNS:
         raise ValueError(f"{path} is damaged: it has {n_features} columns, more than the maximum {_MOST_COLUMNS}.")
-    return Header(version, n_rows, n_features, n_pairs, n_tokens, sizes, files)
+    return Header(n_rows, n_features, n_pairs, n_tokens, sizes, files)
 
 
-def _checked_files(path: Path, version: int, files: Any) -> dict[str, dict[str, Any]]:
+def _checked_files(path: Path, files: Any) -> dict[str, dict[str, Any]]:
     """Validated descriptions of the files, which must have known names and all required fields."""
-    needed = {*ARRAYS} if version == 1 else {*ARRAYS, CHECKSUMS}
-    if not isinstance(files, dict) or {*files} - {VOCABULARY} != needed:
+    if not isinstance(files, dict) or {*files} - {VOCABULARY} != {*ARRAYS, CHECKSUMS}:
         raise _incomplete(path)
     for name, described in files.items():
         wanted = {"bytes"} | ({"dtype"} if name in _DTYPES else set())
-        wanted |= {"crc32"} if version > 1 and name not in ARRAYS else set()
+        wanted |= set() if name in ARRAYS else {"crc32"}
         if not isinstance(described, dict) or {*described} != wanted or not _is_count(described["bytes"]):
             raise _incomplete(path)
         if not all(type(described[field]) is kind for field, kind in _FIELDS.items() if field in wanted):

@@ -134,12 +134,11 @@ class TraceDisplay:
     ) -> Self:
         """Plot the convergence of the fit of an estimator.
 
-        The log density is shown per token, or per row for estimators without tokens; for an estimator that was saved by
-        an earlier version, the total is shown. R-hat and the effective sample size, by arviz-stats, are those of
-        the log density, which does not depend on the order of components. R-hat compares chains, so it needs at least
-        two. With few draws it may be above 1.01 by chance. In a converged run the effective sample size grows in
-        proportion to the number of draws. It is omitted if the sampler makes no draws, a chain has fewer than 50 draws,
-        or arviz-stats is not installed; ``note`` then has the reason.
+        The log density is shown per token, or per row for estimators without tokens. R-hat and the effective sample
+        size, by arviz-stats, are those of the log density, which does not depend on the order of components. R-hat
+        compares chains, so it needs at least two. With few draws it may be above 1.01 by chance. In a converged run the
+        effective sample size grows in proportion to the number of draws. It is omitted if the sampler makes no draws, a
+        chain has fewer than 50 draws, or arviz-stats is not installed; ``note`` then has the reason.
 
         Parameters
         ----------
@@ -180,17 +179,15 @@ class TraceDisplay:
             raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
         sampler = estimator.sampler_
         name = _name_of(sampler)
-        n_units = getattr(estimator, "_n_units", 0)  # files of earlier versions do not have it
-        shown, shown_name = (trace / n_units, f"{name} per {estimator._unit}") if n_units else (trace, f"total {name}")
         schedule = estimator._schedule(sampler)
         draws = _draws_so_far(estimator, trace, schedule)
         # Without draws and without an average over passes, only the last pass matters.
         matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1
         return cls(
-            trace=shown,
-            burn_in=getattr(estimator, "_n_burn_in", min(schedule.burn_in, trace.shape[1])) if matters else 0,
-            trace_name=shown_name,
-            trace_unit="nats" if n_units else None,
+            trace=trace / (estimator._n_units or 1),
+            burn_in=estimator._n_burn_in if matters else 0,
+            trace_name=f"{name} per {estimator._unit}",
+            trace_unit="nats",
             **draws.summary,
             **held_out,
         ).plot(ax=ax)

@@ -1,4 +1,4 @@
-"""Saving and loading of estimators, in files that contain no code and that later versions can read."""
+"""Saving and loading of estimators, in files that contain no code and that later releases can read."""
 
 from ._saving import SavesItself, load
 

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 
 from ..utils._declared import check_estimator, check_names
 from ._bit_generators import make_bit_generator
-from ._earlier_states import completed, upgraded
 from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
@@ -102,7 +101,6 @@ class Decoder:
         return class_of(node["class"])
 
     def _named_tuple(self, node: dict) -> tuple:
-        node = upgraded(node)
         cls = class_of(node["class"])
         if not issubclass(cls, tuple):
             raise ValueError(f"{node['class']} is not a named tuple")
@@ -116,7 +114,7 @@ class Decoder:
         check_names(cls, node["state"])
         # parameters that are newer than the file have their defaults
         made = cls(**self._attributes(node["parameters"])) if is_estimator else cls.__new__(cls)
-        made.__dict__.update(completed(node["class"], self._attributes(node["state"])))
+        made.__dict__.update(self._attributes(node["state"]))
         if is_estimator:
             check_estimator(made)
         return made

@@ -23,7 +23,7 @@ from .._version import __version__
 from ..utils._disk import replaced
 from ._members import Arrays, Limits, check_members, read_document
 
-FORMAT = 1  # increased when older versions of the package cannot read new files
+FORMAT = 1  # increased when earlier releases cannot read new files
 _MAGIC = "skmanifold {kind}"
 _DOCUMENT = "{kind}.json"  # also the key of the tree
 _SIGNATURE = b"PK\x03\x04"  # first bytes of a zip archive that is not empty
@@ -87,7 +87,6 @@ def read(
         archive = zipfile.ZipFile(path)  # closed when the last reference to it is deleted
         check_members(archive, n_bytes)
         document = _read_document(path, archive, kind, limits)
-        # A later format converts documents of format 1 here; arrays do not change.
         return document, Arrays(archive, limits)
 
 

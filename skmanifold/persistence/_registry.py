@@ -8,12 +8,12 @@ from typing import Any
 
 from .._version import __version__
 
-# The location of each class by its name in files. Names never change. If a class is moved or renamed, only the part
-# after the colon changes; a new class must get a name that was never used before.
+# The location of each class by its name in files. Names in a release never change. If a class is moved or renamed, only
+# the location changes; a new class must get a name that no release has used.
 _PLACES = {
     # estimators
     "DPCategoricalMixture": "mixture._dp_categorical.estimator:DPCategoricalMixture",
-    "DirichletProcessMixture": "mixture._dirichlet_process.estimator:DPMixture",
+    "DPMixture": "mixture._dirichlet_process.estimator:DPMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
     "HDPAdmixture": "admixture._hdp.estimator:HDPAdmixture",
@@ -127,7 +127,6 @@ _PLACES = {
     "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
     "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
-    "DPMixture": "mixture._dp_categorical.stochastic_slice:Mixture",
     "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
@@ -139,6 +138,7 @@ _PLACES = {
     "LinearCounts": "emissions._clusters.linear.base:LinearCounts",
     "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",
     "DPState": "mixture._dp_categorical.stochastic_slice:StochasticSliceState",
+    "DPStreamMixture": "mixture._dp_categorical.stochastic_slice:Mixture",
     "DPStreamState": "mixture._dp_categorical.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._dirichlet_process.posterior_draws:ParameterDraw",
     "Subspaces": "mixture._subspace.parameters:Subspaces",

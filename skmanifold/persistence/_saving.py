@@ -21,9 +21,9 @@ class SavesItself:
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Save the estimator, fitted or not, to one file, which :func:`skmanifold.load` reads.
 
-        The file contains numbers and names but no code, and later versions of skmanifold can read it. It contains all
-        fitted attributes, so a loaded estimator makes the same predictions and `partial_fit` continues from the same
-        state. Callbacks are not saved.
+        The file contains numbers and names but no code. It contains all fitted attributes, so a loaded estimator makes
+        the same predictions and `partial_fit` continues from the same state. Callbacks are not saved. Later releases
+        can read the files of a release.
 
         The file gets its name only when it is complete; an existing file is replaced.
 
@@ -67,8 +67,6 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     finite, positive or sum to one. So a file that was altered on purpose raises an error, or gives an estimator whose
     methods work, although its numbers can be wrong. Memory is bounded: sizes are checked before allocation, and arrays
     that the estimator does not use are not read.
-
-    All earlier formats can be read.
 
     Parameters
     ----------

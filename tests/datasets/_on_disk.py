@@ -1,15 +1,17 @@
 """Counts for corpora on disk, and what must hold of a corpus that has them."""
 
 import json
-import shutil
-from pathlib import Path
+import os
+import zlib
 
 import numpy as np
 import scipy.sparse as sp
 
 from skmanifold.datasets import Corpus, make_lda_corpus
+from skmanifold.datasets import _array_file as array_file
 from skmanifold.datasets import _corpus_header as corpus_header
 
+ARRAYS = ("indptr.npy", "tokens.npy", "indices.npy", "counts.npy")
 COUNTS = np.array([[0, 0, 0, 0], [2, 0, 1, 0], [0, 0, 0, 0], [0, 12, 300, 1], [1, 0, 0, 0], [0, 0, 0, 0]])
 LARGE = make_lda_corpus(60, 120, 3, mean_length=40, random_state=0).data.toarray()
 
@@ -50,12 +52,26 @@ def unsorted(counts):
 def alter_header(path, change, *, reseal=True):
     """Another header, which states its own checksum if it is sealed again."""
     header = json.loads((path / "header.json").read_text()) | change
-    if reseal and "crc32" in header:
-        del header["crc32"]
+    if reseal:
+        header.pop("crc32", None)
         header["crc32"] = corpus_header._checksum(header)
     (path / "header.json").write_text(json.dumps(header))
 
 
-def old_corpus(path):
-    """A copy of a corpus that was written in version 1 of the format."""
-    return shutil.copytree(Path(__file__).parent / "data" / "corpus-1", path)
+def seal(path):
+    """Make all checksums and sizes anew, as somebody would who changes a corpus on purpose."""
+    header = json.loads((path / "header.json").read_text())
+    sums = []
+    for name in ARRAYS:
+        file = array_file.Checksums()
+        file.update(np.frombuffer((path / name).read_bytes()[128:], np.uint8))
+        sums.append(file.values())
+    sums = np.concatenate(sums).astype("<u4")
+    (path / "checksums.npy").write_bytes(array_file.array_header("<u4", len(sums)) + sums.tobytes())
+    header["files"]["checksums.npy"] |= {"crc32": zlib.crc32(sums.tobytes())}
+    if "vocabulary.txt" in header["files"]:
+        header["files"]["vocabulary.txt"]["crc32"] = zlib.crc32((path / "vocabulary.txt").read_bytes())
+    for name, described in header["files"].items():
+        described["bytes"] = os.stat(path / name).st_size
+    (path / "header.json").write_text(json.dumps(header))
+    alter_header(path, {})

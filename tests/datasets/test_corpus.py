@@ -328,7 +328,7 @@ def test_a_file_cut_after_opening_is_noticed(path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 3}, "has format 3, but this release reads up to format 2: upgrade skmanifold."),
+        ({"version": 2}, "has format 2, but this release reads up to format 1: upgrade skmanifold."),
         ({"format": "other"}, "is not a corpus: its header.json does not name the format 'skmanifold corpus'."),
         ({"version": None}, "is damaged: its header.json is incomplete."),
         ({"n_tokens": -1}, "is damaged: its header.json is incomplete."),

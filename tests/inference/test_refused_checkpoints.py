@@ -54,7 +54,7 @@ def test_checkpoint_of_another_run_is_refused_by_name(settings, message, checkpo
 
 def test_checkpoint_of_another_version_is_refused(checkpoint, monkeypatch):
     monkeypatch.setattr(checkpoints, "__version__", "99.0")
-    with pytest.raises(ValueError, match=r"was written by skmanifold .* in format 3, but this is skmanifold 99\.0"):
+    with pytest.raises(ValueError, match=r"was written by skmanifold .* in format 1, but this is skmanifold 99\.0"):
         resume(checkpoint)
 
 
@@ -223,7 +223,7 @@ class Evil:
         return os.mkdir, (self.folder,)
 
 
-def test_checkpoint_of_an_older_format_is_refused_and_not_unpickled(checkpoint, tmp_path):
+def test_checkpoint_of_another_format_is_refused_and_not_unpickled(checkpoint, tmp_path):
     folder, trap = checkpoint / "pass-00000006", str(tmp_path / "trap")
     for path in folder.glob("c*"):
         path.unlink()

@@ -1,5 +1,4 @@
 import sys
-from copy import copy
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -32,17 +31,11 @@ def test_trace_burn_in_and_sizes_are_those_of_the_fit():
         np.testing.assert_array_equal(line.get_ydata(), values)
 
 
-def test_rows_are_the_unit_where_there_are_no_tokens_and_old_files_show_the_total():
+def test_rows_are_the_unit_where_there_are_no_tokens():
     mixture = fitted.family_mixture("poisson")
     display = TraceDisplay.from_estimator(mixture)
     np.testing.assert_array_equal(display.trace, mixture.log_density_trace_ / len(fitted.counts().toarray()))
     assert display.axes_[0].get_ylabel() == "log likelihood\nper row (nats)"
-    earlier = copy(mixture)
-    del earlier._n_units
-    display = TraceDisplay.from_estimator(earlier)
-    np.testing.assert_array_equal(display.trace, mixture.log_density_trace_)
-    assert display.trace_name == "total log likelihood"
-    assert display.axes_[0].get_ylabel() == "total log likelihood"
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,14 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
-from skmanifold import ExponentialFamilyMixture, StochasticLDA, SubspaceClassifier, SubspaceMixture
+from skmanifold import StochasticLDA, SubspaceClassifier, SubspaceMixture
 from skmanifold._version import __version__
 from skmanifold.persistence import SavesItself, load
 from skmanifold.persistence import _format as container
 from skmanifold.samplers import ESCA, SCIR, SGLD, PolynomialDecay, Recipe
 
-from ._fitted import COUNTS, ROWS, answers, assert_same
+from ._fitted import COUNTS, assert_same
 
-DATA = Path(__file__).parent / "data"
 save = SavesItself.save
 
 
@@ -434,25 +433,3 @@ def test_versions_are_told_in_the_document(saved):
     assert document["format"] == container.FORMAT == 1
     assert document["skmanifold"] == __version__
     assert document["libraries"].keys() == {"python", "numpy", "scipy", "scikit-learn"}
-
-
-# Written once, by format 1: files like these must load for ever. What they answer is in the file beside.
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "X"),
-    [
-        ("topics", StochasticLDA, COUNTS),
-        ("gaussians", ExponentialFamilyMixture, pd.DataFrame(ROWS, columns=list("abcd"))),
-    ],
-)
-def test_file_of_format_1_is_read(name, kind, X):
-    estimator = load(DATA / f"format1_{name}.npz")
-    assert type(estimator) is kind
-    estimator.get_params()
-    expected = json.loads((DATA / f"format1_{name}.json").read_text())
-    said = answers(estimator, X)
-    assert said.keys() >= expected.keys()
-    for method, values in expected.items():
-        np.testing.assert_allclose(said[method], values, rtol=1e-6, atol=1e-9, err_msg=method)
-    estimator.partial_fit(X)

@@ -5,7 +5,7 @@ import shlex
 import tomllib
 
 import pytest
-from _pages import ROOT, all_pages
+from _pages import ROOT, all_pages, read_page
 
 from skmanifold import _install
 from skmanifold._install import install_command
@@ -78,6 +78,29 @@ def test_pages_follow_the_command_of_a_release(monkeypatch):
 def test_own_commands_are_accepted():
     text = f"`{install_command('arviz')}` or\n{install_command('test', 'dev')}\n{install_command()} && pytest\n"
     assert other_commands(text) == []
+
+
+COMMANDS = ['pip install -e ".[demo]" && python examples/quickstart.py', 'pip install -e ".[test]" && pytest']
+
+
+def one_line_commands(path):
+    """The shell blocks of a page that install, of which each is to be pasted as one line."""
+    return [block.code.rstrip("\n") for block in read_page(path).blocks if "pip install" in block.code]
+
+
+def test_readme_has_two_commands_of_one_line_and_the_start_page_the_first_of_them():
+    assert one_line_commands(ROOT / "README.md") == COMMANDS
+    assert one_line_commands(ROOT / "doc/index.md") == COMMANDS[:1]
+
+
+def test_the_check_of_every_change_runs_the_commands_of_readme():
+    readme, check = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", ".ci/run"))
+    read = re.findall(r"^(\w+)=\$\(grep -x '(.*)' README\.md\)$", check, re.MULTILINE)
+    found = [re.findall(f"^{pattern}$", readme, re.MULTILINE) for _, pattern in read]
+    assert found == [[command] for command in COMMANDS]
+    variables = " ".join(f'"${name}"' for name, _ in read)
+    assert f'for command in {variables}; do\n    echo "$command"\n    bash -c "$command"\ndone\n' in check
+    assert set(EXTRAS["demo"]) <= set(EXTRAS["test"])  # the second command installs all that it needs
 
 
 def test_shells_read_the_command_as_words():

@@ -1,13 +1,17 @@
 """Versions, changelog, recipe, distributions and workflows agree, and what would be wrong for a release is found."""
 
 import importlib.util
+import inspect
+import pkgutil
 import re
+import sys
 import tomllib
 
 import pytest
 from _pages import ROOT
 
-from skmanifold import __version__
+import skmanifold
+from skmanifold import __version__, emissions, inspection, samplers
 
 
 def script(name):
@@ -33,6 +37,7 @@ def release(tmp_path):
         text = text.replace("## [", "## [1.2.3] - 2026-02-01\n\nWhat is new.\n\n## [", 1)
         text = text.replace('pip install -e ".{extras}"', 'pip install "skmanifold{extras}"')
         (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "tests/persistence/data/1.2.3").mkdir(parents=True)
     return tmp_path
 
 
@@ -63,6 +68,16 @@ def test_what_is_wrong_for_a_release_is_found(release, name, old, new, message):
     (release / name).write_text(text.replace(old, new), encoding="utf-8")
     (wrong,) = check_release.wrong_for_release(release, "v1.2.3")
     assert re.search(message, wrong)
+
+
+def test_files_of_the_release_are_needed_except_for_candidates(release):
+    (release / "tests/persistence/data/1.2.3").rename(release / "other")
+    (wrong,) = check_release.wrong_for_release(release, "v1.2.3")
+    assert (
+        wrong
+        == "tests/persistence/data/1.2.3 is missing: `cd tests && python -m persistence._release_files` writes it."
+    )
+    assert not any("is missing" in wrong for wrong in check_release.wrong_for_release(release, "v1.2.3rc1"))
 
 
 @pytest.mark.parametrize("tag", ["1.2.3", "v1.2", "v1.2.3.dev0"])
@@ -134,3 +149,29 @@ def test_what_is_wrong_in_a_workflow_is_found(old, new, message):
     text = (ROOT / ".github/workflows/wheel.yml").read_text(encoding="utf-8")
     assert old in text
     assert set(wrong_in_workflow(text.replace(old, new))) == {message}
+
+
+def unknown_names(text: str) -> set[str]:
+    """Names in code that are no public names, parameters, methods or values of the package."""
+    known = set()
+    for module in pkgutil.iter_modules(skmanifold.__path__, "skmanifold."):
+        names = getattr(importlib.import_module(module.name), "__all__", ())
+        objects = [getattr(sys.modules[module.name], name) for name in names]
+        known |= {module.name, *names}
+        for each in filter(inspect.isclass, objects):
+            known |= {f"{each.__name__}.{member}" for member in dir(each)} | set(dir(each))
+        for each in objects:
+            if inspect.isfunction(each) or hasattr(each, "get_params"):
+                known |= set(inspect.signature(each).parameters)
+    code = re.findall(r"`([^`]+)`", text)
+    names = {re.match(r"(?:python -m )?([\w.]*)", words)[1] for words in code}
+    return {name for name in names if name and name not in known | {"sample_weight"}}
+
+
+def test_the_changelog_of_the_first_version_names_what_exists_and_all_estimators():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert unknown_names(text) == set()
+    assert unknown_names("`StochasticLDA`, `gone` and `SubspaceMixture(gone=1)`") == {"gone"}
+    public = {*skmanifold.__all__, *inspection.__all__} - {"__version__", "ClassWords"}
+    public |= {kind.__name__ for kind in (*emissions.EMISSIONS.values(), *samplers.ON_DENSITIES)}
+    assert {name for name in public if f"`{name}`" not in text} == set()

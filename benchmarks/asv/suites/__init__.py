@@ -1,9 +1,9 @@
 """Suites for airspeed velocity: measurements to compare revisions.
 
-They use toy data and targets from the scripts two folders above, which find each other by plain names.
+They use toy data and targets from the scripts of `benchmarks`, which asv does not put on the path.
 """
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))

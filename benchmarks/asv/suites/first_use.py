@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class Import:
     """Each in a new process."""
@@ -23,13 +25,12 @@ class FirstFit:
     param_names = ("estimator",)
 
     def setup(self, name):
-        from first_fit import make_case
+        from benchmarks.first_fit import make_case
 
         estimator, arguments = make_case(name)
         estimator.fit(*arguments)  # compiles on first use
 
     def timeraw_warm(self, name):
-        from first_fit import __file__ as script
-
-        find = f"import sys; sys.path.append({script.rpartition('/')[0]!r}); from first_fit import make_case"
+        root = str(Path(__file__).parents[3])
+        find = f"import sys; sys.path.insert(0, {root!r}); from benchmarks.first_fit import make_case"
         return "estimator.fit(*arguments)", f"{find}; estimator, arguments = make_case({name!r})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from families_held_out import seconds_a_pass
-from first_fit import CASES, counts, make_case
 from threadpoolctl import threadpool_limits
 
 import skmanifold
+from benchmarks.families_held_out import seconds_a_pass
+from benchmarks.first_fit import CASES, counts, make_case
 
 _SETTINGS = {"VonMisesFisherMixture": {"tol": 0.0}, "SubspaceMixture": {"n_init": 1}}  # so that all passes run
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from _targets import TARGETS
-from samplers_ess import SETTINGS, OurProgram
 from threadpoolctl import threadpool_limits
 
+from benchmarks._targets import TARGETS
+from benchmarks.samplers_ess import SETTINGS, OurProgram
 from skmanifold import ExponentialFamilyMixture, StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import document_completion

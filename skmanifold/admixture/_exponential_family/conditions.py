@@ -34,6 +34,10 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
     n_tokens = len(admixture._topic_counts.indptr) - 1
     if n_tokens != admixture.emission_.tokens_of_column * sizes["columns"]:
         return "has counts of other tokens than its columns"
+    emission = admixture.emission_
+    has_lengths = not (emission.has_missing_tokens or emission.has_random_totals)
+    if has_lengths and "_row_lengths" not in vars(admixture):
+        return "lacks the numbers of tokens of its rows"
     if isinstance(tokens, DirichletTokens):
         if not isinstance(estimate, TopicWord):
             return "has an estimate of another emission"

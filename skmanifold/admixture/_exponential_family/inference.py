@@ -326,7 +326,7 @@ class FamilyAdmixtureInference(
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `n_samples` is less than 1, or the model was saved by a version without this method.
+            If `n_samples` is less than 1.
         IncompatibleError
             If the tokens are vectors and a user-defined emission cannot draw them.
         """
@@ -347,10 +347,6 @@ class FamilyAdmixtureInference(
             proportions = draw_intensities(self.doc_topic_prior_, self.intensity_rate_, n_samples, of_rows)
             totals = draw_totals(proportions, of_labels)
         else:
-            if not hasattr(self, "_row_lengths"):
-                raise ValueError(
-                    "The model was saved by an earlier version, without the numbers of tokens of rows: fit it again."
-                )
             proportions = draw_proportions(self.doc_topic_prior_, n_samples, of_rows)
             lengths = draw_lengths(self._row_lengths, self._length_levels, n_samples, subkey(key, Purpose.ROW_SUMS))
             totals = share_tokens(proportions, lengths, of_labels)

@@ -19,7 +19,7 @@ from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
 from .stored_chains import read_chains, write_chains
 from .stored_latents import LatentFile, listed_files
 
-_FORMAT = 3  # version of the format; formats 1 and 2 contained a pickle, which is not read
+_FORMAT = 1  # increased when the contents change
 _HEADER = "checkpoint.json"
 _CHAINS = "chains.npz"
 _MAX_HEADER = 1 << 24  # maximum number of bytes of the header

@@ -107,13 +107,10 @@ def window_of(sampler: BaseSampler, schedule: Schedule) -> tuple[int, int, int]:
 
 
 def _state_of(sampler: BaseSampler, stored: Any) -> Any:
-    """The state of a sampler from its fields by name; files up to version 0.1.0.dev0 have a tuple of another class."""
-    fields = stored._asdict() if hasattr(stored, "_asdict") else stored
-    if isinstance(fields, dict):
-        for state_type in sampler.state_types:
-            names = set(state_type._fields)  # type: ignore[attr-defined]
-            if names <= fields.keys() and all(fields[name] is None for name in fields.keys() - names):
-                return state_type(**{name: fields[name] for name in names})
+    """The state of a sampler from its fields by name."""
+    for state_type in sampler.state_types:
+        if isinstance(stored, dict) and stored.keys() == set(state_type._fields):  # type: ignore[attr-defined]
+            return state_type(**stored)
     raise ValueError(f"a {type(stored).__name__} is not the state of a chain")
 
 

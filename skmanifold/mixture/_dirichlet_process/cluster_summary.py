@@ -92,7 +92,7 @@ class SummarizesClusters:
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             clusters |= of_draws("size", _drawn_sizes(self.labels_, self.posterior_.get("labels")))
-        if hasattr(self, "typical_rows_"):  # not in files of earlier versions
+        if hasattr(self, "typical_rows_"):  # not before the end of a fit
             clusters["typical_row"] = self.typical_rows_
         return summary_of(names, clusters, found, self._typical_of)
 

@@ -109,7 +109,7 @@ fitted_mixture = holds(
         components=Array("float64", (*_OF_DRAWS, "n_padded", "n_categories"), low=0, high=1 + _TOLERANCE, nan=True),
         labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
     ),
-    _stream=Lacking(OrNone(Held(MixtureStream))),
+    _stream=OrNone(Held(MixtureStream)),
     _draws=Lacking(ListOf(Held(PartitionDraw, ParameterDraw))),
     _states=Lacking(OrNone(ListOf(_state))),
     concentration_=Real(above=0, high=MOST_CONCENTRATED),

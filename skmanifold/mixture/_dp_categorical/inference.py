@@ -35,7 +35,7 @@ class CategoryInference(WithCategories, PartitionInference):
     """
 
     _emission: str
-    _stream: MixtureStream | None = None
+    _stream: MixtureStream | None
     _category_prior: float
     _column_start: np.ndarray
     _row_totals: np.ndarray  # numbers of tokens of the fitted rows, used by `sample`

@@ -105,5 +105,5 @@ fitted_mixture = holds(
     sampler_=Settings(BaseSampler),
     n_batch_iter_=Whole(),
     labels_=Lacking(index("n_rows", below="n_components")),
-    typical_rows_=Lacking(Array("int64", ("n_components",), low=-1)),  # not in files of earlier versions
+    typical_rows_=Lacking(Array("int64", ("n_components",), low=-1)),
 )

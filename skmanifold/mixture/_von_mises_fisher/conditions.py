@@ -18,5 +18,5 @@ fitted_mixture = holds(
     lower_bound_=Lacking(Real()),
     log_likelihood_trace_=Lacking(Array("float64", (None,))),
     n_batch_iter_=Lacking(Whole()),
-    _statistics=Lacking(Held(DirectionStatistics)),
+    _statistics=Held(DirectionStatistics),
 )

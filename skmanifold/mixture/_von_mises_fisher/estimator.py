@@ -306,8 +306,6 @@ class VonMisesFisherMixture(
         refuse_session(self)
         with all_or_nothing(self):
             old: DirectionStatistics | None = vars(self).get("_statistics")
-            if old is None and hasattr(self, "weights_"):
-                raise ValueError("This fit was saved by an earlier version, which cannot continue it: call fit.")
             if old is not None and len(old.lengths) != self.n_components:
                 raise ValueError(
                     f"n_components={self.n_components}, but the fitted model has {len(old.lengths)}: call fit."

@@ -3,7 +3,6 @@
 import sys
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,6 @@ from skmanifold.mixture._dirichlet_process import cluster_summary
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
 
-GOLDEN = Path(__file__).parents[2] / "persistence" / "data" / "golden"
 POINT = np.array([0, 0, 0, 1, 1])
 DRAWN_SIZES = ["drawn_size", "drawn_size_low", "drawn_size_high"]
 
@@ -270,11 +268,6 @@ def test_a_saved_fit_has_the_same_summary(name, tmp_path):
     mixture.save(tmp_path / "mixture")
     for found, wanted in zip(load(tmp_path / "mixture").cluster_summary(), mixture.cluster_summary(), strict=True):
         pd.testing.assert_frame_equal(found, wanted)
-
-
-def test_a_file_of_an_earlier_version_has_a_summary_without_typical_rows():
-    clusters, columns = load(GOLDEN / "DPCategoricalMixture-slice.npz").cluster_summary()
-    assert clusters.columns.tolist() == ["size", *DRAWN_SIZES, *columns.index]
 
 
 @pytest.mark.parametrize("kind", [DPMixture, DPCategoricalMixture])
