@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
@@ -29,7 +28,7 @@ from ..samplers._resolve import named_sampler, resolve_sampler
 from ..utils._page_link import LinksToItsPage
 from ..utils._plain_numbers import PlainNumbers
 from ..utils._sklearn import HasMethods, Interval, StrOptions
-from ..utils._threads import Workers, limit_threads
+from ..utils._threads import Workers, count_threads, limit_threads
 from ..utils._typing import BaseEstimator
 from ._posterior_arrays import posterior_arrays
 from ._rollback import all_or_nothing
@@ -235,7 +234,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     @contextmanager
     def _open_workers(self, n_chains: int) -> Iterator[tuple[Workers, Workers]]:
         """Threads for the chains, and threads that the kernels share if there are more threads than chains."""
-        n_workers = effective_n_jobs(self.n_jobs)
+        n_workers = count_threads(self.n_jobs)
         n_kernel_workers = n_workers if n_workers > n_chains else 1
         with Workers(min(n_chains, n_workers)) as of_chains, Workers(n_kernel_workers) as of_kernels:
             yield of_chains, of_kernels

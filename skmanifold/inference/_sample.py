@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
@@ -16,7 +15,7 @@ from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
-from ..utils._threads import Workers, limit_threads, split_range
+from ..utils._threads import Workers, count_threads, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._divergences import warn_divergences
 from ._draws import Draws
@@ -125,8 +124,7 @@ def sample(
     root = root_key(random_state)
     keys = np.array([subkey(root, Purpose.CHAIN, chain) for chain in range(n_chains)], np.uint64)
     # The rounding of a vectorised function may depend on the number of chains, so its blocks have a fixed size.
-    n_workers = effective_n_jobs(n_jobs)
-    block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
+    block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // count_threads(n_jobs))
     run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
     with plain_interrupts(), Workers(n_jobs) as workers, limit_threads("blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
