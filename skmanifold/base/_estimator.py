@@ -20,6 +20,7 @@ from ..inference._distributed_fits.checkpoints import Checkpoints
 from ..inference._distributed_fits.open_shards import checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
+from ..inference._distributed_fits.sources import loaded
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
@@ -174,7 +175,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         if not self._runs_in_shards:
             refuse_session(self)
         with torn_down(self), all_or_nothing(self), self._limited_threads():
-            X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
+            X, _, sample_weight = rows_to_fit(self, loaded(X), None, sample_weight)
             sampler = self._resolve_sampler()
             run = Run(sampler, root_key(self.random_state), self._schedule(sampler), sample_weight)
             strategy = self._strategy(X, run)
