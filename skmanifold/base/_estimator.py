@@ -27,7 +27,7 @@ from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
 from ..utils._page_link import LinksToItsPage
-from ..utils._plain_numbers import PlainNumbers
+from ..utils._parameters import PlainNumbers, default_of
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._threads import Workers, count_threads, limit_threads
 from ..utils._typing import BaseEstimator
@@ -131,10 +131,9 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
         sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
-        defaults = signature(type(self)).parameters
         for name, reads in self._read_by.items():
             value = getattr(self, name)
-            if value is not None and value != defaults[name].default and not reads(sampler):
+            if value is not None and value != default_of(self, name) and not reads(sampler):
                 able = [repr(known) for known, sampler_class in self._samplers.items() if reads(sampler_class())]
                 warnings.warn(
                     f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
