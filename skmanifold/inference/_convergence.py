@@ -27,7 +27,7 @@ def warn_convergence(draws: Draws, manifold: Any, stacklevel: int) -> None:
     """Warn about the first problem that the draws show, if they show one."""
     message = _diverging(draws) or _cut_off(draws) or _rejected(draws) or _disagreeing(draws, manifold)
     if message:
-        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
 
 
 def _diverging(draws: Draws) -> str:

@@ -31,6 +31,6 @@ def default_of(estimator: BaseEstimator, name: str) -> Any:
 
 def inherited_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """The values of parameters of the classes of an estimator that its own constructor lacks."""
-    classes = [cls for cls in type(estimator).__mro__ if issubclass(cls, BaseEstimator)]
+    classes: list[Any] = [cls for cls in type(estimator).__mro__ if issubclass(cls, BaseEstimator)]
     names = {name for cls in classes for name in cls._get_param_names()} - set(estimator.get_params(deep=False))
     return {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
