@@ -74,7 +74,7 @@ best_possible = distances(independent).mean()
 first_try = distances(proportions("SGRLD", 0.01, 10)).mean()
 print(f"Distance of 1,000 independent draws:      {best_possible:.3f}")
 print(f"Distance of SGRLD, minibatches of 10:     {first_try:.3f}")
-warnings.filterwarnings("ignore", message="SGRLD does not draw|The chains have not converged", category=UserWarning)
+warnings.filterwarnings("ignore", message="SGRLD does not draw|The chains have not converged")
 
 # %%
 # Error for each minibatch size
