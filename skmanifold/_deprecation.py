@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 from sklearn.utils import deprecated as _sklearn_deprecated
 
+from .utils._parameters import default_of
+
 DEPRECATED: Final = "deprecated"  # default of a parameter that has another name now
 CHANGING: Final = "warn"  # default of a parameter whose default changes
 _KEPT_RELEASES = 2
@@ -192,7 +194,7 @@ class RenamedParameter:
         value, old_value = getattr(estimator, self.new), getattr(estimator, self.old)
         if isinstance(old_value, str) and old_value == DEPRECATED:
             return value
-        default = inspect.signature(type(estimator)).parameters[self.new].default
+        default = default_of(estimator, self.new)
         if value is not default and repr(value) != repr(default):
             raise ValueError(f"`{self.old}` is the old name of `{self.new}`: set `{self.new}` only.")
         self.record.warn(stacklevel=4)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from _sklearn_checks import short_checks
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils._param_validation import InvalidParameterError, generate_invalid_param_val, make_constraint
 from sklearn.utils.estimator_checks import check_param_validation
 
@@ -19,8 +20,10 @@ from skmanifold import (
     StochasticLDA,
     SubspaceClassifier,
     SubspaceMixture,
+    VonMisesFisherMixture,
 )
 from skmanifold.base import BaseSampledEstimator
+from skmanifold.inference._distributed_fits.checkpoints import describe_run
 
 ESTIMATORS = [
     StochasticLDA,
@@ -55,7 +58,7 @@ SAMPLERS = sorted({s for estimator in ESTIMATORS for s in estimator._samplers.va
 
 # What two samplers say of the default topic_word_prior, and nothing else
 allow_warning_of_small_priors = pytest.mark.filterwarnings(
-    "ignore:SGR(LD|HMC) does not draw from the posterior if topic_word_prior is below 1/2:UserWarning"
+    "ignore:(SGRLD|SGRHMC|Mine) does not draw from the posterior if topic_word_prior is below 1/2:UserWarning"
 )
 
 # What the checks' X, of any numbers, makes fits say that count tokens
@@ -214,6 +217,59 @@ def test_sampler_is_a_value(sampler):
     assert clone(one).get_params() == one.get_params()
     assert vars(one).keys() == one.get_params().keys()
     assert repr(one) == f"{sampler.__name__}()"
+
+
+@allow_warning_of_small_priors
+@pytest.mark.parametrize("name", ["fit", "partial_fit"])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, VonMisesFisherMixture])
+def test_a_subclass_has_its_own_constructor(estimator, name, tmp_path):
+    settings = {"random_state": 0, **SMALL.get(estimator, {"n_components": 2, "tol": 1e6})}
+
+    class Mine(estimator):
+        def __init__(self, seed=0):
+            super().__init__(**{**settings, "random_state": seed})
+            self.seed = seed
+
+    if not hasattr(estimator(**settings), name):
+        pytest.skip("it does not learn from streams")
+    X = np.random.default_rng(0).poisson(2, (30, 4)) + 1
+    expected = getattr(estimator(**settings), name)(X).score(X)
+    mine = getattr(clone(Mine()), name)(X)
+    assert mine.score(X) == expected
+    assert mine.get_params() == {"seed": 0}
+    assert repr(mine.set_params(seed=3)) == "Mine(seed=3)"
+    with pytest.raises(TypeError, match=r"Mine cannot be saved: .* use pickle or joblib instead"):
+        mine.save(tmp_path / "mine")
+
+
+def test_a_grid_search_of_a_parameter_of_a_subclass():
+    class Mine(StochasticLDA):
+        def __init__(self, n_components=2):
+            super().__init__(n_components, batch_size=10, max_iter=4, random_state=0)
+
+    X = np.random.default_rng(0).poisson(2, (30, 4))
+    with pytest.warns(UserWarning, match="batch_size=10 has no effect with ESCA"):
+        search = GridSearchCV(Mine(), {"n_components": [1, 3]}, cv=2, error_score="raise").fit(X)
+    assert search.best_estimator_.components_.shape == (search.best_params_["n_components"], 4)
+    runs = [describe_run(Mine().set_params(n_components=n), 0, (30, 4)) for n in (2, 3)]
+    assert runs[0]["max_iter"] == "4"  # what the own constructor passes is part of a run too
+    assert runs[0] != runs[1]
+
+
+@allow_warning_of_small_priors
+@pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
+def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
+    known = estimator(sampler=name)._named(name)
+
+    class Mine(type(known)):
+        def __init__(self, extra=0):
+            super().__init__(**known.get_params(deep=False))
+            self.extra = extra
+
+    X = np.random.default_rng(0).poisson(2, (30, 4)) + 1
+    models = [estimator(sampler=sampler, random_state=0, **SMALL[estimator]) for sampler in (known, Mine())]
+    assert models[0].fit(X).score(X) == models[1].fit(X).score(X)
+    assert repr(clone(models[1]).set_params(sampler__extra=2).sampler) == "Mine(extra=2)"
 
 
 @allow_warning_of_small_priors

@@ -83,6 +83,8 @@ def test_small_gamma_shapes_are_beyond_all_but_scir(sampler):
 # --- sparse and dense Dirichlet --------------------------------------------------------------------------
 
 WARNED = "ignore:SGRLD does not draw from a density whose .* are below 1/2:UserWarning"
+# Of small steps, which the tests compare with larger ones
+pytestmark = pytest.mark.filterwarnings("ignore:The chains have not converged")
 POSTERIORS = {"sparse": sparse_dirichlet(), "dense": dense_dirichlet()}
 
 

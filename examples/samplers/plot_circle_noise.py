@@ -98,7 +98,8 @@ ax.legend(loc="upper right", bbox_to_anchor=(1, 1))
 # Noise of variance V in the gradient, with steps of size h, has the same effect as additional
 # injected noise, which a friction of h V / 2 compensates. With an initial friction of C = 10, V =
 # 1000 and h = 0.01 the friction of `GSGNHT` should therefore converge to 10 + 5 = 15. The draws
-# contain the friction of each chain in ``stats["thermostat"]``.
+# contain the friction of each chain in ``stats["thermostat"]``. `sample` warns that the chains have
+# not converged, because they rarely change between the modes; the friction does not depend on that.
 
 h = 0.01
 sampler = GSGNHT(step_size=h, friction=10.0, n_steps=10)

@@ -147,7 +147,8 @@ for name, (sampler, batch_size) in runs.items():
 # %%
 # With all rows, and with ten rows and compensation, the shares agree with the exact ones. If the
 # noise is ignored, too many draws are outside of each region. Chains move from one mode to the
-# other only rarely, so the share of a mode has a larger error than the other columns.
+# other only rarely, so the share of a mode has a larger error than the other columns; therefore
+# `sample` warns that the chains have not converged.
 
 fig, axes = plt.subplots(1, 3, figsize=(10.5, 4.2), sharex=True, sharey=True)
 for ax, (name, values) in zip(axes, drawn.items(), strict=True):

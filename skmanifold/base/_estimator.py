@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
@@ -21,15 +20,16 @@ from ..inference._distributed_fits.checkpoints import Checkpoints
 from ..inference._distributed_fits.open_shards import checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
+from ..inference._distributed_fits.sources import loaded
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
 from ..utils._page_link import LinksToItsPage
-from ..utils._plain_numbers import PlainNumbers
+from ..utils._parameters import PlainNumbers, default_of
 from ..utils._sklearn import HasMethods, Interval, StrOptions
-from ..utils._threads import Workers, limit_threads
+from ..utils._threads import Workers, count_threads, limit_threads
 from ..utils._typing import BaseEstimator
 from ._posterior_arrays import posterior_arrays
 from ._rollback import all_or_nothing
@@ -132,10 +132,9 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
         sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
-        defaults = signature(type(self)).parameters
         for name, reads in self._read_by.items():
             value = getattr(self, name)
-            if value is not None and value != defaults[name].default and not reads(sampler):
+            if value is not None and value != default_of(self, name) and not reads(sampler):
                 able = [repr(known) for known, sampler_class in self._samplers.items() if reads(sampler_class())]
                 warnings.warn(
                     f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
@@ -176,7 +175,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         if not self._runs_in_shards:
             refuse_session(self)
         with torn_down(self), all_or_nothing(self), self._limited_threads():
-            X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
+            X, _, sample_weight = rows_to_fit(self, loaded(X), None, sample_weight)
             sampler = self._resolve_sampler()
             run = Run(sampler, root_key(self.random_state), self._schedule(sampler), sample_weight)
             strategy = self._strategy(X, run)
@@ -241,7 +240,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     @contextmanager
     def _open_workers(self, n_chains: int) -> Iterator[tuple[Workers, Workers]]:
         """Threads for the chains, and threads that the kernels share if there are more threads than chains."""
-        n_workers = effective_n_jobs(self.n_jobs)
+        n_workers = count_threads(self.n_jobs)
         n_kernel_workers = n_workers if n_workers > n_chains else 1
         with Workers(min(n_chains, n_workers)) as of_chains, Workers(n_kernel_workers) as of_kernels:
             yield of_chains, of_kernels

@@ -148,12 +148,12 @@ class HeldOutMonitor(ScoringMonitor):
             X, X_val = hold_out_stored(X, lambda n_all: self._chosen(n_all, None)[1])
             self._runs[estimator] = _Run(X_val, None)
             return (X, *others)
+        X = readable(X)
         if not _is_in_memory(X):
             raise ValueError(
                 f"HeldOutMonitor cannot hold out rows of a {type(X).__name__}, which is not in memory: pass X_val."
             )
         check_structure(X)
-        X = readable(X)
         y = others[0] if others else None
         by_class = y is not None and is_classifier(estimator)
         y = labels(y) if by_class else y
@@ -332,4 +332,4 @@ def _n_since_best(scores: list[float], min_improvement: float) -> int:
 
 def _is_in_memory(X) -> bool:
     holds_cells = any(hasattr(X, protocol) for protocol in ("__array__", "__arrow_c_stream__", "__dlpack__"))
-    return sp.issparse(X) or isinstance(X, (list, tuple)) or (holds_cells and not hasattr(X, "__dask_graph__"))
+    return sp.issparse(X) or isinstance(X, (list, tuple)) or holds_cells

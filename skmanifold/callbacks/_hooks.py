@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..inference._distributed_fits.sources import is_read_in_shards
+from ..inference._distributed_fits.sources import is_elsewhere
 from ..utils._inputs.tables import readable
 from ..utils._sklearn import n_rows
 
@@ -60,13 +60,13 @@ def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
 
 def check_labels_of_all(estimator: BaseEstimator, X: Any) -> None:
     """Raise a ValueError if callbacks hold out rows of an X that is not in memory, which `predict` does not read."""
-    if is_read_in_shards(X) and any(getattr(callback, "fraction", None) for callback in _callbacks(estimator)):
+    if is_elsewhere(X) and any(getattr(callback, "fraction", None) for callback in _callbacks(estimator)):
         raise ValueError("fit_predict cannot predict rows that a callback holds out of X on disk or in Dask: call fit.")
 
 
 def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
     """``labels_`` of a fit to X, or predicted labels of all rows if callbacks have held out rows."""
-    if is_read_in_shards(X):
+    if is_elsewhere(X):
         return estimator.labels_
     return estimator.labels_ if len(estimator.labels_) == n_rows(readable(X)) else estimator.predict(X)
 

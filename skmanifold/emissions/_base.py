@@ -14,7 +14,7 @@ from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._page_link import LinksToItsPage
-from ..utils._plain_numbers import PlainNumbers
+from ..utils._parameters import PlainNumbers
 from ..utils._threads import split_range
 from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts

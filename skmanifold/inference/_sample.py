@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
@@ -16,9 +15,9 @@ from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
 from ..utils._interrupts import plain_interrupts
-from ..utils._threads import Workers, limit_threads, split_range
+from ..utils._threads import Workers, count_threads, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
-from ._divergences import warn_divergences
+from ._convergence import warn_convergence
 from ._draws import Draws
 from ._temperature import n_independent_coordinates, warn_temperature
 
@@ -85,8 +84,11 @@ def sample(
         If `SGRLD` or `SGRHMC` is used with a density of gamma shapes or Dirichlet concentrations below 1/2.
     ConvergenceWarning
         If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, differs from 1 by more
-        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large. Or if
-        trajectories of `NUTS` diverged.
+        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large. Otherwise
+        about the first of these problems: more than 0.1% of the trajectories of `NUTS` diverged; more than 5% of them
+        ended at ``max_depth``; a chain of `HMC` or `GMC` accepted less than 10% of its proposals; or, with several
+        chains of at least 100 draws, the effective sample size of a coordinate is below 100, or 2 per chain if that is
+        more, and below 5% of the draws. The message names the worst coordinate.
 
     Examples
     --------
@@ -125,8 +127,7 @@ def sample(
     root = root_key(random_state)
     keys = np.array([subkey(root, Purpose.CHAIN, chain) for chain in range(n_chains)], np.uint64)
     # The rounding of a vectorised function may depend on the number of chains, so its blocks have a fixed size.
-    n_workers = effective_n_jobs(n_jobs)
-    block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // n_workers)
+    block = _BLOCK if getattr(target, "vectorized", False) else -(-n_chains // count_threads(n_jobs))
     run = _Run(mover, target, burn_in, thin, np.full((n_chains, n_draws, *shape), np.nan))
     with plain_interrupts(), Workers(n_jobs) as workers, limit_threads("blas"):
         tasks = [(keys, position, start, stop) for start, stop in split_range(n_chains, block)]
@@ -135,12 +136,13 @@ def sample(
         except NonFiniteError as error:
             error.draws = run.draws()
             raise
-    temperature, dim = run.stats.get("temperature"), target.manifold.dim
+    draws, temperature, is_hot = run.draws(), run.stats.get("temperature"), False
     if temperature is not None:
-        n_coordinates = n_independent_coordinates(temperature, dim)
-        warn_temperature(temperature, n_coordinates, "step_size", "target", stacklevel=3)
-    warn_divergences(run.stats.get("diverging"), stacklevel=3)
-    return run.draws()
+        n_coordinates = n_independent_coordinates(temperature, target.manifold.dim)
+        is_hot = warn_temperature(temperature, n_coordinates, "step_size", "target", stacklevel=3)
+    if not is_hot:
+        warn_convergence(draws, target.manifold, stacklevel=3)
+    return draws
 
 
 @dataclass

@@ -20,25 +20,27 @@ def warn_temperature(
     step_size: str = "sampler__step_size",
     drawn: str = "posterior",
     stacklevel: int = 4,
-) -> None:
+) -> bool:
     """Warn if the mean kinetic temperature of a sampler with a velocity deviates from 1 by more than chance.
 
     Chance deviations are those of `n_coordinates` independent coordinates of velocities. `step_size` and `drawn` are
-    the names of the parameter and of the target in the message.
+    the names of the parameter and of the target in the message. Returns whether it warned.
     """
     if temperature is None or not np.isfinite(temperature).any():
-        return
+        return False
     mean = float(np.nanmean(temperature))
     # The range of temperatures of independent velocities.
     half = 0.5 * n_coordinates
     low, high = gammaincinv(half, _RARE) / half, gammainccinv(half, _RARE) / half
-    if not low * np.exp(-_TOLERANCE) <= mean <= high * np.exp(_TOLERANCE):
+    deviates = not low * np.exp(-_TOLERANCE) <= mean <= high * np.exp(_TOLERANCE)
+    if deviates:
         warnings.warn(
             f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the {drawn}. Use "
             f"smaller steps ({step_size}), larger minibatches, or a longer burn_in.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
+    return deviates
 
 
 def n_independent_coordinates(temperature: np.ndarray, dim: int) -> float:

@@ -40,6 +40,23 @@ class Product(Manifold):
     ------
     TypeError, ValueError
         If a factor is not a manifold, or there is none.
+
+    Examples
+    --------
+    A direction x, with the density exp(5 x[2]), and a positive number in x[3], with the density exp(-x[3]):
+
+    >>> import numpy as np
+    >>> from skmanifold import sample
+    >>> from skmanifold.manifolds import PositiveOrthant, Product, Sphere
+    >>> from skmanifold.models import Density
+    >>> manifold = Product(Sphere(3), PositiveOrthant(1))
+    >>> target = Density(manifold, lambda x: np.array([0, 0, 5, -1]), lambda x: 5 * x[2] - x[3])
+    >>> draws = sample(target, "gmc", n_draws=20, n_chains=2, random_state=0)
+    >>> draws.position.shape
+    (2, 20, 4)
+    >>> direction, number = manifold.split(draws.position)
+    >>> direction.shape, number.shape
+    ((2, 20, 3), (2, 20, 1))
     """
 
     def __init__(self, *factors: Manifold) -> None:

@@ -6,6 +6,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils._declared import check_estimator
@@ -57,6 +59,13 @@ class SavesItself:
             raise ValueError(f"{type(self).__name__} cannot be saved: {error}") from error
         with clear_if_unwritable(type(self).__name__, path, "; an existing file is not changed"):
             write(Path(path), tree, encoder.arrays, compress)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled or copied estimator; arrays that other objects own, such as mapped files, are copied.
+
+        `partial_fit` writes to the arrays of its stream, and kernels are compiled for arrays that can be written to.
+        """
+        super().__setstate__(_in_own_memory(state, {}))  # type: ignore[misc]
 
 
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
@@ -111,3 +120,38 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
         if not isinstance(estimator, BaseEstimator):
             raise ValueError(f"it holds a {type(estimator).__name__}, which is not an estimator")
     return estimator
+
+
+def _in_own_memory(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
+    """The same value with copies of all arrays in it that are mapped from a file, or belong to a read-only buffer.
+
+    Dicts, lists and objects are changed in place. `seen` has each value and what replaces it, by the id of the value.
+    """
+    if id(value) in seen:
+        return seen[id(value)][1]
+    seen[id(value)] = value, value
+    made = value
+    if type(value) in (np.ndarray, np.memmap):
+        owner = value
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if isinstance(owner, np.memmap) or (owner.base is not None and not value.flags.writeable):
+            made = np.array(value)
+    elif isinstance(value, tuple):
+        items = [_in_own_memory(item, seen) for item in value]
+        if any(new is not old for new, old in zip(items, value, strict=True)):
+            made = value._make(items) if hasattr(value, "_make") else tuple(items)
+    elif type(value) is list:
+        value[:] = [_in_own_memory(item, seen) for item in value]
+    elif type(value) is dict or _has_own_attributes(value):
+        parts = value if type(value) is dict else vars(value)
+        parts.update({name: _in_own_memory(item, seen) for name, item in parts.items()})
+    seen[id(value)] = value, made
+    return made
+
+
+def _has_own_attributes(value: Any) -> bool:
+    is_known = (
+        isinstance(value, BaseEstimator) or sp.issparse(value) or type(value).__module__.startswith("skmanifold.")
+    )
+    return is_known and not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)

@@ -147,7 +147,7 @@ class Array:
     unit: int | None = None
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) is not np.ndarray:
+        if type(value) not in (np.ndarray, np.memmap):
             refuse(where, f"is a {type(value).__name__}, not an array")
         if value.dtype not in map(np.dtype, self.dtype.split()):
             refuse(where, f"has the type {value.dtype}, not {self.dtype.replace(' ', ' or ')}")
@@ -198,7 +198,7 @@ class Names:
     size: Size
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) is not np.ndarray or not (
+        if type(value) not in (np.ndarray, np.memmap) or not (
             value.dtype.kind == "U" or all(type(name) is str for name in value.flat)
         ):
             refuse(where, "is not an array of strings")

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 _controllers: dict[int, ThreadpoolController] = {}  # at most one entry, by the number of loaded modules
@@ -30,6 +31,18 @@ def limit_threads(user_api: str | None) -> Any:
     return controller.limit(limits=1, user_api=user_api)
 
 
+def count_threads(n_jobs: int | None) -> int:
+    """The number of threads that `n_jobs` stands for, as in joblib, in any process and with any backend.
+
+    `joblib.effective_n_jobs` counts processes by default, and warns and returns 1 where a process cannot start others.
+    """
+    backend, configured = get_active_backend()
+    n_jobs = configured if n_jobs is None else n_jobs
+    if n_jobs == 0 or n_jobs is None or getattr(backend, "uses_threads", False):
+        return backend.effective_n_jobs(n_jobs)
+    return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
 class Workers:
     """A pool of threads for kernels that release the GIL.
 
@@ -43,7 +56,7 @@ class Workers:
     """
 
     def __init__(self, n_jobs: int | None = None):
-        self.n_workers = effective_n_jobs(n_jobs)
+        self.n_workers = count_threads(n_jobs)
         self._pool = ThreadPoolExecutor(self.n_workers, "skmanifold") if self.n_workers > 1 else None
 
     def __enter__(self) -> Workers:

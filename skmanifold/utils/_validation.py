@@ -27,8 +27,8 @@ FIT_OR_GIVE_N_FEATURES = "This %(name)s instance is not fitted: call 'fit', or g
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of X (and y) from any container, after a check of sparse structure."""
     check_files(X)
-    check_structure(X)
     X, y = readable(X), tuple(map(labels, y))
+    check_structure(X)
     if options.get("dtype", "numeric") is not None:
         refuse_dates(X)
     with named_columns(X, estimator):
@@ -60,8 +60,8 @@ def check_array(X: Any, **options: Any) -> Any:
     """`sklearn.utils.check_array` of an X from any container, after a check of the sparse structure."""
     name = options.get("input_name") or "X"
     check_files(X, name)
-    check_structure(X, name)
     X = readable(X, name)
+    check_structure(X, name)
     refuse_dates(X, name)
     with named_columns(X, name=name):
         named = as_named(X, accept_sparse=options.get("accept_sparse"), name=name)

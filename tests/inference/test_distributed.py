@@ -306,8 +306,8 @@ def test_rows_that_are_not_counts_are_refused_before_the_first_pass(client):
         with pytest.raises(TypeError, match="neither a mapping"):
             before.fit(db.from_sequence(["a", "b"]))
     assert before.__dict__ == known
-    with pytest.raises(TypeError, match=r"X is a Dask collection: call fit within `with skmanifold\.distributed"):
-        before.fit(block(0))
+    with pytest.raises(TypeError, match=r"X is a bag of Dask, which only a fit within `with skmanifold\.distributed"):
+        before.fit(db.from_sequence([{0: 1}]))
     assert_left_nothing(client)
 
 

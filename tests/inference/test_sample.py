@@ -91,6 +91,10 @@ def test_metropolis_samplers_report_acceptance_and_log_density():
     np.testing.assert_array_equal(draws.stats["accepted"][:, 1:], moved)
 
 
+of_slow_chains = pytest.mark.filterwarnings("ignore:The chains have not converged")  # not the subject of the test
+
+
+@of_slow_chains
 def test_momenta_and_thermostats_are_reported():
     assert draw(sampler=SGLD(0.1)).stats == {}
     draws = draw(standard_normal(50), SGNHT(0.1), n_draws=200)
@@ -260,6 +264,7 @@ def test_a_sampler_that_does_not_say_how_to_begin_or_move():
         BaseSampler().step(None, None)
 
 
+@of_slow_chains
 @pytest.mark.parametrize("n_chains", [1, 4])
 def test_noise_that_heats_is_told(n_chains):
     options = {"n_draws": 1000, "burn_in": 100, "n_chains": n_chains, "random_state": 0}
@@ -272,6 +277,7 @@ def test_noise_that_heats_is_told(n_chains):
         sample(target, sound, **options)
 
 
+@of_slow_chains
 def test_warnings_of_heat_do_not_come_by_chance():
     for seed in range(20):
         options = {"n_chains": 1 + seed % 3, "random_state": seed}

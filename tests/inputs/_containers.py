@@ -90,6 +90,14 @@ def strict(X, **options):
     return package("array_api_strict").asarray(X, **options)
 
 
+def dask(X):
+    return package("dask.array").from_array(X, chunks=(5, 2))
+
+
+def dask_csr(X):
+    return package("dask.array").from_array(X, chunks=(5, X.shape[1])).map_blocks(sp.csr_matrix)
+
+
 ARRAYS = {
     "read-only": read_only,
     "memmap": on_disk,
@@ -106,6 +114,7 @@ ARRAYS = {
     "no mask": lambda X: np.ma.array(X),
     "strict": strict,
     "strict int64": lambda X: strict(X.astype(int)),
+    "dask": dask,
 }
 SPARSE = {
     **{
@@ -118,6 +127,7 @@ SPARSE = {
     "csr float32": lambda X: sp.csr_array(X.astype(np.float32)),
     "csr wide": wide_indices,
     "csr read-only": read_only_csr,
+    "dask csr": dask_csr,
 }
 SPARSE_FRAMES = {
     "pandas sparse": sparse_columns,

@@ -12,8 +12,9 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from numba.core.dispatcher import Dispatcher
+from sklearn.base import clone
 
-from skmanifold import StochasticLDA
+from skmanifold import HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.sparse.counts import validate_counts
 
 from ._containers import (
@@ -25,6 +26,7 @@ from ._containers import (
     SPARSE_FRAMES,
     TABLES,
     WITH_MISSING,
+    dask,
     strict,
 )
 from ._estimators import ALLOW_MISSING, DENSE_ONLY, ESTIMATORS, LABELS, assert_same, data, results, with_missing
@@ -67,6 +69,17 @@ def test_dense_containers(name, container):
     if (name, container) == ("directions", "float32"):
         pytest.skip("float32 directions stay float32: test_dense_directions compares them")
     check(name, DENSE, container, data(name))
+
+
+@pytest.mark.parametrize("name", ["lda", "hdp", "admixture", "gaussian"])
+def test_dask_arrays_are_in_memory_without_a_cluster(name):
+    model, X = clone(ESTIMATORS[name]), data(name)
+    expected = model.fit(X).score(X)
+    with distributed(None):
+        assert model.fit(dask(X)).score(X) == expected
+    monitor = HeldOutMonitor(fraction=0.25, random_state=0)
+    scores = [model.set_callbacks(monitor).fit(rows).score(X) for rows in (X, dask(X))]
+    assert scores[0] == scores[1]
 
 
 OF_SPARSE = {**SPARSE, **SPARSE_FRAMES, **SOME_SPARSE_COLUMNS}

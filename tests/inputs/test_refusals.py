@@ -2,13 +2,14 @@
 
 import os
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skmanifold import DPMixture, MixtureImputer
+from skmanifold import DPMixture, MixtureImputer, distributed
 
 from ._containers import arrow, package, pandas, polars, sparse_columns, strict
 from ._estimators import ESTIMATORS, LABELS, data, with_missing
@@ -137,7 +138,13 @@ def test_tables_without_rows_in_memory():
 def test_data_frames_of_dask():
     frames = pytest.importorskip("dask.dataframe")
     frame = frames.from_pandas(pandas(data("lda")), npartitions=2)
-    assert refusal("gaussian", frame) == "X is a data frame of Dask, which is not in memory: pass X.compute()."
+    for session in (nullcontext(), distributed(None)):  # without a cluster
+        with session:
+            for name in ("gaussian", "lda"):
+                assert refusal(name, frame) == (
+                    "X is a data frame of Dask, which only a fit within `with skmanifold.distributed(client):` reads: "
+                    "pass X.compute()."
+                )
 
 
 def test_arrays_on_another_device():

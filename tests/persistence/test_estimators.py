@@ -5,6 +5,7 @@ import os
 import pickle
 import zipfile
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -70,6 +71,35 @@ def test_stream_goes_on_to_the_same_bytes(name, there_and_back):
     X = CASES[name][1]
     loaded, same = there_and_back(estimator), copy.deepcopy(estimator)
     assert_same(same.partial_fit(X[::-1]).partial_fit(X), loaded.partial_fit(X[::-1]).partial_fit(X))
+
+
+@pytest.mark.parametrize("mmap_mode", ["r", pytest.param("r+", marks=pytest.mark.extended)])
+@by_name(CASES)
+def test_mapped_model_is_like_the_one_in_memory(name, mmap_mode, tmp_path):
+    estimator, (_, X, steps) = fitted(name), CASES[name]
+    joblib.dump(estimator, tmp_path / "pickle")
+    stored = (tmp_path / "pickle").read_bytes()
+    mapped = joblib.load(tmp_path / "pickle", mmap_mode=mmap_mode)
+    assert_same(estimator, mapped)  # plain arrays
+    SavesItself.save(mapped, tmp_path / "estimator")
+    if "partial_fit" in steps:
+        assert_same(copy.deepcopy(estimator).partial_fit(X), mapped.partial_fit(X))
+    elif steps:
+        assert_same(answers(estimator, X), answers(mapped, X))
+    assert (tmp_path / "pickle").read_bytes() == stored
+
+
+def test_model_in_read_only_buffers_and_with_mapped_parameters(tmp_path):
+    estimator = fitted("StochasticLDA-scir-stream")
+    buffers: list = []
+    pickled = pickle.dumps(estimator, protocol=5, buffer_callback=buffers.append)
+    received = pickle.loads(pickled, buffers=[bytes(buffer) for buffer in buffers])
+    assert_same(copy.deepcopy(estimator).partial_fit(COUNTS), received.partial_fit(COUNTS))
+    np.save(tmp_path / "prior.npy", np.full(6, 0.5))
+    prior = np.load(tmp_path / "prior.npy", mmap_mode="r")
+    lda = StochasticLDA(3, sampler="scir", topic_word_prior=prior, doc_topic_prior=prior[:3], **SHORT)
+    lda.partial_fit(COUNTS).partial_fit(COUNTS).fit(COUNTS).save(tmp_path / "estimator")
+    assert_same(load(tmp_path / "estimator").components_, lda.components_)
 
 
 @pytest.mark.parametrize("name", ["data-frame", "StochasticLDA-scir-stream", "classes"])

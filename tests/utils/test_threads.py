@@ -1,3 +1,4 @@
+import multiprocessing
 import sys
 import threading
 import time
@@ -8,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skmanifold.utils import _threads
-from skmanifold.utils._threads import Workers, limit_threads, split_range
+from skmanifold.utils._threads import Workers, count_threads, limit_threads, split_range
 
 
 def blas_threads():
@@ -127,3 +128,26 @@ def test_threads_end_with_the_block():
 )
 def test_ranges_are_split_in_order(n, size, pieces):
     assert split_range(n, size) == pieces
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3, -1])
+def test_a_daemonic_process_has_as_many_threads_as_others(n_jobs, monkeypatch):
+    expected = count_threads(n_jobs)
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with Workers(n_jobs) as workers:
+        assert workers.n_workers == expected == {None: 1, -1: joblib.cpu_count()}.get(n_jobs, n_jobs)
+
+
+def test_threads_within_other_threads_and_within_the_backends_of_joblib():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(count_threads(3)))
+    thread.start()
+    thread.join()
+    for backend in ("threading", "multiprocessing", "loky"):
+        with joblib.parallel_config(backend, n_jobs=2):
+            found += [count_threads(None), count_threads(3)]
+    with joblib.parallel_config(prefer="processes"):
+        found.append(count_threads(None))
+    assert found == [3, 2, 3, 2, 3, 2, 3, 1]
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        count_threads(0)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
-from ...inference._distributed_fits.sources import is_read_in_shards, remember_columns
+from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
@@ -49,9 +49,9 @@ class HDPFit(FitStrategy):
             check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
         )
         self.X, self.counts = X, None
-        self.n_stored = n_stored_documents(admixture, run.sampler, in_memory=not is_read_in_shards(X))
+        self.n_stored = n_stored_documents(admixture, run.sampler, in_memory=not is_elsewhere(X))
         self.n_unsettled = int(SHARE_OF_PASSES * run.schedule.burn_in)
-        if not is_read_in_shards(X):
+        if not is_elsewhere(X):
             self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
             self._settle(self.counts.n_rows, self.counts.n_tokens, self.counts.n_features)
 

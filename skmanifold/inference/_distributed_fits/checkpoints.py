@@ -16,6 +16,7 @@ import numpy as np
 from ..._version import __version__
 from ...utils._disk import clear_if_unwritable, sync
 from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
+from ...utils._parameters import inherited_parameters
 from .stored_chains import read_chains, write_chains
 from .stored_latents import LatentFile, listed_files
 
@@ -259,7 +260,7 @@ def _digest_of_file(path: Path) -> str:
 def describe_run(estimator: Any, key: Any, shape: tuple[int, int]) -> dict[str, str]:
     """The settings that determine the result of a fit: estimator, seed, shape of the data and parameters."""
     run = {"estimator": type(estimator).__name__, "seed": f"{int(key):016x}", "shape of X": f"{shape[0]} x {shape[1]}"}
-    parameters = sorted(estimator.get_params().items())
+    parameters = sorted({**inherited_parameters(estimator), **estimator.get_params()}.items())
     return run | {name: _described(value) for name, value in parameters if name not in _ANYWHERE}
 
 

@@ -18,6 +18,7 @@ from ...datasets import Corpus, RowFiles
 from ...datasets._row_files import RowFile
 from ...sparse.counts import Counts
 from ...utils._inputs.sparse_structure import check_structure, join_rows
+from ...utils._inputs.tables import readable
 from ...utils._threads import split_range
 from .session import active_session
 
@@ -240,26 +241,24 @@ def reader(name: str, stored: dict[str, Any]) -> BaseEstimator:
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Whether X is on disk or in Dask, so that this process must not read all of it."""
-    return bool(corpora_of(X)) or in_dask(X) or isinstance(X, RowFiles)
-
-
-def is_read_in_shards(X: Any) -> bool:
-    """Whether a fit to X reads it in shards: on disk, or in Dask within a session. Other Dask arrays are in memory."""
+    """Whether a fit to X reads it in parts: X is on disk, or in Dask and the session has a cluster."""
     session = active_session()
-    return is_elsewhere(X) and (not in_dask(X) or (session is not None and session.client is not None))
+    has_cluster = session is not None and session.client is not None
+    return bool(corpora_of(X)) or isinstance(X, RowFiles) or (has_cluster and in_dask(X))
+
+
+def loaded(X: Any) -> Any:
+    """X, in memory if it is a Dask array that no cluster reads; other Dask collections raise a TypeError."""
+    return readable(X) if in_dask(X) and not is_elsewhere(X) else X
 
 
 def source_of(X: Any, block_rows: int = 1) -> Any:
     """The source of rows that are not in this process."""
-    session = active_session()
-    client = session.client if session else None
-    if client is None and in_dask(X):
-        raise TypeError("X is a Dask collection: call fit within `with skmanifold.distributed(client):`.")
+    session: Any = active_session()
     if isinstance(X, RowFiles):
         return FilesSource(X, block_rows)
     corpora = corpora_of(X)
-    return CorpusSource(corpora, block_rows) if corpora else DaskSource(client, X, block_rows)
+    return CorpusSource(corpora, block_rows) if corpora else DaskSource(session.client, X, block_rows)
 
 
 def remember_columns(estimator: Any, X: Any, n_features: int) -> None:

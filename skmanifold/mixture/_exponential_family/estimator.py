@@ -21,7 +21,7 @@ from ...base import (
 from ...callbacks._hooks import check_labels_of_all, labels_of_all
 from ...datasets import Corpus, RowFiles
 from ...emissions import EMISSIONS, BaseEmission
-from ...inference._distributed_fits.sources import is_read_in_shards
+from ...inference._distributed_fits.sources import is_elsewhere
 from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
@@ -392,7 +392,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         return self._partial_fit(X)
 
     def _strategy(self, X, run: Run) -> FitStrategy:
-        strategy = StoredRowsFit if is_read_in_shards(X) else RowsFit
+        strategy = StoredRowsFit if is_elsewhere(X) else RowsFit
         return strategy(self, X, self._resolve_emission(), run)
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:

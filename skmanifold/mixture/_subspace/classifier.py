@@ -19,7 +19,7 @@ from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
 from ...utils._page_link import LinksToItsPage
-from ...utils._plain_numbers import PlainNumbers
+from ...utils._parameters import PlainNumbers
 from ...utils._typing import ArrayLike, BaseEstimator, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture

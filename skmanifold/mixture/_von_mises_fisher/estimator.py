@@ -18,7 +18,7 @@ from ...inference._distributed_fits.session import refuse_session
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._page_link import LinksToItsPage
-from ...utils._plain_numbers import PlainNumbers
+from ...utils._parameters import PlainNumbers
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context

@@ -71,8 +71,8 @@ def readable(X: Any, name: str = "X") -> Any:
         raise TypeError(f"{name} is an estimator, {type(X).__name__}: pass an array{advice}.")
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass X.collect().")
-    if hasattr(X, "columns") and hasattr(X, "__dask_graph__"):
-        raise TypeError(f"{name} is a data frame of Dask, which is not in memory: pass X.compute().")
+    if hasattr(X, "__dask_graph__"):
+        return readable(_computed(X, name), name)
     if _is(X, "skmanifold.datasets", "Corpus", "RowFiles"):
         raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass its rows part by part.")
     if _is(X, "pandas", "DataFrame"):
@@ -222,6 +222,16 @@ def _plain_array(X: np.ndarray) -> np.ndarray:
         if missing.any():
             return np.where(missing, np.nan, X)
     return X
+
+
+def _computed(X: Any, name: str) -> Any:
+    """The numpy array or sparse matrix of a Dask array; data frames and bags raise a TypeError."""
+    if hasattr(X, "shape") and not hasattr(X, "columns"):
+        return X.compute()
+    what, remedy = ("data frame", ": pass X.compute()") if hasattr(X, "columns") else ("bag", "")
+    raise TypeError(
+        f"{name} is a {what} of Dask, which only a fit within `with skmanifold.distributed(client):` reads{remedy}."
+    )
 
 
 def _in_numpy(X: Any, name: str) -> np.ndarray:
