@@ -42,7 +42,7 @@ def _diverging(draws: Draws) -> str:
 
 def _cut_off(draws: Draws) -> str:
     depth, most = draws.stats.get("depth"), getattr(draws.sampler, "max_depth", None)
-    if depth is None or most is None or (depth >= most).mean() <= _CUT_OFF:
+    if depth is None or most is None or draws.n_draws < _LEAST_FOR_SHARE or (depth >= most).mean() <= _CUT_OFF:
         return ""
     return (
         f"{np.count_nonzero(depth >= most)} of {depth.size} trajectories ended at max_depth={most} before they turned "
