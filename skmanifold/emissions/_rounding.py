@@ -7,7 +7,6 @@ the cell of numbers that are rounded to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -75,30 +74,36 @@ def distinct_rows(rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
     If a smooth density was rounded, twice as many pairs of rows differ by one cell in a given column as are equal.
     Rows without numbers or directions may repeat.
     """
-    if not any(isinstance(block, _NUMBERS) or hasattr(block, "hashes") for block in _blocks(rows)):
+    blocks = list(rows.blocks) if isinstance(rows, ColumnRows) else [rows]
+    numbers = [isinstance(block, _NUMBERS) for block in blocks]
+    if not any(numbers) and not hasattr(rows, "hashes"):
         return None
-    rows = rows if sample is None else rows.take(sample)
-    contents, steps = np.zeros(rows.n_rows, np.uint64), []
-    for i, block in enumerate(_blocks(rows)):
-        if not isinstance(block, _NUMBERS):
-            contents += _hashes(block, subkey(root_key(0), i))
-            continue
-        factors = np.random.default_rng([i, block.n_features]).integers(2**64, size=block.n_features, dtype=np.uint64)
-        for column, factor in zip(block.values.T, factors, strict=True):
-            width = cell_width(column)
-            contents += factor * _codes(column, width)
-            steps += [factor] if width else []
-    used, first, counts = np.unique(contents, return_index=True, return_counts=True)
-    if rows.n_rows - len(used) < _LEAST_SHARE * rows.n_rows:
-        return None
+    if sample is not None:
+        blocks = [block.take(sample) for block in blocks]
+    n_rows, steps = blocks[0].n_rows, []
+    contents = np.zeros(n_rows, np.uint64)
+    for i in np.argsort(np.logical_not(numbers), kind="stable"):  # numbers first, which seldom repeat
+        if numbers[i]:
+            steps += _add_contents(blocks[i].values, int(i), contents)
+        else:
+            contents += _hashes(blocks[i], subkey(root_key(0), int(i)))
+        used, first, counts = np.unique(contents, return_index=True, return_counts=True)
+        if n_rows - len(used) < _LEAST_SHARE * n_rows:
+            return None
     counts = counts.astype(float)
     neighbours = max((_n_shifted(used, counts, step) for step in steps), default=0.0)
     n_equal = 0.5 * float(counts @ (counts - 1.0))
     return np.sort(first) if n_equal > _MOST_PAIRS * neighbours else None
 
 
-def _blocks(rows: Any) -> Iterator[Any]:
-    yield from rows.blocks if isinstance(rows, ColumnRows) else (rows,)
+def _add_contents(values: np.ndarray, block: int, contents: np.ndarray) -> list[np.uint64]:
+    """Add a hash of the cells of each row, and return by how much a step of one cell changes it, for each grid."""
+    steps, rng = [], np.random.default_rng([block, values.shape[1]])
+    for column in values.T:
+        width, factor = cell_width(column), rng.integers(2**64, dtype=np.uint64)
+        contents += factor * _codes(column, width)
+        steps += [factor] if width else []
+    return steps
 
 
 def _codes(column: np.ndarray, width: float) -> np.ndarray:
