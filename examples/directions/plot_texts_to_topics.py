@@ -163,7 +163,8 @@ print(summary.head(3).assign(name=names[:3]).to_string())
 
 fig, ax = plt.subplots(figsize=(7.2, 6.4))
 places = np.arange(mixture.n_components_)
-ax.hlines(places, summary["drawn_size_low"], summary["drawn_size_high"], color="0.6", label="90% interval")
+low, high = summary["drawn_size_low"], summary["drawn_size_high"]
+ax.hlines(places, low, high, color="0.6", label="90% interval")
 ax.plot(summary["drawn_size"], places, "o", markersize=4, label="median of the draws")
 ax.plot(summary["size"], places, "k|", label="point partition")
 ax.set_yticks(places, names, fontsize="small")

@@ -51,7 +51,8 @@ def cell_width(column: np.ndarray) -> float:
     numbers = np.sort(column[~np.isnan(column)])
     if len(numbers) < 2:
         return 0.0
-    is_single = bool((numbers.astype(np.float32) == numbers).all())
+    with np.errstate(over="ignore"):
+        is_single = bool((numbers.astype(np.float32) == numbers).all())
     noise = _NOISE[is_single] * float(np.abs(numbers[[0, -1]]).max())
     gaps = np.diff(numbers)
     has_ties, gaps = bool((gaps <= noise).any()), gaps[gaps > noise]

@@ -72,6 +72,7 @@ def changed(X, *place, value):
 
 
 @pytest.mark.filterwarnings("ignore:Columns .* are linearly dependent")
+@pytest.mark.filterwarnings("ignore:.* rows of X repeat other rows exactly")
 @pytest.mark.parametrize("covariance_type", ["full", "diag"])
 @pytest.mark.parametrize(
     "X",
