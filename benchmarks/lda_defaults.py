@@ -25,7 +25,7 @@ import _stored
 import numpy as np
 import scipy.sparse as sp
 from _corpora import data_folder, split_documents
-from _peers import Tomotopy
+from _peers import RustMallet, Tomotopy, Topica
 from _results import add_write, begin_table, finish, row, title
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
@@ -78,6 +78,13 @@ def fit_tomotopy(X, K, seed, max_iter=1000):
     return peer.topic_word(), np.array(peer.model.alpha), seconds
 
 
+def fit_mallet(trainer, X, K, seed, max_iter=1000):
+    peer = trainer(X, K, 1.0, 0.01, seed + 1)  # its defaults: it learns both priors from these
+    start = time.process_time()
+    peer.train(max_iter, with_defaults=True)
+    return peer.topic_word(), np.array(peer.model.alpha), time.process_time() - start
+
+
 def fit_gensim(X, K, seed, max_iter=10):
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LdaModel
@@ -101,11 +108,19 @@ def fit_scikit_learn(X, K, seed, max_iter=10):
 OURS = {
     '"esca"': fit_ours,
     '"esca", 200 passes': partial(fit_ours, max_iter=200),
+    '"esca", learned prior of words': partial(fit_ours, topic_word_prior="auto"),
+    '"esca", both priors learned': partial(fit_ours, doc_topic_prior="auto", topic_word_prior="auto"),
     '"gibbs"': partial(fit_ours, sampler="gibbs"),
     '"collapsed_gibbs"': partial(fit_ours, sampler="collapsed_gibbs"),
     '"cvb0"': partial(fit_ours, sampler="cvb0"),
 }
-PEERS = {"tomotopy": fit_tomotopy, "gensim": fit_gensim, "scikit-learn": fit_scikit_learn}
+PEERS = {
+    "tomotopy": fit_tomotopy,
+    "topica": partial(fit_mallet, Topica),
+    "pyrmallet": partial(fit_mallet, RustMallet),
+    "gensim": fit_gensim,
+    "scikit-learn": fit_scikit_learn,
+}
 
 
 def scores(topics, prior, train, test):

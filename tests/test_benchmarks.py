@@ -143,6 +143,19 @@ def test_the_page_shows_a_made_up_comparison():
     assert not re.search(r"\b(beside|told|nats a row|a second|s of the processor|as it comes)\b", text)
 
 
+def test_later_results_replace_those_of_the_same_comparison():
+    first, second, later = (a_comparison() | {"title": title} for title in ("First", "Second", "First"))
+    later["data"] = "Other data"
+    stored = compare.updated(a_run([first, second]), a_run([later], versions="numpy 2.5"))
+    assert [(found["title"], found["data"]) for found in stored["contests"]] == [
+        ("First", "Other data"),
+        ("Second", "Made up"),
+    ]
+    line = "- Measured later, in one run (A machine; load average 0.1 before and 0.2 after it; numpy 2.5): First\n"
+    assert line in compare.page(stored)
+    assert compare.updated(stored, a_run([later, second]))["updates"][0]["titles"] == ["First", "Second"]
+
+
 def test_the_page_in_the_documentation_is_that_of_its_data():
     run = json.loads(compare.RESULTS.read_text(encoding="utf-8"))
     drawn = [found for found in run["contests"] if charts.has_chart(found)]
