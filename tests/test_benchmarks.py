@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 import skmanifold
@@ -163,6 +164,15 @@ def test_the_page_in_the_documentation_is_that_of_its_data():
     assert compare.PAGE.read_text(encoding="utf-8") == compare.page(run, links)
     files = {charts.chart_name(found) for found in drawn}
     assert files == {path.name for path in results.FOLDER.glob("compare_*.svg")}
+
+
+def test_words_that_only_held_out_documents_have_are_left_out():
+    first = np.random.default_rng(0).permutation(20)[0]  # the first held-out document of this seed
+    X = np.ones((20, 3), int)
+    X[:, 1] = np.arange(20) == first
+    train, test = import_module("_corpora").split_documents(sp.csr_array(X))
+    assert (train.shape, test.shape) == ((18, 2), (2, 2))
+    assert train.sum() + test.sum() == 40
 
 
 def test_charts_are_logarithmic_where_factors_are_large(tmp_path):
