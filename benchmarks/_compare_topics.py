@@ -84,7 +84,7 @@ def speed(quick):
         (Measure("million tokens per second"),),
         contestants,
         f"Full passes over the corpus, in a state that was trained for {n_train} passes ({n_train // 2} for Gibbs "
-        "sampling). topica and pyrmallet compute the log likelihood once in eight passes, which is a twentieth of their "
+        "sampling). topica and pyrmallet compute the log likelihood once in eight passes, about a twentieth of their "
         "time. gensim and scikit-learn use online variational Bayes and read a part of the documents.",
     )
 
@@ -146,14 +146,15 @@ def perplexity(quick):
         return take_turn
 
     def begin_retrained(make):
-        n_passes = 2
+        pace = budget / 2  # seconds of a pass, as in the run before; the first run begins with two passes
 
         def take_turn(turn):
-            nonlocal n_passes
-            peer, seconds = make(train, K, alpha, BETA, turn + 1), 0.0
+            nonlocal pace
+            peer, seconds, n_passes = make(train, K, alpha, BETA, turn + 1), 0.0, 0
             while seconds < budget:
-                n_passes = max(n_passes + 1, math.ceil(n_passes * budget / seconds)) if seconds else n_passes
+                n_passes = max(n_passes + 1, math.ceil(budget / pace))
                 seconds = timed(partial(peer.train, n_passes))[1]
+                pace = seconds / n_passes
             return score(peer.topic_word(), test, alpha).perplexity, seconds
 
         return take_turn
