@@ -42,7 +42,7 @@ MOST_HELD_OUT = 2000
 ALL_WORDS = (
     'In rows with "all words", which were measured earlier, words that only held-out documents have are not left out. '
     "They are 0.6% (ap) and 0.8% (ng20) of the held-out tokens. tomotopy, topica and pyrmallet give them almost no "
-    "probability, which raises their perplexities by a ninth or more: compare the libraries in the other rows."
+    "probability, which raises their perplexities by a tenth or more: compare the libraries in the other rows."
 )
 MEASURES = {
     "perplexity": ("Perplexity of held-out documents", 1),
