@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import numpy as np
 
 from benchmarks._compare_turns import OURS, Contest, Contestant, Measure, has_data, timed
 from benchmarks._corpora import load_counts, split_documents
-from benchmarks._peers import Gensim, ScikitLearn, Tomotopy
+from benchmarks._peers import Gensim, RustMallet, ScikitLearn, Tomotopy, Topica
 from benchmarks._stop_after import StopAfter
 from benchmarks.lda_memory import PeakMemory
 from benchmarks.lda_perplexity import score
@@ -23,6 +24,7 @@ from skmanifold.samplers import ESCA, Gibbs
 
 BETA = 0.1
 ONLINE = {"gensim": Gensim, "sklearn": ScikitLearn}
+IN_ONE_CALL = {"topica": Topica, "pyrmallet": RustMallet}
 _PART = 1000  # documents that an online method reads between two readings of the clock
 
 
@@ -48,14 +50,14 @@ def speed(quick):
     settings = X, K, 50 / K, BETA
     n_train, n_passes = (6, 10) if quick else (40, 4)
 
-    def begin(make, n_train, n_passes):
+    def begin(make, n_train, n_steps, n_passes_of_step=1):
         chain = make()
-        for _ in range(n_train):
+        for _ in range(max(1, n_train // n_passes_of_step)):
             chain.step()
-        n_tokens = int(X.sum()) * n_passes
+        n_tokens = int(X.sum()) * n_steps * n_passes_of_step
 
         def take_turn(turn):
-            return (n_tokens / 1e6 / timed(lambda: [chain.step() for _ in range(n_passes)])[1],)
+            return (n_tokens / 1e6 / timed(lambda: [chain.step() for _ in range(n_steps)])[1],)
 
         return take_turn
 
@@ -68,6 +70,12 @@ def speed(quick):
         Contestant('StochasticLDA, "esca"', partial(begin, lambda: Ours(*settings, ESCA()), n_train, n_passes)),
         Contestant('StochasticLDA, "gibbs"', partial(begin, lambda: Ours(*settings, Gibbs()), n_train // 2, n_passes)),
         Contestant("tomotopy", partial(begin, lambda: Tomotopy(*settings), n_train, max(1, n_passes // 2)), "tomotopy"),
+        *(
+            Contestant(
+                trainer.name, partial(begin, partial(trainer, *settings), n_train, 1, trainer.n_passes_of_step), name
+            )
+            for name, trainer in IN_ONE_CALL.items()
+        ),
         *(Contestant(trainer.name, partial(begin_online, trainer), name) for name, trainer in ONLINE.items()),
     ]
     return Contest(
@@ -76,7 +84,8 @@ def speed(quick):
         (Measure("million tokens per second"),),
         contestants,
         f"Full passes over the corpus, in a state that was trained for {n_train} passes ({n_train // 2} for Gibbs "
-        "sampling). gensim and scikit-learn use online variational Bayes and read a part of the documents.",
+        "sampling). topica and pyrmallet compute the log likelihood once in eight passes, about a twentieth of their "
+        "time. gensim and scikit-learn use online variational Bayes and read a part of the documents.",
     )
 
 
@@ -136,6 +145,20 @@ def perplexity(quick):
 
         return take_turn
 
+    def begin_retrained(make):
+        pace = budget / 2  # seconds of a pass, as in the run before; the first run begins with two passes
+
+        def take_turn(turn):
+            nonlocal pace
+            peer, seconds, n_passes = make(train, K, alpha, BETA, turn + 1), 0.0, 0
+            while seconds < budget:
+                n_passes = max(n_passes + 1, math.ceil(budget / pace))
+                seconds = timed(partial(peer.train, n_passes))[1]
+                pace = seconds / n_passes
+            return score(peer.topic_word(), test, alpha).perplexity, seconds
+
+        return take_turn
+
     return Contest(
         f"LDA: held-out perplexity after {budget:g} s of processor time, K={K}",
         f"{data}; {train.shape[0]:,} training and {test.shape[0]:,} test documents",
@@ -144,14 +167,18 @@ def perplexity(quick):
             Contestant("StochasticLDA", begin_ours),
             Contestant("tomotopy", partial(begin_peer, Tomotopy), "tomotopy"),
             *(
+                Contestant(trainer.name, partial(begin_retrained, trainer), name)
+                for name, trainer in IN_ONE_CALL.items()
+            ),
+            *(
                 Contestant(trainer.name, partial(begin_peer, partial(InParts, trainer)), name)
                 for name, trainer in ONLINE.items()
             ),
         ],
         "Document completion with the same evaluator for all methods. StochasticLDA stops before the budget is "
-        "exceeded, the other methods after the step that reaches it. The time of StochasticLDA includes reading the "
-        f"matrix, that of the others does not. Online methods use steps of {_PART:,} documents. Each run has "
-        "its own seed.",
+        "exceeded, the other methods after the step that reaches it; topica and pyrmallet, which cannot continue a "
+        "fit, make the number of passes that reaches it. The time of StochasticLDA includes reading the matrix, that "
+        f"of the others does not. Online methods use steps of {_PART:,} documents. Each run has its own seed.",
     )
 
 
@@ -169,14 +196,16 @@ def memory(quick):
 
         return take_turn
 
-    names = {OURS: "StochasticLDA", "tomotopy": "tomotopy", "gensim": "gensim", "sklearn": "scikit-learn"}
+    peers = {"tomotopy": Tomotopy, **IN_ONE_CALL, **ONLINE}
+    names = {OURS: "StochasticLDA"} | {package: peer.name for package, peer in peers.items()}
     return Contest(
         f"LDA: memory, K={K}",
         f"the first {min(n_documents, X.shape[0]):,} documents of {data}",
         (Measure("MiB in addition to the count matrix", "lower"),),
         [Contestant(name, partial(begin, package), package) for package, name in names.items()],
         "Increase of the peak resident memory during two passes, each in a new process, after a fit of a few documents "
-        "that loads the code. It includes tomotopy's copy of the documents, which its passes need.",
+        "that loads the code. It includes the copies of the documents as lists of words or texts that tomotopy, topica "
+        "and pyrmallet read.",
     )
 
 
@@ -188,9 +217,12 @@ def rise(package, n_documents, K):
         if package == OURS:
             StochasticLDA(K, doc_topic_prior=0.1, topic_word_prior=BETA, max_iter=2, random_state=0).fit(X)
             return
-        peer = {"tomotopy": Tomotopy, **ONLINE}[package](X, K, 0.1, BETA)
-        for _ in range(2):
-            peer.step()
+        peer = {"tomotopy": Tomotopy, **IN_ONE_CALL, **ONLINE}[package](X, K, 0.1, BETA)
+        if package in IN_ONE_CALL:
+            peer.train(2)
+        else:
+            for _ in range(2):
+                peer.step()
         peer.topic_word()
 
     train(X[:30], 5)

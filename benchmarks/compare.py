@@ -7,9 +7,11 @@ conclusions.
 
     python -m benchmarks.compare
     python -m benchmarks.compare --only subspaces samplers
+    python -m benchmarks.compare --only subspaces --update
     python -m benchmarks.compare --render
 
-The last command writes the page and its charts again from benchmarks/results/compare.json, without measuring.
+With `--update` new results replace those of the same comparisons on the page, which says so. The last command writes
+the page and its charts again from benchmarks/results/compare.json, without measuring.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ CONTESTS = {  # what makes the comparisons of each name, given whether to be qui
     "samplers": samplers,
 }
 PACKAGES = ("skmanifold", "scikit-learn", "numpy", "scipy", "numba")
-OTHERS = ("tomotopy", "gensim", "stepmix", "blackjax", "arviz-stats")
+OTHERS = ("tomotopy", "topica", "pyrmallet", "gensim", "stepmix", "blackjax", "arviz-stats")
 PAGE = Path(__file__).parents[1] / "doc" / "benchmarks.md"
 RESULTS = FOLDER / "compare.json"
 QUICK = (
@@ -66,10 +68,15 @@ def page(run, charts=None):
         f"- Machine: {run['machine']}; load average {run['load'][0]:.1f} before and {run['load'][1]:.1f} after the "
         "run\n"
         f"- Versions: {run['versions']}\n"
-        f"- Not installed: {run['missing'] or 'none'}\n\n"
-        f"Each method runs {run['n_turns']} times on one core. The methods of a comparison alternate, always in the "
-        "same order, so that they run under the same conditions. All times are processor times. The machine is shared, "
-        "so that small differences mean little.\n\n"
+        f"- Not installed: {run['missing'] or 'none'}\n"
+        + "".join(
+            f"- Measured later, in one run ({again['machine']}; load average {again['load'][0]:.1f} before and "
+            f"{again['load'][1]:.1f} after it; {again['versions']}): {'; '.join(again['titles'])}\n"
+            for again in run.get("updates", [])
+        )
+        + f"\nEach method runs {run['n_turns']} times on one core. The methods of a comparison alternate, always in "
+        "the same order, so that they run under the same conditions. All times are processor times. The machine is "
+        "shared, so that small differences mean little.\n\n"
         "Table cells show the median (range) of the runs. "
         "The best median of each column is in bold. The column *advantage* compares the first row with another row, "
         "run by run: it shows the factor by which the first row is better, or the difference where scores can be "
@@ -114,6 +121,19 @@ def render(run, out, folder):
     print(f"Written: {out}")
 
 
+def updated(stored, run):
+    """The stored run, with the comparisons of a later run in place of those with the same titles."""
+    found = {contest["title"]: contest for contest in run["contests"]}
+    updates = [
+        again | {"titles": titles}
+        for again in stored.get("updates", [])
+        if (titles := [title for title in again["titles"] if title not in found])
+    ]
+    updates.append({"titles": list(found), **{name: run[name] for name in ("machine", "load", "versions")}})
+    contests = [found.pop(contest["title"], contest) for contest in stored["contests"]]
+    return stored | {"contests": [*contests, *found.values()], "updates": updates}
+
+
 def measure(options):
     """Run the comparisons; returns what is kept as JSON."""
     n_turns = options.turns or (2 if options.quick else 3)
@@ -150,6 +170,9 @@ if __name__ == "__main__":
         "benchmarks/results; with --only the results are printed and not written)",
     )
     parser.add_argument(
+        "--update", action="store_true", help="with --only: replace these comparisons in the page and its data"
+    )
+    parser.add_argument(
         "--render", action="store_true", help="measure nothing; write the page from benchmarks/results/compare.json"
     )
     options = parser.parse_args()
@@ -157,7 +180,9 @@ if __name__ == "__main__":
         render(json.loads(RESULTS.read_text(encoding="utf-8")), options.out or PAGE, FOLDER)
     else:
         run = measure(options)
-        out = options.out or (None if options.only else PAGE)
+        if options.update:
+            run = updated(json.loads(RESULTS.read_text(encoding="utf-8")), run)
+        out = options.out or (PAGE if options.update or not options.only else None)
         if out:
             folder = options.out.parent if options.out else FOLDER
             (folder / RESULTS.name).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import _stored
 from benchmarks._results import add_write, begin_table, finish, row, title
-from benchmarks.lda_defaults import split
+from benchmarks.lda_defaults import ALL_WORDS, corpora_of, split
 from skmanifold import HDPAdmixture, StochasticLDA
 from skmanifold.metrics import document_completion, topic_coherence
 from skmanifold.sparse.counts import as_counts
@@ -151,10 +151,8 @@ def cell(runs, name, digits):
 def show(runs):
     """A table for each corpus."""
     columns = {"perplexity": 1, "coherence": 3, "n_topics": 0, "above 0.1%": 0, "above 1%": 0, "seconds": 0}
-    for corpus in CORPORA:
+    for corpus in corpora_of(runs):
         of_corpus = [run for run in runs if run["corpus"] == corpus]
-        if not of_corpus:
-            continue
         title(corpus)
         begin_table(("method", "perplexity", "NPMI", "topics", "above 0.1%", "above 1%", "seconds"))
         for method in METHODS:
@@ -178,4 +176,4 @@ if __name__ == "__main__":
     if runs:
         show(runs)
         notes = "Mean ± standard error over seeds. `HDPAdmixture` and `StochasticLDA` make 400 passes by default."
-        finish(options, "tomotopy", "gensim", notes=f"{notes} {source}")
+        finish(options, "tomotopy", "gensim", notes=f"{notes} {ALL_WORDS} {source}")

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks import _stored
 from benchmarks._results import add_write, begin_table, finish, row, title
 from benchmarks._runs import STYLE, line_style
-from benchmarks.lda_defaults import CORPORA, OURS, PEERS, scores, split
+from benchmarks.lda_defaults import ALL_WORDS, CORPORA, OURS, PEERS, corpora_of, scores, split
 from skmanifold import StochasticLDA
 
 STORED = Path(__file__).with_suffix(".jsonl")
@@ -69,10 +69,6 @@ def curve(runs, corpus, method, name):
         if found:
             points.append((np.median([run["seconds"] for run in found]), np.mean([run[name] for run in found])))
     return points
-
-
-def corpora_of(runs):
-    return [corpus for corpus in CORPORA if any(run["corpus"] == corpus for run in runs)]
 
 
 def show(runs):
@@ -126,6 +122,6 @@ if __name__ == "__main__":
         notes = (
             f"K={K}; each row is a fit of its own. Perplexity by document completion of a random tenth of the "
             "documents; NPMI coherence of the ten most probable words in the training documents; processor time in one "
-            f"thread. {source}"
+            f"thread. {ALL_WORDS} {source}"
         )
         finish(options, "tomotopy", "gensim", notes=notes)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 import skmanifold
@@ -158,6 +159,19 @@ def test_the_page_shows_a_made_up_comparison():
     assert not re.search(r"\b(beside|told|nats a row|a second|s of the processor|as it comes)\b", text)
 
 
+def test_later_results_replace_those_of_the_same_comparison():
+    first, second, later = (a_comparison() | {"title": title} for title in ("First", "Second", "First"))
+    later["data"] = "Other data"
+    stored = compare.updated(a_run([first, second]), a_run([later], versions="numpy 2.5"))
+    assert [(found["title"], found["data"]) for found in stored["contests"]] == [
+        ("First", "Other data"),
+        ("Second", "Made up"),
+    ]
+    line = "- Measured later, in one run (A machine; load average 0.1 before and 0.2 after it; numpy 2.5): First\n"
+    assert line in compare.page(stored)
+    assert compare.updated(stored, a_run([later, second]))["updates"][0]["titles"] == ["First", "Second"]
+
+
 def test_the_page_in_the_documentation_is_that_of_its_data():
     run = json.loads(compare.RESULTS.read_text(encoding="utf-8"))
     drawn = [found for found in run["contests"] if charts.has_chart(found)]
@@ -165,6 +179,15 @@ def test_the_page_in_the_documentation_is_that_of_its_data():
     assert compare.PAGE.read_text(encoding="utf-8") == compare.page(run, links)
     files = {charts.chart_name(found) for found in drawn}
     assert files == {path.name for path in results.FOLDER.glob("compare_*.svg")}
+
+
+def test_words_that_only_held_out_documents_have_are_left_out():
+    first = np.random.default_rng(0).permutation(20)[0]  # the first held-out document of this seed
+    X = np.ones((20, 3), int)
+    X[:, 1] = np.arange(20) == first
+    train, test = import_module("_corpora").split_documents(sp.csr_array(X))
+    assert (train.shape, test.shape) == ((18, 2), (2, 2))
+    assert train.sum() + test.sum() == 40
 
 
 def test_charts_are_logarithmic_where_factors_are_large(tmp_path):

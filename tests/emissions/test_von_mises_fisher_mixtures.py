@@ -141,7 +141,7 @@ def test_a_summary_has_sizes_and_typical_rows_without_columns(kind):
     clusters, columns = mixture.cluster_summary()
     sizes = np.bincount(mixture.labels_)
     np.testing.assert_array_equal(clusters["size"].sort_index(), sizes)
-    of_size = "size" if kind is DPMixture else "weight"
+    of_size = "drawn_size" if kind is DPMixture else "drawn_weight"
     assert (clusters[f"{of_size}_low"] <= clusters[f"{of_size}_high"]).all()
     rows = clusters["typical_row"].sort_index().to_numpy()
     cosines = (X / np.linalg.norm(X, axis=1, keepdims=True)) @ mixture.mean_directions_.T

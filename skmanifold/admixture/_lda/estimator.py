@@ -107,7 +107,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         Dirichlet parameters :math:`\beta` of the topics: a number; one number per word, shape (n_features,); one number
         per topic, shape (n_components, 1); or a matrix of shape (n_components, n_features), which can seed topics with
         chosen words. If X and the prior are data frames, columns are matched by name. "auto" learns one number during
-        burn-in; only for the samplers that learn `doc_topic_prior`. None is 0.1.
+        burn-in; only for the samplers that learn `doc_topic_prior`. None is 0.1, which is too large if the vocabulary
+        has many rare words: "auto" then predicts new documents better.
     seed_words : dict of str to list of words, or list of lists of words, default=None
         Words that belong to chosen topics: entry k has the words of topic k; in a dict, its key is the name of the
         topic in `topics_as_frame`. The other topics have no seed words. A word is the name of a column (of a data

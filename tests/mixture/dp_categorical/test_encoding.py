@@ -284,7 +284,7 @@ def test_strings_are_sent_to_ordinal_encoder(name):
     X, column, kind = STRINGS[name]
     sentence = (
         f"Column {column!r} of X has {kind}, but emission='categorical' takes codes of categories: encode "
-        "the columns by OrdinalEncoder, for example in a pipeline, or use DPMixture(emission=\"auto\"), which reads them "
+        'the columns by OrdinalEncoder, for example in a pipeline, or use DPMixture(emission="auto"), which reads them '
         "as they are."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):

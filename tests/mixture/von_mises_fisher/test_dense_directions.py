@@ -128,9 +128,7 @@ def test_other_types_are_converted(dtype):
 def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
     monkeypatch.setattr(k_means_module, "_LEAST_SAMPLE", 300)
     sampled = []
-    monkeypatch.setattr(
-        DenseRows, "take", lambda self, rows: sampled.append(len(rows)) or DenseRows(self.values[rows])
-    )
+    monkeypatch.setattr(DenseRows, "take", lambda self, rows: sampled.append(len(rows)) or DenseRows(self.values[rows]))
     X, z = embeddings(3000)
     mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
     assert sampled == [300]
