@@ -19,6 +19,7 @@ from benchmarks import _esca_variants as variants
 from benchmarks import _results as results
 from benchmarks import compare, first_fit, seeded_results
 from benchmarks import lda_ablation as ablation
+from benchmarks._corpora import split_documents
 from benchmarks.asv.suites import first_use, passes, quality
 from skmanifold.datasets import make_lda_corpus
 
@@ -185,7 +186,7 @@ def test_words_that_only_held_out_documents_have_are_left_out():
     first = np.random.default_rng(0).permutation(20)[0]  # the first held-out document of this seed
     X = np.ones((20, 3), int)
     X[:, 1] = np.arange(20) == first
-    train, test = import_module("_corpora").split_documents(sp.csr_array(X))
+    train, test = split_documents(sp.csr_array(X))
     assert (train.shape, test.shape) == ((18, 2), (2, 2))
     assert train.sum() + test.sum() == 40
 
