@@ -19,7 +19,7 @@ _NUMBERS = DenseRows, IncompleteRows
 _ROWS_READ = 20_000  # of a column, to find its grid
 _MOST_RATIO = 50.0  # of the median gap between the numbers of a column and the width of its cells
 _NOISE = {True: 2.0**-22, False: 2.0**-36}  # relative to the largest number, by whether it was a float32
-_LEAST_SHARE = 0.05  # of rows that repeat others, from which on they are left out
+_LEAST_SHARE = 0.1  # of rows that repeat others, from which on they are left out
 _MOST_PAIRS = 2.0  # equal pairs for each pair that differs by one cell in one column; 0.5 for a smooth density
 
 

@@ -150,6 +150,7 @@ def test_a_summary_has_sizes_and_typical_rows_without_columns(kind):
     assert len(columns) == 0
 
 
+@pytest.mark.filterwarnings("ignore:.* rows of X repeat other rows exactly")
 @each_mixture
 def test_unusual_rows_are_read(kind):
     X, labels = planted(90, concentration=60.0)
