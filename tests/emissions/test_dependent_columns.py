@@ -113,7 +113,10 @@ def test_several_relations_are_one_sentence():
     assert " and 5 others of X " in of_ten
 
 
-@pytest.mark.parametrize("mixture", [ExponentialFamilyMixture(2, **SHORT), DPMixture(init=2, **SHORT)])
+@pytest.mark.parametrize(
+    "mixture",
+    [ExponentialFamilyMixture(2, **SHORT), pytest.param(DPMixture(init=2, **SHORT), marks=pytest.mark.extended)],
+)
 def test_fits_warn_once(mixture):
     mixture.set_params(emission=Gaussian("spherical"), n_chains=2)
     assert len(messages(mixture.fit, np.c_[X, X[:, 1]])) == 1

@@ -247,7 +247,7 @@ def test_imputer_draws():
     assert drawn.to_numpy()[holes].std() > means.to_numpy()[holes].std()
 
 
-@pytest.mark.parametrize("kind", ["dp", "gibbs"])
+@pytest.mark.parametrize("kind", [pytest.param("dp", marks=pytest.mark.extended), "gibbs"])
 def test_each_draw_is_used_for_several_tables_if_there_are_fewer_draws(kind, monkeypatch):
     X, _ = two_clusters(80)
     holed, holes = with_holes(X)
