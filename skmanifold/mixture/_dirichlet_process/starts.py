@@ -57,7 +57,7 @@ def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray |
         f"{n_rows - len(distinct)} of {n_rows} rows of X repeat other rows exactly, and equal rows of numbers can form "
         "clusters of their own: remove repeated rows that are not separate observations.",
         UserWarning,
-        stacklevel=2,
+        stacklevel=6,
     )
     return distinct if searched is None else searched[distinct]
 
@@ -67,11 +67,9 @@ def spread_start(init: Any, clusters: Clusters, searched: np.ndarray | None) -> 
     n_rows = clusters.n_rows
     if isinstance(init, str | Integral):
         n_clusters = min(AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
-        return (
-            np.zeros(n_rows, np.int32)
-            if n_clusters == 1
-            else partial(_labels_from_seeds, clusters, searched, n_clusters)
-        )
+        if n_clusters == 1:
+            return np.zeros(n_rows, np.int32)
+        return partial(_labels_from_seeds, clusters, searched, n_clusters)
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
