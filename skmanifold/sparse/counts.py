@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..random._keys import fold_in, uniform
-from ..utils._inputs.tables import column_names, is_column, is_table, readable, reads_categories
+from ..utils._inputs.tables import is_column, is_table, names_or_indices, readable, reads_categories
 from ..utils._njit import njit
 from ..utils._validation import validate_data
 
@@ -190,7 +190,7 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
     what, remedy = "X has strings", f"put {vectorizer} before it in a pipeline"
     if cells.ndim == 2 and cells.shape[1] > 1 and not (isinstance(X, list | tuple) and all(map(_is_text, cells.flat))):
         place = next(column for column, cell in enumerate(cells[0]) if _is_text(cell))
-        what = f"Column {column_names(first, cells.shape[1])[place]!r} of X has {cells[0, place]!r}"
+        what = f"Column {names_or_indices(first, cells.shape[1])[place]!r} of X has {cells[0, place]!r}"
         remedy += f" if this is a text, or use {reads_categories(estimator)} if it is a category"
     raise ValueError(f"{what}, but {type(estimator).__name__} takes {wanted}: {remedy}.")
 

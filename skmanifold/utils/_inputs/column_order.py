@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .tables import is_table, readable
+from .tables import is_table, names_or_indices, readable
 
 _SHOWN = 3  # names in an error
 
@@ -140,7 +140,7 @@ def table_names(values: Any, axis: int = 1) -> list[str] | None:
         found = getattr(values, "index", None)
         names = [] if found is None or callable(found) else list(found)
     elif is_table(values):
-        names = list(values.column_names if hasattr(values, "column_names") else values.columns)
+        names = names_or_indices(values, 0)
     else:
         return None
     return names if names and all(isinstance(name, str) for name in names) else None

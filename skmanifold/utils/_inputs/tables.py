@@ -173,7 +173,7 @@ def named_columns(X: Any, estimator: Any = None, name: str = "X") -> Iterator[No
         raise
 
 
-def column_names(X: Any, n_columns: int) -> list:
+def names_or_indices(X: Any, n_columns: int) -> list:
     """Names of the columns of a table, or indices if X is no table."""
     return list(X.column_names if is_arrow(X) else X.columns) if is_table(X) else list(range(n_columns))
 
@@ -258,7 +258,7 @@ def _columns(X: Any) -> Iterator[tuple[Any, Any]]:
     """Names and cells of the columns of a table; indices and cells of those of an array or a list of rows."""
     if is_table(X):
         X = _without_dictionaries(X) if is_arrow(X) else X
-        names, columns = column_names(X, X.shape[1]), X.columns
+        names, columns = names_or_indices(X, X.shape[1]), X.columns
         if not is_arrow(X):
             columns = X.get_columns() if hasattr(X, "get_columns") else [column for _, column in X.items()]
         yield from zip(names, columns, strict=True)
