@@ -288,16 +288,10 @@ def gamma_variate(key, shape):
 
 
 @njit(cache=True, nogil=True)
-def von_mises(key, concentration):
-    """An angle with mean 0 and density proportional to exp(concentration cos(angle))."""
-    if concentration < 1e-16:  # the density is constant in float64
-        return math.pi * (2.0 * open_uniform(key, 0) - 1.0)
-    return 2.0 * math.asin(half_angle_sine(key, concentration))
-
-
-@njit(cache=True, nogil=True)
 def half_angle_sine(key, concentration):
-    """The sine of half the angle of `von_mises`, at a concentration of at least 1e-16: Best and Fisher (1979).
+    """The sine of half an angle with density proportional to exp(concentration cos(angle)): Best and Fisher (1979).
+
+    The concentration is at least 1e-16; below it the density is constant in float64.
 
     Their r and f are near 1 at large concentrations, so r - 1 and 1 - f are used, without loss of digits. Their
     r is (1 + root) / (2 concentration).

@@ -12,11 +12,16 @@ from skmanifold.mixture._subspace.label_kernels import add_moments, draw_labels,
 from skmanifold.mixture._subspace.parameters import Subspaces
 from skmanifold.numerics import special
 from skmanifold.random._keys import subkey
-from skmanifold.random._variates import von_mises
 
 from ._subspace_references import KEY, compiled, keys_of, log_unit_gamma
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
+
+
+def von_mises(key, concentration):
+    """Twice the angle of a rotation, from -pi to pi."""
+    cosine, sine = frames._rotation(key, concentration, 0.0)
+    return np.angle(complex(cosine, sine) ** 2)
 
 
 def log_unit_gamma_by_quadrature(shape, rate):
