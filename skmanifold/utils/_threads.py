@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import Any
+from threading import Lock
 
 import numpy as np
 from joblib import cpu_count
@@ -14,21 +15,39 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 _controllers: dict[int, ThreadpoolController] = {}  # at most one entry, by the number of loaded modules
+_lock = Lock()
+_limits = ExitStack()  # of all contexts that are open
+_limited: set[tuple[int, str | None]] = set()  # the numbers of loaded modules and the APIs of these limits
+_n_open = 0
 
 
-def limit_threads(user_api: str | None) -> Any:
+@contextmanager
+def limit_threads(user_api: str | None) -> Iterator[None]:
     """Context manager in which the libraries of one API ("blas" or "openmp"), or all with None, run in one thread.
+
+    A limit applies to the whole process. Contexts of several threads may overlap: the last one to end removes all limits.
 
     `threadpool_limits` searches for libraries at each call, which takes more than a millisecond. Here they are searched
     for only if modules were imported since the last call.
     """
+    global _n_open
     n_modules = len(sys.modules)
-    controller = _controllers.get(n_modules)
-    if controller is None:
-        controller = ThreadpoolController()
-        _controllers.clear()
-        _controllers[n_modules] = controller
-    return controller.limit(limits=1, user_api=user_api)
+    with _lock:
+        if n_modules not in _controllers:
+            _controllers.clear()
+            _controllers[n_modules] = ThreadpoolController()
+        if (n_modules, user_api) not in _limited:
+            _limits.enter_context(_controllers[n_modules].limit(limits=1, user_api=user_api))
+            _limited.add((n_modules, user_api))
+        _n_open += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_open -= 1
+            if not _n_open:
+                _limited.clear()
+                _limits.close()
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from .._posterior.draw_conditions import DRAW
 from .minibatch_passes import TopicPasses, topics_of, with_private_scratch
 from .minibatch_target import MinibatchLDA
 
+# Topics of streams that methods have asked for, because to compute them takes longer than a small minibatch or the
+# inference for a row. Streams do not change, so threads that compute the same topics store equal ones.
+_TOPIC_WORDS: WeakKeyDictionary[TopicStream, TopicWord] = WeakKeyDictionary()
 _STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
 
 
@@ -39,13 +43,12 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     _agree,
     **streamed(_STATE, DRAW),
     row_prior=Lacking(OrNone(Held(RowPrior))),
-    _topic_word=Lacking(OrNone(Held(TopicWord))),
+    _topic_word=Lacking(OrNone(Held(TopicWord))),  # in files of earlier releases
 )
 class TopicStream(DrawStream):
     """Chains of a sampler that draws the topics, and the topics estimated from them."""
 
     row_prior: Any = None
-    _topic_word: TopicWord | None = None
 
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
@@ -71,12 +74,12 @@ class TopicStream(DrawStream):
             return state, log_likelihood, draw
 
         after = self.advanced(advance, workers)
-        after.row_prior, after._topic_word = model.row_prior, None
+        after.row_prior = model.row_prior
         return after
 
     def topic_word(self) -> TopicWord:
         """Mean of the best chain's draws; the expectation given its state if there are no draws yet."""
-        if self._topic_word is None:
+        if self not in _TOPIC_WORDS:
             draws = self.draws(self.best_chain)
             if draws:
                 total = np.zeros(draws[0]["components"].shape)
@@ -84,8 +87,8 @@ class TopicStream(DrawStream):
                     total += draw["components"]
             else:
                 total = self._expected_weights(self.states[self.best_chain])
-            self._topic_word = as_topic_word(total)
-        return self._topic_word
+            _TOPIC_WORDS[self] = as_topic_word(total)
+        return _TOPIC_WORDS[self]
 
     def _expected_weights(self, state: Any) -> np.ndarray:
         """Unnormalised topics, ``(K, V)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -165,7 +166,8 @@ class Columns(BaseEmission, BaseComposition):
         if reset:
             return self._read_new(estimator, table)
         layout, names = vars(estimator)["_layout"], getattr(estimator, "feature_names_in_", None)
-        self.blocks = vars(estimator)["emission_"].blocks if isinstance(self.blocks, str) else self.blocks
+        if isinstance(self.blocks, str):  # of a new emission for `partial_fit`
+            self.blocks = vars(estimator)["emission_"].blocks
         if names is None or table.names is None:
             validate_data(estimator, table.table, reset=False, skip_check_array=True)
         return self._read_blocks(table, ordered(table, names), layout)
@@ -344,6 +346,7 @@ class Columns(BaseEmission, BaseComposition):
             if reset and hasattr(emission, "min_categories"):
                 widths = [max(1, len(layout.categories[column])) for column in place]
                 emission = clone(emission).set_params(min_categories=widths)
+            reader = reader if reset else copy(reader)  # threads share the fitted one
             with named_errors(name), reader.named(labels):
                 rows.append(emission.read(reader, X, reset=reset))
         return ColumnRows(tuple(rows), layout.places)

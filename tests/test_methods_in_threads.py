@@ -1,0 +1,148 @@
+"""No method of a fitted estimator but `fit` and `partial_fit` writes to it, so that threads can share it."""
+
+import copy
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, get_ident
+
+import pandas as pd
+import pytest
+from _frozen import freeze
+from persistence._fitted import CASES, CLASSES, assert_same, fitted
+from sklearn.base import is_classifier
+
+from skmanifold import SubspaceMixture
+from skmanifold.mixture._imputation.conditional import Conditional
+from skmanifold.models import IncompatibleError
+
+FITTED = [name for name, (_, _, steps) in CASES.items() if steps]
+SHORT = {
+    "StochasticLDA-esca",
+    "StochasticLDA-scir-stream",
+    "SphericalAdmixture-gsgnht",
+    "OrthogonalSphericalAdmixture-gibbs",
+    "HDPAdmixture-gibbs",
+    "DPCategoricalMixture-slice",
+    "SubspaceMixture-gibbs",
+    "ExponentialFamilyAdmixture-esca",
+    "directions",
+    "classes",
+    "imputer",
+    "table-DPMixture",
+    "table-ExponentialFamilyMixture",
+}
+EXTENDED = pytest.mark.extended
+N_THREADS = 16
+INPUTS = [slice(40), slice(5, 17), slice(22, 39)]  # rows
+WRITE = "fit", "partial_fit", "set_"  # beginnings of names
+
+
+def _rows(estimator, X):
+    return [{"X": X}]
+
+
+def _nothing(estimator, X):
+    return [{}]
+
+
+def _nothing_or_rows(estimator, X):
+    return [{}, {"X": X}]
+
+
+CALLS = {  # arguments of the calls of each method
+    "aic": _rows,
+    "bic": _rows,
+    "cluster_summary": _nothing,
+    "co_clustering": _nothing_or_rows,
+    "conditional": lambda estimator, X: [{"X": X, "columns": [0]}, {"X": X, "columns": [1, 2]}],
+    "credible_intervals": _nothing,
+    "get_feature_names_out": _nothing,
+    "get_metadata_routing": _nothing,
+    "get_params": _nothing,
+    "impute": lambda estimator, X: [{"X": X}, {"X": X, "n_draws": 2, "random_state": 0}],
+    "inverse_transform": lambda estimator, X: [
+        {"X": estimator.transform(X)} | ({"labels": [0] * len(X)} if isinstance(estimator, SubspaceMixture) else {})
+    ],
+    "merge_topics": lambda estimator, X: [{"groups": [[0, 1]]}],
+    "perplexity": _rows,
+    "predict": _rows,
+    "predict_log_proba": _rows,
+    "predict_proba": _rows,
+    "project": _rows,
+    "remove_topics": lambda estimator, X: [{"topics": [0]}],
+    "sample": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
+    "sample_prior": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
+    "save": _nothing,
+    "score": lambda estimator, X: [{"X": X} | ({"y": CLASSES[: len(X)]} if is_classifier(estimator) else {})],
+    "score_samples": _rows,
+    "to_arviz": _nothing,
+    "to_fixed": _nothing,
+    "to_pyldavis": _rows,
+    "topic_diagnostics": _nothing,
+    "topic_words": _nothing,
+    "topics_as_frame": _nothing_or_rows,
+    "transform": _rows,
+}
+
+
+def calls_of(estimator, X):
+    """Names of all public methods and properties, with arguments; those of properties are None."""
+    for name in dir(type(estimator)):
+        if not name.startswith(("_", *WRITE)) and hasattr(estimator, name):
+            for arguments in CALLS[name](estimator, X) if callable(getattr(estimator, name)) else [None]:
+                yield name, arguments
+
+
+def answer(estimator, name, arguments, folder):
+    """What a call returns or raises, as objects that `assert_same` compares."""
+    found = getattr(estimator, name)
+    if name == "save":
+        found(folder / str(get_ident()))
+        return (folder / str(get_ident())).read_bytes()
+    try:
+        return plain(found if arguments is None else found(**arguments))
+    except (AttributeError, ValueError, IncompatibleError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def plain(found):
+    if isinstance(found, pd.DataFrame):
+        return found.to_dict("split")
+    if isinstance(found, Conditional):
+        return [found.columns, found.categories, found.mean(), found.variance(), found.predict_proba(), found.predict()]
+    if isinstance(found, tuple | list):
+        return [plain(each) for each in found]
+    if type(found).__name__ == "DataTree":
+        return {path: node.to_dataset().to_dict()["data_vars"] for path, node in found.subtree_with_keys}
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Intervals from")
+@pytest.mark.filterwarnings("ignore:EM stopped after")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in SHORT else EXTENDED) for name in FITTED])
+def test_methods_in_threads_return_the_same_and_write_nothing(name, monkeypatch, tmp_path):
+    estimator, X = copy.deepcopy(fitted(name)), CASES[name][1]
+    with monkeypatch.context() as patches:
+        freeze(estimator, patches)
+        before = pickle.dumps(estimator)
+        expected = []
+        for rows in INPUTS:
+            calls = calls_of(estimator, getattr(X, "iloc", X)[rows])
+            expected.append([(*call, answer(estimator, *call, tmp_path)) for call in calls])
+        begin, interval = Barrier(N_THREADS), sys.getswitchinterval()
+
+        def call_all(thread):
+            calls = expected[thread % len(INPUTS)]
+            first = thread * len(calls) // N_THREADS
+            begin.wait()
+            for *call, found in calls[first:] + calls[:first]:
+                assert_same(answer(estimator, *call, tmp_path), found, f"{call[0]}")
+
+        sys.setswitchinterval(1e-5)
+        try:
+            with ThreadPoolExecutor(N_THREADS) as pool:
+                list(pool.map(call_all, range(N_THREADS)))
+        finally:
+            sys.setswitchinterval(interval)
+        assert pickle.dumps(estimator) == before
