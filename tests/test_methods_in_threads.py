@@ -1,17 +1,19 @@
 """No method of a fitted estimator but `fit` and `partial_fit` writes to it, so that threads can share it."""
 
 import copy
+import inspect
 import pickle
-import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from threading import Barrier, get_ident
 
 import pandas as pd
 import pytest
-from _frozen import freeze
+from _frozen import Written, freeze
 from persistence._fitted import CASES, CLASSES, assert_same, fitted
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
+import skmanifold
 from skmanifold import SubspaceMixture
 from skmanifold.mixture._imputation.conditional import Conditional
 from skmanifold.models import IncompatibleError
@@ -33,7 +35,7 @@ SHORT = {
     "table-ExponentialFamilyMixture",
 }
 EXTENDED = pytest.mark.extended
-N_THREADS = 16
+N_THREADS, N_PARTS = 16, 4  # each thread makes a part of the calls
 INPUTS = [slice(40), slice(5, 17), slice(22, 39)]  # rows
 WRITE = "fit", "partial_fit", "set_"  # beginnings of names
 
@@ -78,7 +80,7 @@ CALLS = {  # arguments of the calls of each method
     "score_samples": _rows,
     "to_arviz": _nothing,
     "to_fixed": _nothing,
-    "to_pyldavis": _rows,
+    "to_pyldavis": lambda estimator, X: [{"X": X, "lambda_step": 0.5}],
     "topic_diagnostics": _nothing,
     "topic_words": _nothing,
     "topics_as_frame": _nothing_or_rows,
@@ -118,6 +120,43 @@ def plain(found):
     return found
 
 
+def test_every_estimator_is_here():
+    classes = [each for name in skmanifold.__all__ if inspect.isclass(each := getattr(skmanifold, name))]
+    assert {each for each in classes if issubclass(each, BaseEstimator)} == {type(fitted(name)) for name in SHORT}
+
+
+class Writes(BaseEstimator):
+    def __init__(self, held=None):
+        self.held = held
+
+    @cached_property
+    def cached(self):
+        return 1
+
+    def attribute(self):
+        self.held = 1
+
+    def by_name(self):
+        vars(self).update(held=1)
+
+    def of_held(self):
+        self.held[0].held = 1
+
+    def deletes(self):
+        del self.held[0].held
+
+
+@pytest.mark.parametrize("name", ["cached", "attribute", "by_name", "of_held", "deletes"])
+def test_a_method_that_writes_is_found(name, monkeypatch):
+    estimator = Writes([Writes()])
+    with monkeypatch.context() as patches:
+        freeze(estimator, patches)
+        with pytest.raises(Written):
+            found = getattr(estimator, name)
+            found()
+    assert vars(estimator.held[0]) == {"held": None}
+
+
 @pytest.mark.filterwarnings("ignore:Intervals from")
 @pytest.mark.filterwarnings("ignore:EM stopped after")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in SHORT else EXTENDED) for name in FITTED])
@@ -130,19 +169,13 @@ def test_methods_in_threads_return_the_same_and_write_nothing(name, monkeypatch,
         for rows in INPUTS:
             calls = calls_of(estimator, getattr(X, "iloc", X)[rows])
             expected.append([(*call, answer(estimator, *call, tmp_path)) for call in calls])
-        begin, interval = Barrier(N_THREADS), sys.getswitchinterval()
+        begin = Barrier(N_THREADS)
 
-        def call_all(thread):
-            calls = expected[thread % len(INPUTS)]
-            first = thread * len(calls) // N_THREADS
+        def call_some(thread):
             begin.wait()
-            for *call, found in calls[first:] + calls[:first]:
-                assert_same(answer(estimator, *call, tmp_path), found, f"{call[0]}")
+            for *call, found in expected[thread % len(INPUTS)][thread % N_PARTS :: N_PARTS]:
+                assert_same(answer(estimator, *call, tmp_path), found, call[0])
 
-        sys.setswitchinterval(1e-5)
-        try:
-            with ThreadPoolExecutor(N_THREADS) as pool:
-                list(pool.map(call_all, range(N_THREADS)))
-        finally:
-            sys.setswitchinterval(interval)
+        with ThreadPoolExecutor(N_THREADS) as pool:
+            list(pool.map(call_some, range(N_THREADS)))
         assert pickle.dumps(estimator) == before

@@ -232,7 +232,8 @@ class TopicDisplay:
         known = class_words.classes
         shares = class_words.sizes / class_words.sizes.sum()
         wanted = known[largest_first(shares, len(known))[:_MOST_SHOWN]] if classes is None else np.atleast_1d(classes)
-        if not len(wanted) or not np.isin(wanted, known).all():
+        is_mask = wanted.dtype == bool and known.dtype != bool
+        if not len(wanted) or is_mask or not np.isin(wanted, known).all():
             raise ValueError(f"classes must be labels from class_words.classes; got {classes!r}.")
         places = np.searchsorted(known, wanted)
         return cls(

@@ -33,6 +33,19 @@ def test_libraries_have_one_thread_within_the_context_and_are_searched_for_after
     assert len(searches) == 2
 
 
+@pytest.mark.parametrize("user_apis", [("blas", "blas"), (None, "blas"), ("blas", None)])
+def test_the_limit_stays_until_the_last_of_several_threads_ends(user_apis):
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first, last = map(limit_threads, user_apis)
+        first.__enter__()
+        last.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        last.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])
 def test_results_stand_in_the_order_of_the_tasks(n_jobs):
     def late(i, n):

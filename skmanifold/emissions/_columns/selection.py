@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...utils._inputs.column_order import in_column_order
 from .reading import Columns
 
 
@@ -107,9 +108,9 @@ def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
             return np.arange(n)[slice(first, last, selector.step)]
         except (TypeError, ValueError):
             raise ValueError(f"The slice of {whose} must have names or indices as ends; got {selector!r}.") from None
-    if isinstance(selector, str | Integral):
+    if isinstance(selector, str | Integral) and not isinstance(selector, bool):
         selector = [selector]
-    wanted = selector
+    wanted = selector = in_column_order(selector, columns.names, whose)  # a mask may have names
     if not isinstance(selector, list | tuple):
         if np.ndim(selector) != 1:
             raise ValueError(

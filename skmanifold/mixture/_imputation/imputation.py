@@ -14,6 +14,8 @@ from ...emissions._cells.distributions import CellDistribution, ExpectedCells
 from ...emissions._cells.values import values_of
 from ...emissions._columns.emission import Columns
 from ...emissions._columns.estimator import WithColumns
+from ...emissions._columns.reading import Columns as Table
+from ...emissions._columns.selection import chosen_columns
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...utils._threads import Workers, limit_threads, split_range
@@ -127,8 +129,9 @@ class ImputesCells(WithColumns):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows as in `fit`. The cells of `columns` are ignored, and may be missing.
-        columns : str, int or list of these
-            Names or indices of the columns.
+        columns : str, int, list of these, slice, mask or callable
+            Names or indices of the columns, a mask with an entry for each column of `fit`, or a function of X, as for
+            the blocks of :class:`~skmanifold.emissions.Columns`.
 
         Returns
         -------
@@ -138,13 +141,17 @@ class ImputesCells(WithColumns):
         Raises
         ------
         ValueError
-            If X has other columns than in `fit`, or values that are not allowed, or a column is unknown.
+            If X has other columns than in `fit`, or values that are not allowed, or a column is unknown, or the mask
+            has another length.
         IncompatibleError
             If the emission has no distributions of single cells.
         """
         rows = self._rows_with_cells(X)
         values = values_of(rows)
-        chosen = _column_indices(columns, getattr(self, "feature_names_in_", None), self.n_features_in_)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        chosen = chosen_columns("conditional", columns, Table(X, "", names, len(values), self.n_features_in_))
+        if not len(chosen):
+            raise ValueError("conditional needs at least one column.")
         values[:, chosen] = np.nan
         masked = self.emission_.rows_of_values(self, values)
         expected = self._expected_cells(masked, values)
@@ -213,18 +220,3 @@ def _most_typical(expected: ExpectedCells) -> np.ndarray:
         if probabilities is not None:
             out[:, column] = probabilities.argmax(axis=1)
     return out
-
-
-def _column_indices(columns: Any, names: Any, n_columns: int) -> np.ndarray:
-    """Indices of columns that are given by names or indices."""
-    chosen = []
-    for column in [columns] if isinstance(columns, str | Integral) else columns:
-        if isinstance(column, Integral) and -n_columns <= int(column) < n_columns:
-            chosen.append(int(column) % n_columns)
-        elif names is not None and column in list(names):
-            chosen.append(list(names).index(column))
-        else:
-            raise ValueError(f"X has no column {column!r}.")
-    if not chosen:
-        raise ValueError("conditional needs at least one column.")
-    return np.array(chosen)

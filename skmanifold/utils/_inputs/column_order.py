@@ -63,7 +63,7 @@ def names_in_order(names: Any, what: str) -> list[Any]:
     Raises
     ------
     TypeError
-        If `names` is not a sequence, or has no order.
+        If `names` is not a sequence, or has no order, or is a mask.
     ValueError
         If it has several dimensions.
     """
@@ -82,7 +82,10 @@ def names_in_order(names: Any, what: str) -> list[Any]:
         raise TypeError(f"{what} must be a sequence of names, one per column; got a {kind}.")
     if getattr(found, "ndim", 1) != 1:
         raise ValueError(f"{what} must have one dimension, a name per column; got shape {found.shape}.")
-    return list(found) if isinstance(found, list | tuple) else np.asarray(found).tolist()
+    listed = list(found) if isinstance(found, list | tuple) else np.asarray(found).tolist()
+    if any(isinstance(name, bool | np.bool_) for name in listed):
+        raise TypeError(f"{what} has booleans: pass a name for each column, not a mask.")
+    return listed
 
 
 def in_column_order(values: Any, names: Any, what: str, axes: tuple[int, ...] = (1,), of: str = "X") -> Any:
