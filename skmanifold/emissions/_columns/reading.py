@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -275,13 +276,17 @@ def _plain_array(categories: list, name: str) -> np.ndarray:
     if categories and isinstance(categories[0], str):
         refuse_text(categories, f"Column {name} of X has a category")
         return _objects(list(map(str, categories)))
-    plain = np.array(categories) if categories else np.zeros(0)
-    if plain.dtype.kind not in "biuf" or plain.tolist() != categories:
-        raise ValueError(
-            f"Column {name} of X has categories that are numbers which an array of 64-bit numbers cannot distinguish: "
-            "convert them to strings."
-        )
-    return plain
+    if not categories:
+        return np.zeros(0)
+    for dtype in None, np.uint64:  # numpy makes floats of small and large whole numbers together
+        with suppress(OverflowError):
+            plain = np.array(categories, dtype=dtype)
+            if plain.dtype.kind in "biuf" and plain.tolist() == categories:
+                return plain
+    raise ValueError(
+        f"Column {name} of X has categories that are numbers which an array of 64-bit numbers cannot hold exactly: "
+        "convert them to strings."
+    )
 
 
 def _kinds(cells: np.ndarray) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions._columns.layout import ordered
-from ...emissions._columns.reading import open_table
+from ...emissions._columns.reading import MOST_EXACT, open_table
 from ...emissions._columns.selection import column_label
 
 
@@ -43,8 +43,10 @@ def filled(mixture: Any, X: Any, values: np.ndarray, filling: np.ndarray) -> Any
         if not holes.any():
             continue
         cells = mixture._cells_of(column, filling[holes, column])
-        has_texts, observed = isinstance(cells[0], str), not holes.all()
-        if observed and has_texts != (read.categories is not None and read.categories.dtype.kind == "O"):
+        has_texts, large = isinstance(cells[0], str), isinstance(cells[0], int) and max(map(abs, cells)) >= MOST_EXACT
+        others = read.kind == "bool" and not isinstance(cells[0], bool | np.bool_)
+        others |= has_texts != (read.categories is not None and read.categories.dtype.kind == "O")
+        if (large and read.categories is None) or (others and not holes.all()):
             raise ValueError(
                 f"Column {column_label(table.names, place)} of X has cells of another type than in fit, so that its "
                 "missing cells cannot be filled: convert the column to the type of fit."
@@ -81,7 +83,7 @@ def _fill_polars(X: Any, place: int, holes: np.ndarray, cells: np.ndarray, has_t
     dtype, filled = column.dtype, np.full(len(X), None, dtype=object)
     filled[holes] = cells
     series = polars.Series(column.name, filled.tolist())
-    if holes.all() and dtype.is_numeric() == has_texts:
+    if holes.all() and (dtype == polars.Null or dtype.is_numeric() == has_texts):
         return X.with_columns(series)  # the column has no type
     if dtype.is_integer():
         dtype = polars.Float64  # means of whole numbers are not whole
@@ -90,7 +92,7 @@ def _fill_polars(X: Any, place: int, holes: np.ndarray, cells: np.ndarray, has_t
     elif dtype == polars.Enum:
         dtype = polars.Enum(list(dict.fromkeys([*dtype.categories, *cells])))
     elif dtype == polars.Object:
-        series = polars.Series(column.name, filled, dtype=dtype)
+        series = polars.Series(column.name, filled.tolist(), dtype=dtype)
     column = column if dtype == polars.Object else column.cast(dtype)
     return X.with_columns(column.zip_with(polars.Series(~holes), series.cast(dtype)))
 

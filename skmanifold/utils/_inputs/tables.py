@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 _NAMES_BY_NARWHALS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 _NOT_NUMBERS = re.compile(
-    r"(could not|cannot) convert|setting an array element|must be a string or a real number|promoted"
+    r"(could not|cannot) convert|Complex data|setting an array element|must be a string or a real number|promoted"
 )
 _NOT_STORED = re.compile("[\0\ud800-\udfff]")
 _LONGEST = 1000  # characters of a category or a class
@@ -286,7 +286,7 @@ def _columns(X: Any) -> Iterator[tuple[Any, Any]]:
         return
     is_list = isinstance(X, list | tuple) and all(isinstance(row, list | tuple) for row in X)
     array = np.array(X, dtype=object) if is_list or isinstance(X, np.ndarray) else np.empty(0)
-    if array.ndim == 2 and all(isinstance(cell, str | bytes | Number) or cell is None for cell in array.flat):
+    if array.ndim == 2:
         yield from enumerate(array.T)
 
 
