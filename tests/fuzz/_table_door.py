@@ -140,11 +140,20 @@ def _of_library(rng, library, cells, kind):
         if library == "pandas":
             return pd.Series(cells, dtype=dtype)
         plain = [None if _is_missing(cell) else cell for cell in cells]
+        if library == "polars" and any(map(_upsets_polars, plain)):
+            return pl.Series(plain, dtype=pl.Object)
         return pl.Series(plain, dtype=dtype) if library == "polars" else pa.array(plain)
-    except (Exception, pl.exceptions.PanicException):  # the library refuses these cells in this type
+    except Exception:  # the library refuses these cells in this type
         if library == "pyarrow":
             return pa.array([None] * len(cells), pa.float64())
         return pd.Series(cells, dtype=object) if library == "pandas" else pl.Series(plain, dtype=pl.Object)
+
+
+def _upsets_polars(cell):
+    """Whether polars itself stops at this cell with what is no error of Python."""
+    if isinstance(cell, Decimal):
+        return cell.is_snan()
+    return isinstance(cell, int) and abs(cell) >= 10**4300
 
 
 def _cells_of(column):
@@ -394,8 +403,9 @@ def _fit(prepared, rng):
         error = None
     except (ValueError, TypeError) as refusal:
         error = refusal
-    if error is not None or bad:
+    if error is not None:
         _demand(np.array_equal(mixture.predict_proba(prepared["rows"]), before), "the fitted model changed")
+    if error is not None or bad:
         return _judge_refusal(error, bad, False)
     for (name, (kind, cells, categories)), found in zip(judged.items(), mixture.categories_, strict=True):
         if categories is None and kind != "text":
@@ -448,11 +458,11 @@ def _codes(prepared, rng):
     try:
         if form == "pandas":
             X = pd.DataFrame({"u": cells[:, 0].tolist(), "v": cells[:, 1].tolist()})
-        elif form == "polars":
+        elif form == "polars" and not any(map(_upsets_polars, cells.flat)):
             X = pl.DataFrame({"u": cells[:, 0].tolist(), "v": cells[:, 1].tolist()})
         elif form == "list":
             X = cells.tolist()
-    except (Exception, pl.exceptions.PanicException):  # the library refuses
+    except Exception:  # the library refuses
         X = cells
     lenient = bool(rng.integers(2))
     model = prepared["coded"][lenient]
