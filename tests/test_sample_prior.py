@@ -315,3 +315,8 @@ def test_rows_of_a_fit_keep_their_form():
     emission = VonMisesFisher(3.0)
     rows = ExponentialFamilyMixture(2, emission=emission).sample_prior(4, 3, random_state=0)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("make", [lambda emission: ExponentialFamilyMixture(2, emission=emission), DPMixture])
+def test_large_counts_do_not_wrap(make):
+    assert make(Poisson(1e17, 1.0)).sample_prior(3, 2, random_state=0).min() > 2**51

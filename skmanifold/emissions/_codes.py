@@ -11,7 +11,7 @@ from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
 from ..sparse.counts import take_rows
 from ..utils._inputs.column_order import in_column_order
-from ..utils._inputs.tables import reads_categories
+from ..utils._inputs.tables import not_a_number, reads_categories
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
@@ -186,6 +186,12 @@ def _as_numbers(estimator, codes):
                 f"Column {column_name(estimator, column)} of X has {kind}, but emission='categorical' takes codes of "
                 "categories: encode the columns by OrdinalEncoder, for example in a pipeline, or use "
                 f"{reads_categories(estimator)}, which reads them as they are."
+            )
+        cell = not_a_number(cells)
+        if cell is not None:
+            raise ValueError(
+                f"Column {column_name(estimator, column)} of X has {cell}, but codes of categories are whole numbers "
+                "from 0 (NaN where missing)."
             )
     return codes.astype(np.float64)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
-from ..random._discrete_variates import multinomial, poisson
+from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
 from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
 from ..utils._declared import holds
@@ -417,7 +417,7 @@ def fill_poisson(key, labels, means, out):
     for i in range(len(labels)):
         of_row = fold_in(key, i)
         for j in range(means.shape[1]):
-            out[i, j] = np.int64(poisson(fold_in(of_row, j), means[labels[i], j]))
+            out[i, j] = np.int64(poisson(fold_in(of_row, j), min(means[labels[i], j], MAX_MEAN)))
 
 
 @njit(cache=True, nogil=True)

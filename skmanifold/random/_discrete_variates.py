@@ -15,7 +15,7 @@ from ._variates import _log1p_beyond_cubic, open_uniform
 
 # Poisson counts
 
-_MAX_MEAN = 2.0**52  # above this, float64 cannot represent all whole numbers around the mean
+MAX_MEAN = 2.0**52  # above this, float64 cannot represent all whole numbers around the mean
 _N_FACTORIALS = 16
 _LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(_N_FACTORIALS)])
 
@@ -86,7 +86,7 @@ def poisson(key, mean):
     float
         The count; NaN if the mean is out of its range.
     """
-    if not 0.0 <= mean <= _MAX_MEAN:
+    if not 0.0 <= mean <= MAX_MEAN:
         return np.nan
     if mean < 10.0:
         return _poisson_by_inversion(key, mean)

@@ -1,5 +1,7 @@
 """Names, weights, priors and labels in another order than the matrix: by position, or by name in tables."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +23,7 @@ from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.emissions import Categorical, Columns, Gaussian, Multinomial
 from skmanifold.inspection import TopicDisplay, class_words
 from skmanifold.metrics import document_completion, left_to_right, match_topics, topic_coherence
+from skmanifold.utils._inputs.column_order import names_by_position
 
 from ._containers import package
 from ._estimators import LABELS, SHORT, data
@@ -216,3 +219,12 @@ def test_metrics_match_columns_by_name():
         assert found.log_likelihood == metric(topics, X.astype(int), [1.0, 1.0]).log_likelihood
     with pytest.raises(ValueError, match="The columns of X must have the names of the columns of topic_word"):
         topic_coherence(named, counts.rename(columns={"a": "other"}), n_top_words=2)
+
+
+def test_a_long_name_does_not_take_memory_for_every_name():
+    names = ["x" * 1_000_000, *map(str, range(2_000))]
+    tracemalloc.start()
+    found = names_by_position(names, len(names))
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000  # an array of strings of this length has 8 GB
+    tracemalloc.stop()
+    assert found.tolist() == names

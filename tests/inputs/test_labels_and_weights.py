@@ -90,6 +90,20 @@ def test_missing_labels(container, monitored):
         classifier(monitored).fit(data("classifier"), MISSING[container]())
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "a\0"] * 6, r"with the character '\\x00': remove such characters"),
+        ([b"a", b"a\0"] * 6, r"with the character '\\x00': remove such characters"),
+        (["a" * 10_000_000, *map(str, range(11))], "of 10000000 characters, more than 1000: shorten"),
+    ],
+)
+@pytest.mark.parametrize("container", [list, series])
+def test_labels_that_numpy_would_merge_or_widen_are_refused(container, labels, message):
+    with pytest.raises(ValueError, match=f"^y has a label {message}"):
+        classifier(False).fit(data("classifier"), container(labels))
+
+
 WEIGHT_COLUMNS = {
     "pandas Int64": lambda weights: series(weights, "Int64"),
     "pandas Float64": lambda weights: package("pandas").array(weights, dtype="Float64"),

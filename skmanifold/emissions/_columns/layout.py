@@ -12,11 +12,10 @@ from sklearn.base import BaseEstimator
 
 from ...utils._conditions import Array, Counted, Lacking, ListOf, OneOf, Sizes, refuse
 from ...utils._declared import Held, holds
-from .reading import Column, Columns, encoded
+from .reading import MOST_EXACT, Column, Columns, encoded, of_numbers
 
 _LIBRARIES = "numpy", "pandas", "polars", "pyarrow"
 _KINDS = "float", "int", "bool", "category"
-_MOST_EXACT = 2.0**53  # larger whole numbers differ from their float64
 
 
 @holds(n_features_in_=Counted("n_block_features"), n_categories_=Lacking(Array("int64", ("n_block_features",), low=1)))
@@ -45,7 +44,9 @@ class BlockReader(BaseEstimator):
 
 
 def _categories(value: Any, where: str, sizes: Sizes) -> None:
-    if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "Uifb":
+    if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "OUbiuf":
+        refuse(where, "is not an array of categories")
+    if value.dtype.kind == "O" and not all(type(category) is str for category in value):
         refuse(where, "is not an array of categories")
 
 
@@ -122,9 +123,9 @@ class ColumnLayout(NamedTuple):
         codes = code_of[np.where(missing, 0, read.values).astype(np.int64)]
         unknown = ~missing & (codes < 0)
         if unknown.any() and not ignore_unknown:
-            value = read.categories[int(read.values[unknown][0])]
+            value = read.categories.tolist()[int(read.values[unknown][0])]
             raise ValueError(
-                f"Column {label} of X has the category {value.item()!r}, which did not occur in fit: set "
+                f"Column {label} of X has the category {value!r}, which did not occur in fit: set "
                 "handle_unknown='ignore' in Categorical to treat unknown categories as missing."
             )
         codes[missing | unknown] = np.nan
@@ -191,7 +192,7 @@ class ColumnLayout(NamedTuple):
 
     def _whole_numbers(self, column: int, cells: np.ndarray) -> np.ndarray:
         """Cells as int64 if the column had whole numbers, and these are such: counts, not means."""
-        is_whole = self.kinds[column] == "int" and bool((cells % 1.0 == 0.0).all())
+        is_whole = self.kinds[column] == "int" and bool(((cells % 1.0 == 0.0) & (np.abs(cells) <= MOST_EXACT)).all())
         return cells.astype(np.int64) if is_whole else cells
 
 
@@ -219,14 +220,14 @@ def as_categories(column: Column, label: str) -> Column:
         return column
     kind: Any = {"int": np.int64, "bool": np.bool_, "float": np.float64}[column.kind]
     missing = np.isnan(column.values)
-    if (np.abs(column.values[~missing]) > _MOST_EXACT).any():
+    if (np.abs(column.values[~missing]) >= MOST_EXACT).any():
         raise ValueError(
-            f"Column {label} of X has categories that are numbers above 2**53, which float64 cannot distinguish: "
+            f"Column {label} of X has categories that are numbers of 2**53 or more, which float64 cannot distinguish: "
             "convert them to strings."
         )
     whole = kind is not np.float64 or bool((column.values[~missing] % 1.0 == 0.0).all())
     cells: np.ndarray = np.where(missing, 0.0, column.values).astype(np.int64 if whole and kind is np.float64 else kind)
-    return encoded(cells, missing)
+    return encoded(cells, missing, label)
 
 
 def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
@@ -255,13 +256,13 @@ def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
         return column.values
     if column.categories.dtype.kind not in "biuf":
         raise ValueError(
-            f"Column {label} of X has strings such as {column.categories[0].item()!r}, but the block {block!r} of "
+            f"Column {label} of X has strings such as {column.categories[0]!r}, but the block {block!r} of "
             "Columns needs numbers: give the column to a block with the emission Categorical."
         )
     missing = np.isnan(column.values)
     values = np.full(len(missing), np.nan)
     values[~missing] = column.categories.astype(np.float64)[column.values[~missing].astype(np.int64)]
-    return values
+    return of_numbers("int", values, label, column.categories.dtype.kind in "bf").values
 
 
 def ordered(columns: Columns, names: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -10,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates
+from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates, refuse_text
 
+MOST_EXACT = 2.0**53  # float64 does not distinguish larger whole numbers
 _SCALARS = {bool: "bool", np.bool_: "bool", str: "string", np.str_: "string"}
 _NUMBERS = ["bool"], ["float"], ["int"], ["float", "int"]
 _READABLE: tuple[list[str], ...] = ([], ["string"], *_NUMBERS)  # types of the cells of a column
@@ -74,9 +76,20 @@ class Columns(NamedTuple):
         Raises
         ------
         ValueError
-            If the cells are dates, nested, or of several types.
+            If the cells are dates, nested, of several types, or numbers or texts that cannot be read without loss.
         """
         name = repr(column if self.names is None else self.names[column])
+        try:
+            return self._read(column, name)
+        except Exception as error:  # also what methods of the user's objects raise
+            if isinstance(error, MemoryError) or f"Column {name} of X" in str(error):
+                raise
+            raise ValueError(
+                f"Column {name} of X has a cell that cannot be read ({type(error).__name__}): convert the column to "
+                "numbers, booleans or strings, or remove it from X."
+            ) from error
+
+    def _read(self, column: int, name: str) -> Column:
         if self.library == "pandas":
             return _of_pandas(self.table.iloc[:, column], name)
         if self.library == "polars":
@@ -134,18 +147,20 @@ def _as_array(X: Any) -> np.ndarray:
         raise ValueError(
             "X has rows of different lengths: give each row a cell for each column, None if it is missing."
         )
-    return np.asarray(X) if _kinds(array.ravel()) in _NUMBERS else array
+    plain = np.asarray(X) if _kinds(array.ravel()) in _NUMBERS else array
+    return array if plain.dtype.kind == "f" and (np.abs(plain) >= MOST_EXACT).any() else plain
 
 
 def _of_pandas(series: Any, name: str) -> Column:
     types, dtype = sys.modules["pandas"].api.types, series.dtype
     if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
-        return _of_codes(series.cat.codes.to_numpy(), series.cat.categories.to_numpy(), name)
+        return _of_codes(series.cat.codes.to_numpy(), series.cat.categories.to_numpy(dtype=object), name)
     if types.is_complex_dtype(dtype):
         raise _refused(name, f"the type {dtype}")
     if types.is_bool_dtype(dtype) or types.is_numeric_dtype(dtype):
         kind = "bool" if types.is_bool_dtype(dtype) else "int" if types.is_integer_dtype(dtype) else "float"
-        return _of_numbers(kind, series.to_numpy(dtype=np.float64, na_value=np.nan), name)
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return of_numbers(kind, values, name, types.is_float_dtype(dtype))
     refuse_dates(series.to_numpy(), f"Column {name} of X")
     return _of_objects(series.to_numpy(dtype=object), name, series.isna().to_numpy())
 
@@ -154,10 +169,10 @@ def _of_polars(series: Any, name: str) -> Column:
     polars, dtype = sys.modules["polars"], series.dtype
     if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
         kind = "bool" if dtype == polars.Boolean else "int" if dtype.is_integer() else "float"
-        return _of_numbers(kind, series.cast(polars.Float64).to_numpy().copy(), name)
+        return of_numbers(kind, series.cast(polars.Float64).to_numpy().copy(), name, dtype.is_float())
     if dtype == polars.Enum:
         codes = series.to_physical().cast(polars.Float64).to_numpy()
-        return _of_codes(np.nan_to_num(codes, nan=-1.0), np.array(dtype.categories.to_list()), name)
+        return _of_codes(np.nan_to_num(codes, nan=-1.0), _objects(dtype.categories.to_list()), name)
     if dtype in (polars.String, polars.Categorical, polars.Object):
         return _of_objects(_objects(series.to_list()), name)
     raise _refused(name, f"the type {dtype}")
@@ -177,7 +192,8 @@ def _of_arrow(column: Any, name: str) -> Column:
         return _of_objects(_objects(column.to_pylist()), name)
     else:
         raise _refused(name, f"the type {kind}")
-    return _of_numbers(found, np.array(column.cast(pyarrow.float64(), safe=False).to_numpy()), name)
+    values = np.array(column.cast(pyarrow.float64(), safe=False).to_numpy())
+    return of_numbers(found, values, name, types.is_floating(kind))
 
 
 def _of_cells(cells: np.ndarray, name: str) -> Column:
@@ -185,7 +201,7 @@ def _of_cells(cells: np.ndarray, name: str) -> Column:
     refuse_dates(cells, f"Column {name} of X")
     if cells.dtype.kind in "biuf":
         kind = {"b": "bool", "f": "float"}.get(cells.dtype.kind, "int")
-        return _of_numbers(kind, cells.astype(np.float64), name)
+        return of_numbers(kind, cells.astype(np.float64), name, kind == "float")
     return _of_objects(cells.astype(object), name)
 
 
@@ -195,7 +211,13 @@ def _objects(cells: list) -> np.ndarray:
     return out
 
 
-def _of_numbers(kind: str, values: np.ndarray, name: str) -> Column:
+def of_numbers(kind: str, values: np.ndarray, name: str, is_float: bool | np.ndarray) -> Column:
+    """A column of numbers; a ValueError if one is infinite, or was no float and is not exact as float64."""
+    if (np.logical_not(is_float) & (np.abs(values) >= MOST_EXACT)).any():
+        raise ValueError(
+            f"Column {name} of X has whole numbers or decimals of 2**53 or more (in absolute value), which float64 "
+            "cannot distinguish: convert identifiers to strings, and quantities to floats."
+        )
     if np.isinf(values).any():
         raise ValueError(f"Column {name} of X contains infinity: correct these cells, or set them to NaN.")
     return Column(kind, np.ascontiguousarray(values))
@@ -206,7 +228,7 @@ def _of_codes(codes: np.ndarray, categories: np.ndarray, name: str) -> Column:
     kinds = _kinds(categories)
     if kinds not in _READABLE:
         raise _refused(name, f"categories of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
-    return Column("category", np.where(codes < 0, np.nan, codes), plain_array(categories))
+    return Column("category", np.where(codes < 0, np.nan, codes), _plain_array(categories.tolist(), name))
 
 
 def _of_objects(cells: np.ndarray, name: str, missing: np.ndarray | None = None) -> Column:
@@ -215,15 +237,16 @@ def _of_objects(cells: np.ndarray, name: str, missing: np.ndarray | None = None)
     present = cells[~missing]
     kinds = _kinds(present)
     if kinds == ["string"]:
-        return encoded(cells, missing)
+        return encoded(cells, missing, name)
     if kinds not in _READABLE:
         raise _refused(name, f"cells of the type{'s' if len(kinds) > 1 else ''} {' and '.join(kinds)}")
     values = np.full(len(cells), np.nan)
     values[~missing] = present.astype(np.float64)
-    return _of_numbers(kinds[0] if kinds else "float", values, name)
+    is_float = np.array([isinstance(cell, float | np.floating) for cell in cells])
+    return of_numbers(kinds[0] if kinds else "float", values, name, is_float)
 
 
-def encoded(cells: np.ndarray, missing: np.ndarray) -> Column:
+def encoded(cells: np.ndarray, missing: np.ndarray, name: str) -> Column:
     """A column of codes of the values that occur, in ascending order.
 
     Parameters
@@ -232,6 +255,8 @@ def encoded(cells: np.ndarray, missing: np.ndarray) -> Column:
         Values of one type.
     missing : ndarray of shape (n_rows,), bool
         Which cells are missing.
+    name : str
+        Name of the column for errors.
 
     Returns
     -------
@@ -243,23 +268,25 @@ def encoded(cells: np.ndarray, missing: np.ndarray) -> Column:
     code_of = {value: code for code, value in enumerate(categories)}
     values = np.full(len(cells), np.nan)
     values[~missing] = [code_of[value] for value in present.tolist()]
-    return Column("category", values, plain_array(np.array(categories)))
+    return Column("category", values, _plain_array(categories, name))
 
 
-def plain_array(categories: np.ndarray) -> np.ndarray:
-    """Categories as an array of strings, whole numbers, numbers or booleans.
-
-    Parameters
-    ----------
-    categories : ndarray of shape (n_categories,)
-        Values of one type.
-
-    Returns
-    -------
-    plain : ndarray of shape (n_categories,)
-        An array whose type is not object.
-    """
-    return np.array(categories.tolist()) if len(categories) else np.zeros(0)
+def _plain_array(categories: list, name: str) -> np.ndarray:
+    """Categories as an array of numbers or booleans, or of objects if they are strings, whose lengths may differ."""
+    if categories and isinstance(categories[0], str):
+        refuse_text(categories, f"Column {name} of X has a category")
+        return _objects(list(map(str, categories)))
+    if not categories:
+        return np.zeros(0)
+    for dtype in None, np.uint64:  # numpy makes floats of small and large whole numbers together
+        with suppress(OverflowError):
+            plain = np.array(categories, dtype=dtype)
+            if plain.dtype.kind in "biuf" and plain.tolist() == categories:
+                return plain
+    raise ValueError(
+        f"Column {name} of X has categories that are numbers which an array of 64-bit numbers cannot hold exactly: "
+        "convert them to strings."
+    )
 
 
 def _kinds(cells: np.ndarray) -> list[str]:

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from ...numerics.special import log_rising_of_real
-from ...random._discrete_variates import poisson
+from ...random._discrete_variates import MAX_MEAN, poisson
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate
 from ...utils._njit import njit
 
-MOST_COUNT = 2.0**52  # largest mean of a Poisson variate
 _N_SMALL = 32  # whole counts below have a table, which takes less time than two log gammas for each count
 
 
@@ -57,4 +56,4 @@ def fill_negative_binomial(key, labels, means, sizes, out):
         for j in range(means.shape[1]):
             cell = fold_in(of_row, j)
             mean = gamma_variate(fold_in(cell, 0), sizes[j]) * means[labels[i], j] / sizes[j]
-            out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MOST_COUNT)))
+            out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))

@@ -78,9 +78,10 @@ def names_in_order(names: Any, what: str) -> list[Any]:
     if hasattr(names, "get_feature_names_out"):
         raise TypeError(f"{what} is a {kind}: pass its get_feature_names_out().")
     found = readable(names, what)
-    if isinstance(found, str | bytes) or is_table(found) or not hasattr(found, "__len__") or np.ndim(found) == 0:
+    n_dimensions = getattr(found, "ndim", 1)  # `np.ndim` would copy a list to an array with the longest name's width
+    if isinstance(found, str | bytes) or is_table(found) or not hasattr(found, "__len__") or n_dimensions == 0:
         raise TypeError(f"{what} must be a sequence of names, one per column; got a {kind}.")
-    if getattr(found, "ndim", 1) != 1:
+    if n_dimensions != 1:
         raise ValueError(f"{what} must have one dimension, a name per column; got shape {found.shape}.")
     listed = list(found) if isinstance(found, list | tuple) else np.asarray(found).tolist()
     if any(isinstance(name, bool | np.bool_) for name in listed):

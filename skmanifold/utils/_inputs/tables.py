@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,11 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 _NAMES_BY_NARWHALS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
-_NOT_NUMBERS = re.compile(r"could not convert|setting an array element|must be a string or a real number|promoted")
+_NOT_NUMBERS = re.compile(
+    r"(could not|cannot) convert|Complex data|setting an array element|must be a string or a real number|promoted"
+)
+_NOT_STORED = re.compile("[\0\ud800-\udfff]")
+_LONGEST = 1000  # characters of a category or a class
 _DATES = re.compile("date|time|duration|period|interval", re.IGNORECASE)
 
 
@@ -96,6 +100,21 @@ def refuse_dates(X: Any, name: str = "X") -> None:
         raise _refused_dates(name, X.dtype)
 
 
+def refuse_text(cells: Iterable[Any], what: str) -> None:
+    """Raise a ValueError for a string that is too long for a name, or has NUL, which numpy removes at the end.
+
+    `what` has such a string, for errors: "y has a label". Cells that are no strings are ignored.
+    """
+    for cell in cells:
+        text = cell.decode("latin-1") if isinstance(cell, bytes) else cell
+        if not isinstance(text, str):
+            continue
+        if len(text) > _LONGEST:
+            raise ValueError(f"{what} of {len(text)} characters, more than {_LONGEST}: shorten or remove such texts.")
+        if wrong := _NOT_STORED.search(text):
+            raise ValueError(f"{what} with the character {wrong[0]!r}: remove such characters.")
+
+
 def labels(y: Any) -> Any:
     """Class labels that scikit-learn's validation reads correctly; missing ones raise a ValueError."""
     if y is None:  # which scikit-learn explains
@@ -105,6 +124,8 @@ def labels(y: Any) -> Any:
     if n_missing:
         plural = "s" if n_missing > 1 else ""
         raise ValueError(f"y has {n_missing} missing label{plural}: remove these rows from X and y.")
+    if not isinstance(y, np.ndarray) or y.dtype.kind in "OS":
+        refuse_text(np.asarray(y, dtype=object).ravel(), "y has a label")
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # of pandas' nullable columns
     return y.to_numpy(dtype=plain) if plain is not None and plain.kind in "iub" else y
 
@@ -155,14 +176,14 @@ def named_columns(X: Any, estimator: Any = None, name: str = "X") -> Iterator[No
     """Shorten the error for missing values, and name the column in the error for values that are not numbers."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
         if estimator is not None and "does not accept missing values" in str(error):
             who, remedy = type(estimator).__name__, "use an imputer before it in a pipeline"
             raise ValueError(f"Input X contains NaN, but {who} does not accept missing values: {remedy}.") from None
-        if not _NOT_NUMBERS.search(str(error)):
+        if isinstance(error, TypeError | ValueError) and not _NOT_NUMBERS.search(str(error)):
             raise
         for column, cells in _columns(X):
-            cell = _not_a_number(cells)
+            cell = not_a_number(cells)
             if cell is not None:
                 who = "numbers are needed" if estimator is None else f"{type(estimator).__name__} needs numbers"
                 cure = "remove the column, or encode it first, for example by OneHotEncoder in a ColumnTransformer"
@@ -218,7 +239,7 @@ def _plain_array(X: np.ndarray) -> np.ndarray:
         missing: Any = np.nan if cells.dtype.kind in "biuf" else None
         return np.where(masked, missing, cells) if masked.any() else cells
     if X.dtype.kind == "O" and "pandas" in sys.modules:  # the module of NA
-        missing = sys.modules["pandas"].isna(X)
+        missing = _missing(X)
         if missing.any():
             return np.where(missing, np.nan, X)
     return X
@@ -265,7 +286,7 @@ def _columns(X: Any) -> Iterator[tuple[Any, Any]]:
         return
     is_list = isinstance(X, list | tuple) and all(isinstance(row, list | tuple) for row in X)
     array = np.array(X, dtype=object) if is_list or isinstance(X, np.ndarray) else np.empty(0)
-    if array.ndim == 2 and all(isinstance(cell, str | Number) or cell is None for cell in array.flat):
+    if array.ndim == 2:
         yield from enumerate(array.T)
 
 
@@ -300,8 +321,8 @@ def _without_objects(X: Any) -> Any:
     for place, dtype in enumerate(X.dtypes):
         if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
             plain[place] = X.iloc[:, place].astype(np.float64 if dtype.categories.dtype.kind in "biuf" else object)
-        elif dtype.name == "object" and X.iloc[:, place].isna().any():
-            plain[place] = X.iloc[:, place].astype(object).where(X.iloc[:, place].notna(), np.nan)
+        elif dtype.name == "object" and (missing := _missing(X.iloc[:, place].to_numpy())).any():
+            plain[place] = X.iloc[:, place].mask(missing, np.nan)
     if plain:
         X = X.copy(deep=False)
         for place, column in plain.items():
@@ -347,15 +368,25 @@ def _count_missing(y: Any) -> int:
         return 0
     array = np.asarray(y, dtype=object)
     pandas = sys.modules.get("pandas")
-    missing = pandas.isna(array) if pandas else [cell is None or cell != cell for cell in array.ravel()]
+    missing = _missing(array) if pandas else [cell is None or cell != cell for cell in array.ravel()]
     return int(np.count_nonzero(missing))
 
 
-def _not_a_number(cells: Any) -> str | None:
+def _missing(cells: np.ndarray) -> np.ndarray:
+    """Which objects are missing by pandas; none if one cannot be compared, which no conversion to numbers accepts."""
+    try:
+        return sys.modules["pandas"].isna(cells)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):
+        return np.zeros(cells.shape, dtype=bool)
+
+
+def not_a_number(cells: Any) -> str | None:
     """The first cell of a column that is not a number, formatted for errors; None if there is none."""
     for cell in np.asarray(cells, dtype=object):
         try:
             float(np.nan if cell is None or type(cell).__name__ == "NAType" else cell)
-        except (TypeError, ValueError):
+        except (ArithmeticError, RuntimeError, TypeError, ValueError):
+            if isinstance(cell, Integral):
+                return "a whole number that is too large for float64"
             return repr(cell) if len(repr(cell)) <= 40 else f"a {type(cell).__name__}"
     return None

@@ -1,5 +1,8 @@
 """Imputation and conditional distributions of mixtures, against closed forms."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -221,6 +224,74 @@ def test_other_libraries_get_their_tables_back(library):
     plain = filled.to_dict(as_series=False) if library == "polars" else filled.to_pydict()
     for name in X:
         assert plain[name] == expected[name].tolist()
+
+
+def same(a, b):
+    return a is b or (a == b and type(a) is type(b) and str(a) == str(b))
+
+
+OBSERVED = {
+    "objects": (lambda: pd.Series([Decimal("1.10"), Fraction(1, 3), -0.0, 1e-320, 7, None], dtype=object), "size"),
+    "Float32": (lambda: pd.Series([0.1, -0.0, 1e-40, 3.0, 5.0, None], dtype="Float32"), "size"),
+    "sparse": (lambda: pd.Series(pd.arrays.SparseArray([0.1, -0.0, 1e-320, 3.0, 5.0, np.nan])), "size"),
+    "spaces": (lambda: pd.Series([" a", "b ", "", "a", "c", None], dtype=object), "colour"),
+    "type of the column": (lambda: pd.Series(pd.Categorical(["z", "y", "a", "z", "y", None], list("zya"))), "colour"),
+    "no observed cell": (lambda: pd.Series([np.nan] * 6), "colour"),
+    "no observed text": (lambda: pd.Series([None] * 6, dtype="string"), "size"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize(("make", "name"), OBSERVED.values(), ids=OBSERVED)
+def test_observed_cells_do_not_change(make, name):
+    blocks = [("n", Gaussian(), ["size"]), ("c", Categorical(handle_unknown="ignore"), ["colour"])]
+    rows = pd.DataFrame({"size": np.arange(8.0), "colour": list("abababab")})
+    mixture = ExponentialFamilyMixture(2, emission=Columns(blocks), sampler="em", random_state=0).fit(rows)
+    column = make()
+    X = pd.DataFrame({"size": [1.0] * 6, "colour": ["a"] * 6}).assign(**{name: column})
+    filled = mixture.impute(X)[name]
+    missing = column.isna().to_numpy()
+    assert all(map(same, filled[~missing], column[~missing]))
+    assert not filled.isna().any()
+    if name == "colour":
+        assert set(filled[missing]) <= {"a", "b"}
+    else:
+        assert all(isinstance(cell, float | np.floating) for cell in filled[missing])
+    array = mixture.impute(X.astype(object).to_numpy())[:, list(X).index(name)]
+    assert all(map(same, array[~missing], X[name].astype(object)[~missing]))
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_observed_cells_of_other_libraries_do_not_change(library):
+    module = pytest.importorskip(library)
+    make = module.Series if library == "polars" else lambda cells, dtype: module.array(cells, dtype)
+    decimal = module.Decimal(10, 2) if library == "polars" else module.decimal128(10, 2)
+    narrow = module.Float32 if library == "polars" else module.float32()
+    blocks = [("n", Gaussian(), ["size", "price"]), ("c", Categorical(handle_unknown="ignore"), ["colour"])]
+    emission = Columns(blocks)
+    rows = pd.DataFrame({"size": np.arange(8.0), "price": np.arange(8.0) ** 2, "colour": list("abababab")})
+    mixture = ExponentialFamilyMixture(2, emission=emission, sampler="em", random_state=0).fit(rows)
+    columns = {
+        "size": make([0.1, -0.0, None], dtype=narrow),
+        "price": make([Decimal("1.10"), Decimal("0.00"), None], dtype=decimal),
+        "colour": make(["unknown", " a", None], dtype=None if library == "polars" else module.string()),
+    }
+    X = module.DataFrame(columns) if library == "polars" else module.table(columns)
+    filled = mixture.impute(X)
+    for name in columns:
+        before, after = (
+            table[name].to_list() if library == "polars" else table[name].to_pylist() for table in (X, filled)
+        )
+        assert all(map(same, after[:2], before[:2]))
+        assert after[2] is not None
+
+
+def test_cells_of_another_type_than_in_fit_are_refused_by_name():
+    emission = Columns([("c", Categorical(handle_unknown="ignore"), ["colour"])])
+    mixture = ExponentialFamilyMixture(2, emission=emission, sampler="em", random_state=0)
+    mixture.fit(pd.DataFrame({"colour": list("abababab")}))
+    with pytest.raises(ValueError, match=r"^Column .colour. of X has cells of another type"):
+        mixture.impute(pd.DataFrame({"colour": [1.0, np.nan]}))
 
 
 # --- the transformer --------------------------------------------------------------------------------------

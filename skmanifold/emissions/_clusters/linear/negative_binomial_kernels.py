@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ....numerics.special import log_rising, log_rising_of_real
-from ....random._discrete_variates import poisson
+from ....random._discrete_variates import MAX_MEAN, poisson
 from ....random._keys import fold_in
 from ....random._variates import gamma_variate, log_gamma_variate
 from ....utils._njit import njit, njit_part
-from ..._negative_binomial.kernels import MOST_COUNT
 from .. import kernels
 from . import kernels as shared
 from .kernels import FeatureGroups
@@ -82,7 +81,7 @@ def fill_counts(key, labels, shapes, rates, inverses, out):
             above = log_gamma_variate(fold_in(cell, 0), shapes[label, j])
             below = log_gamma_variate(fold_in(cell, 1), 1.0 + rates[label, j] * r)
             mean = gamma_variate(fold_in(cell, 2), r) * math.exp(min(above - below, 100.0))
-            out[i, j] = np.int64(poisson(fold_in(cell, 3), min(mean, MOST_COUNT)))
+            out[i, j] = np.int64(poisson(fold_in(cell, 3), min(mean, MAX_MEAN)))
 
 
 @njit(cache=True, nogil=True)

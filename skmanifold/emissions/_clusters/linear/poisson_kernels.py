@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....numerics.special import log_rising
-from ....random._discrete_variates import poisson
+from ....random._discrete_variates import MAX_MEAN, poisson
 from ....random._keys import fold_in
 from ....random._variates import gamma_variate, log_gamma_variate
 from ....utils._njit import njit, njit_part
@@ -76,7 +76,7 @@ def fill_counts(key, labels, shapes, rates, out):
         for j in range(shapes.shape[1]):
             cell = fold_in(of_row, j)
             mean = gamma_variate(fold_in(cell, 0), shapes[label, j]) / rates[label, j]
-            out[i, j] = np.int64(poisson(fold_in(cell, 1), mean))
+            out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))
 
 
 @njit(cache=True, nogil=True)

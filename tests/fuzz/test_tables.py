@@ -1,0 +1,55 @@
+"""Tables with hostile cells: refused by the column's name, or read, filled and drawn without a change of any cell."""
+
+import numpy as np
+import pytest
+
+from skmanifold.emissions._columns import layout, reading
+from skmanifold.mixture._imputation import filling
+
+from . import _table_door
+from ._cases import failures
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(2500), marks=pytest.mark.long)], ids=len)
+def test_tables_of_mixtures(seeds, monkeypatch):
+    monkeypatch.setenv("FUZZ_TABLES", "em")
+    assert failures("_table_door", seeds) == []
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(10_000, 10_060), marks=pytest.mark.extended),
+        pytest.param(range(10_000, 12_500), marks=pytest.mark.long),
+    ],
+    ids=len,
+)
+def test_tables_of_dirichlet_processes(seeds):
+    assert failures("_table_door", seeds) == []
+
+
+def test_the_door_sees_what_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("FUZZ_TABLES", "em")
+    prepared = _table_door.prepare(tmp_path)
+
+    def told():
+        return [sentence for seed in range(80) if (sentence := _table_door.check(prepared, seed))]
+
+    assert told() == []
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "refuse_text", lambda cells, what: None)
+        patch.setattr(reading, "MOST_EXACT", np.inf)
+        assert any(sentence.endswith("must be refused") for sentence in told())
+    with monkeypatch.context() as patch:
+        of_library = {
+            name: lambda X, place, holes, cells, *rest, fill=fill: fill(
+                X, place, holes | True, cells[[0] * len(holes)], *rest
+            )
+            for name, fill in filling._FILL.items()
+        }
+        patch.setattr(filling, "_FILL", of_library)
+        assert any(" became " in sentence for sentence in told())
+    with monkeypatch.context() as patch:
+        smallest = np.iinfo(np.int64).min
+        patch.setattr(layout.ColumnLayout, "_whole_numbers", lambda self, column, cells: np.full(len(cells), smallest))
+        assert any(f"drawn [{smallest}" in sentence for sentence in told())
