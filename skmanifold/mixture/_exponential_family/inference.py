@@ -30,7 +30,7 @@ from ...utils._typing import MatrixLike, RandomStateLike
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._prior import draw_labels, named_as_draws, prior_emission, prior_family, read_rows
-from .._scores import DensityScores, InformationCriteria
+from .._scores import DensityScores, InformationCriteria, refuse_far_rows
 from .cluster_summary import SummarizesComponents
 from .kernels import fill_shares
 from .model import FAMILY_NEEDS, Position, draw_position, fill_log_terms
@@ -409,6 +409,7 @@ def shares_and_log_density(
     shares, log_density = np.empty((rows.n_rows, family.n_components)), np.empty(rows.n_rows)
     shared = family, rows, position, shares, log_density
     workers.run(_fill, [(first, stop, *shared) for first, stop in split_range(rows.n_rows, _ROWS_OF_TASK)])
+    refuse_far_rows(log_density)
     if rows.log_base is not None:
         log_density += rows.log_base
     return shares, log_density
