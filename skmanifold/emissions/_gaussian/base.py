@@ -462,6 +462,26 @@ def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.nd
     return np.empty((0, n_features)) if rows is None else rows.values
 
 
+def is_definite(covariance: np.ndarray) -> bool:
+    """Whether a symmetric matrix is positive definite, whatever the scales of the features.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d)
+        A symmetric matrix.
+
+    Returns
+    -------
+    is_definite : bool
+        Whether it has a Cholesky factor.
+    """
+    try:
+        np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def refuse_singular(what: str) -> None:
     """Raise a NoModeError that names a singular covariance."""
     raise NoModeError(

@@ -435,7 +435,10 @@ class Gaussian(BaseEmission):
             values = np.full(d, values)
         elif values.ndim < 2:
             values = np.diag(np.full(d, values))
-        lowest = np.linalg.eigvalsh(values).min() if self._has_matrices else values.min()
+        lowest = values.min()
+        if self._has_matrices:  # of features with equal variances: rounding errors are those of the largest
+            roots = np.sqrt(np.where(np.diag(values) > 0.0, np.diag(values), 1.0))
+            lowest = np.linalg.eigvalsh(values / roots / roots[:, np.newaxis]).min()
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values
