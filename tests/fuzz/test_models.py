@@ -1,10 +1,9 @@
 """Altered model files: each is refused in one sentence, or makes an estimator that answers as its class promises."""
 
 import pytest
-from persistence._fitted import CASES
 
 from fuzz._cases import failures
-from fuzz._model_door import QUICK
+from fuzz._model_door import CASES, MIXTURES, QUICK
 
 SHORT = ("StochasticLDA-esca-stream", "StochasticLDA-scir-stream", "directions", "rows-gaussian-stream")
 
