@@ -325,7 +325,9 @@ def _at(tree, path):
 def _alike(one, other):
     if type(one) is not type(other) or one == other:
         return False
-    return not isinstance(one, dict | list) or (isinstance(one, dict) and one.get("type") == other.get("type") == "array")
+    return not isinstance(one, dict | list) or (
+        isinstance(one, dict) and one.get("type") == other.get("type") == "array"
+    )
 
 
 def _place_of(tree, name):

@@ -22,6 +22,12 @@ def test_altered_files_of_every_kind_are_refused_or_work(names, monkeypatch):
 
 
 @pytest.mark.long
+def test_altered_files_of_mixtures_with_every_emission_are_refused_or_work(monkeypatch):
+    monkeypatch.setenv("FUZZ_MODELS", ",".join(MIXTURES))
+    assert failures("_model_door", range(1000, 4000)) == []
+
+
+@pytest.mark.long
 def test_what_is_not_checked_is_reported(monkeypatch):
     monkeypatch.setenv("FUZZ_MODELS", "rates")
     monkeypatch.setenv("FUZZ_UNCHECKED", "1")

@@ -66,8 +66,8 @@ def finite_or_stopped(target, sampler, **options):
         with np.errstate(all="ignore"):
             draws = sample(target, sampler, n_draws=20, burn_in=3, n_chains=2, random_state=0, **options)
     except NonFiniteError as error:
-        made = error.draws.position[:, : int(np.isfinite(error.draws.position).all(axis=0).sum(axis=0).min())]
-        return bool(np.isfinite(made).all())
+        assert not np.isinf(error.draws.position).any()
+        return True
     except IncompatibleError:
         return False
     values = draws.position, *(draws.stats[name] for name in ("thermostat",) if name in draws.stats)
@@ -79,10 +79,10 @@ def finite_or_stopped(target, sampler, **options):
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("value", [1e308, 1e160, np.inf, np.nan])
 def test_no_draw_is_infinite(sampler, value):
-    worked = 0
+    worked, by_row = 0, getattr(sampler, "noise_covariance", None) == "fisher"
     for manifold in MANIFOLDS:
         for n_calls in (0, 30):
-            target = Density(manifold, Failing(value, n_calls, getattr(sampler, "noise_covariance", None) == "fisher"), half_square, n_samples=10)
+            target = Density(manifold, Failing(value, n_calls, by_row), half_square, n_samples=10)
             worked += finite_or_stopped(target, sampler, batch_size=None if sampler.batching == "full" else 4)
     assert worked
 

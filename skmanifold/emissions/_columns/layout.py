@@ -47,6 +47,8 @@ class BlockReader(BaseEstimator):
 def _categories(value: Any, where: str, sizes: Sizes) -> None:
     if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "Uifb":
         refuse(where, "is not an array of categories")
+    if len(np.unique(value)) != len(value) or (value.dtype.kind == "f" and not np.isfinite(value).all()):
+        refuse(where, "has a category twice, or one that is not finite")
 
 
 def _agree(layout: ColumnLayout, sizes: Sizes) -> str | None:
