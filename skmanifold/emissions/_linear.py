@@ -10,7 +10,7 @@ import numpy as np
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import Array, Condition, Counted, Sizes, Whole
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
@@ -23,7 +23,7 @@ from ._protocols import Arrays
 from ._seeds import seed_labels
 
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
-PRIOR = Array("float64", ("n_dimensions",), above=0)
+PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row

@@ -12,6 +12,17 @@ from ..callbacks._hooks import labels_of_all
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, available_if
 from ..utils._validation import validate_sample_weight
 
+_LEAST = -1e200  # log density of a row: squares of deviations of other columns, given such a row, are finite
+
+
+def refuse_far_rows(log_densities: np.ndarray) -> None:
+    """Raise a ValueError if a row is so far from all components that squares of its deviations can overflow."""
+    if not np.all(log_densities >= _LEAST):
+        raise ValueError(
+            "X has a row so far from all components that squares of its deviations are too large for float64: correct "
+            "or remove it."
+        )
+
 
 class DensityScores:
     """Mixin for estimators with `fit` and `score_samples`; not public."""

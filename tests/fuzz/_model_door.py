@@ -8,12 +8,23 @@ import zipfile
 from io import BytesIO
 
 import numpy as np
-from persistence._fitted import CASES, CLASSES
+import pandas as pd
+from persistence._fitted import BITS, CASES, CLASSES, CODES, COUNTS, ROWS, SHORT, TABLE
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from fuzz._cases import one_sentence
-from skmanifold import SubspaceClassifier, load
+from skmanifold import DPMixture, ExponentialFamilyMixture, SubspaceClassifier, load
+from skmanifold.emissions import (
+    Bernoulli,
+    Categorical,
+    Columns,
+    Gaussian,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    VonMisesFisher,
+)
 from skmanifold.persistence import SavesItself, _decode
 from skmanifold.samplers._density.base import NonFiniteError
 
@@ -52,6 +63,38 @@ QUICK = (
     "rows-diag",
     "ExponentialFamilyMixture-gibbs",
 )
+_COUNTED = TABLE.assign(n=COUNTS[:, 3], m=COUNTS[:, 4], c=COUNTS[:, 5] > 0)
+_BLOCKS = Columns(
+    [
+        ("size", Gaussian("diag"), ["a"]),
+        ("more", Gaussian(), ["b"]),
+        ("look", Categorical(), ["kind"]),
+        ("few", NegativeBinomial(), ["n"]),
+        ("some", Poisson(), ["m"]),
+        ("is", Bernoulli(), ["seen", "c"]),
+    ]
+)
+# Every emission of mixtures, with hyperparameters that are given or learned from the data.
+_EMISSIONS = {
+    **{f"gaussian-{each}": (Gaussian(each), ROWS) for each in ("full", "tied", "diag", "spherical")},
+    "gaussian-given": (Gaussian("full", np.zeros(4), 0.1, np.eye(4), 8.0), ROWS),
+    "gaussian-missing": (Gaussian("diag", None, 0.1, 2.0, 5.0), np.where(ROWS > 4.0, np.nan, ROWS)),
+    "bernoulli": (Bernoulli(), BITS),
+    "categorical": (Categorical(), CODES),
+    "categorical-given": (Categorical(0.5, [3, 4, 3, 3, 5], handle_unknown="ignore"), CODES),
+    "multinomial": (Multinomial(), COUNTS),
+    "negative-binomial": (NegativeBinomial(), COUNTS),
+    "poisson": (Poisson(), COUNTS),
+    "directions": (VonMisesFisher(), ROWS),
+    "auto": ("auto", TABLE),
+    "blocks": (_BLOCKS, _COUNTED),
+}
+MIXTURES = {}
+for _name, (_emission, _X) in _EMISSIONS.items():
+    MIXTURES[f"drawn-{_name}"] = ExponentialFamilyMixture(2, emission=_emission, sampler="gibbs", **SHORT), _X, ("fit",)
+    MIXTURES[f"dp-{_name}"] = DPMixture(_emission, init=3, **SHORT), _X, ("fit",)
+CASES = {**CASES, **MIXTURES}
+
 # What is asked of an estimator, and whether the rows of the answer sum to one.
 _ASKED = {
     "transform": True,
@@ -68,9 +111,20 @@ _ASKED = {
     "co_clustering": False,
     "credible_intervals": False,
     "to_arviz": False,
+    "covariances_": False,
+    "mean_directions_": False,
+    "concentrations_": False,
+    "categories_": False,
+    "named_blocks_": False,
+    "cluster_summary": False,
+    "impute": False,
+    "conditional": False,
+    "sample_prior": False,
+    "aic": False,
+    "project": False,
 }
 _NOT_PROPORTIONS = ("rates", "SubspaceMixture", "noise-per-cluster")  # but intensities, and distances
-_NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e18, 1e-300, 0.5, -0.5)
+_NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e155, 1e18, 1e-300, 1e-320, 0.5, -0.5)
 _VALUES = (
     *_NUMBERS,
     None,
@@ -80,6 +134,8 @@ _VALUES = (
     {},
     {"type": "int", "hex": "0x" + "f" * 40},
     {"type": "float", "repr": "nan"},
+    {"type": "float", "repr": "inf"},
+    {"type": "float", "repr": "-inf"},
 )
 _LEARNED = (
     "DPCategoricalMixture",
@@ -192,7 +248,8 @@ def _altered_array(rng, array):
         with np.errstate(all="ignore"):
             return f"{kind} {to}", array.astype(to)
     if kind == "swapped" and array.ndim > 1:
-        return kind, np.ascontiguousarray(array.T)
+        axes = rng.permutation(array.ndim)
+        return f"{kind} {axes}", np.ascontiguousarray(array.transpose(axes))
     if kind == "shuffled" and array.ndim:
         return kind, rng.permutation(array)
     if kind == "scaled" and array.dtype.kind == "f":
@@ -225,11 +282,16 @@ def _alter_tree(rng, document):
     if not chosen:
         return "nothing"
     path = chosen[rng.integers(len(chosen))]
-    parent = tree
-    for key in path[:-1]:
-        parent = parent[key]
-    key, value = path[-1], parent[path[-1]]
-    kind = ["value", "value", "value", "drop", "double", "name", "deep", "other"][rng.integers(8)]
+    parent, key, value = _at(tree, path)
+    kind = ["value", "value", "value", "drop", "double", "name", "deep", "other", "swap", "swap"][rng.integers(10)]
+    if kind == "swap":  # with another of the same type, so that more files are accepted
+        like = [each for each in paths if each != path and _alike(_at(tree, each)[2], value)]
+        if not like:
+            return "nothing"
+        second = like[rng.integers(len(like))]
+        its_parent, its_key, its_value = _at(tree, second)
+        parent[key], its_parent[its_key] = copy.deepcopy(its_value), copy.deepcopy(value)
+        return f"{'.'.join(map(str, path))} swap {'.'.join(map(str, second))}"
     if kind == "drop":
         del parent[key]
     elif kind == "double" and isinstance(parent, list):
@@ -251,6 +313,21 @@ def _alter_tree(rng, document):
     else:
         parent[key] = _VALUES[rng.integers(len(_VALUES))]
     return f"{'.'.join(map(str, path))} {kind} {str(parent.get(key) if isinstance(parent, dict) else '')[:80]}"
+
+
+def _at(tree, path):
+    """The parent of a node, its key there, and the node."""
+    for key in path[:-1]:
+        tree = tree[key]
+    return tree, path[-1], tree[path[-1]]
+
+
+def _alike(one, other):
+    if type(one) is not type(other) or one == other:
+        return False
+    return not isinstance(one, dict | list) or (
+        isinstance(one, dict) and one.get("type") == other.get("type") == "array"
+    )
 
 
 def _place_of(tree, name):
@@ -308,19 +385,33 @@ def _use(name, estimator, asked, how):
 
 def _ask(estimator, asked, X):
     method = getattr(estimator, asked)
+    if asked == "named_blocks_":
+        return [each for block in method.values() for each in block.values()]
     if not callable(method):
         return method
     if asked == "sample":
         return method(3, random_state=0)[0]
-    if asked in ("co_clustering", "credible_intervals", "to_arviz"):
+    if asked in ("co_clustering", "credible_intervals", "to_arviz", "cluster_summary"):
         method()
         return None
+    if asked == "sample_prior":
+        return method(3, random_state=0)
+    if asked == "conditional":
+        found = method(X, [0])
+        kinds = [each for each in (found.mean(), found.variance()) if not np.isnan(each).all()]
+        return [*kinds, *found.predict_proba(), *found.predict(), found.log_density(X)]
+    if asked == "project":
+        return np.nan_to_num(method(X).coordinates, posinf=np.inf, neginf=-np.inf)
     return method(X, CLASSES[: len(X)]) if asked == "score" and isinstance(estimator, SubspaceClassifier) else method(X)
 
 
 def _wrong(answer, sums):
-    if answer is None or isinstance(answer, dict | list):
+    if isinstance(answer, list):
+        return next(filter(None, (_wrong(each, sums) for each in answer)), None)
+    if answer is None or isinstance(answer, dict):
         return None
+    if isinstance(answer, pd.DataFrame):
+        answer = answer.select_dtypes("number")
     values = answer.toarray() if hasattr(answer, "toarray") else np.asarray(answer)
     if values.dtype.kind not in "fiu" or not values.size:
         return None

@@ -1,10 +1,9 @@
 """Altered model files: each is refused in one sentence, or makes an estimator that answers as its class promises."""
 
 import pytest
-from persistence._fitted import CASES
 
 from fuzz._cases import failures
-from fuzz._model_door import QUICK
+from fuzz._model_door import CASES, MIXTURES, QUICK
 
 SHORT = ("StochasticLDA-esca-stream", "StochasticLDA-scir-stream", "directions", "rows-gaussian-stream")
 
@@ -20,6 +19,12 @@ def test_altered_files_are_refused_or_work(seeds, monkeypatch):
 def test_altered_files_of_every_kind_are_refused_or_work(names, monkeypatch):
     monkeypatch.setenv("FUZZ_MODELS", ",".join(name for name in names if CASES[name][2]))
     assert failures("_model_door", range(1000, 2500)) == []
+
+
+@pytest.mark.long
+def test_altered_files_of_mixtures_with_every_emission_are_refused_or_work(monkeypatch):
+    monkeypatch.setenv("FUZZ_MODELS", ",".join(MIXTURES))
+    assert failures("_model_door", range(1000, 4000)) == []
 
 
 @pytest.mark.long

@@ -8,14 +8,14 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA, VonMisesFisherMixture
+from skmanifold import DPMixture, ExponentialFamilyMixture, StochasticLDA, VonMisesFisherMixture
 from skmanifold.persistence import SavesItself, load
 from skmanifold.persistence import _members as members
 from skmanifold.persistence._format import UnknownFormatError
 from skmanifold.persistence._registry import _PLACES, class_of
 from skmanifold.utils._declared import declaration
 
-from ._fitted import COUNTS, ROWS, SHORT
+from ._fitted import COUNTS, ROWS, SHORT, TABLE
 
 
 def arrays_of(document):
@@ -85,6 +85,67 @@ def put(place, index, value):
 def test_arrays_that_break_a_condition_are_refused_by_their_names(change, told, lda, altered):
     with pytest.raises(ValueError, match=rf"cannot be loaded \(.*{told}"):
         load(altered(lda, change))
+
+
+def swap(*path, at, by):
+    """Swap two items of a list in the document."""
+
+    def change(document, _, arrays):
+        node = document["estimator"]["state"]
+        for key in path:
+            node = node[key]
+        node[at], node[by] = node[by], node[at]
+
+    return change
+
+
+def give(*path, value):
+    def change(document, _, arrays):
+        node = document["estimator"]["state"]
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+
+    return change
+
+
+_LAYOUT, _BLOCKS = ("_layout", "fields"), ("emission_", "parameters", "blocks")
+
+
+@pytest.mark.parametrize("kind", [DPMixture, ExponentialFamilyMixture])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (give(*_LAYOUT, "kinds", "items", 0, value="category"), "has columns whose kind is not that of their emission"),
+        (swap(*_LAYOUT, "kinds", "items", at=1, by=2), "has columns whose kind is not that of their emission"),
+        (swap(*_LAYOUT, "categories", "items", at=0, by=2), "has columns with other numbers of categories"),
+        (give(*_BLOCKS, 0, "items", 0, value="binary"), "has wrong blocks: Two blocks of Columns have the name"),
+        (give(*_BLOCKS, 0, "items", 0, value="other"), "has blocks of other names"),
+        (give(*_BLOCKS, 0, "items", 1, "parameters", "covariance_type", value="diag"), "not that of its emission"),
+        (swap(*_BLOCKS, at=0, by=1), "has blocks of other names"),
+        (put("_layout.places.items.0", 0, 3), "has columns in no block, or in two"),
+        (put("_family.blocks.items.0.prior.mean", 0, np.nan), "contains NaN"),
+        (
+            give("_family", "state", "blocks", "items", 0, "state", "prior", "fields", "degrees", value=1e300),
+            r"degrees of .* is 1e\+300, but the maximum is 1e\+18",
+        ),
+        (
+            give("_family", "state", "blocks", "items", 0, "state", "prior", "fields", "mean_precision", value=1e300),
+            r"mean_precision of .* is 1e\+300, but the maximum is 1e\+18",
+        ),
+    ],
+)
+def test_tables_whose_parts_do_not_agree_are_refused(kind, change, told, altered, tables):
+    with pytest.raises(ValueError, match=rf"cannot be loaded \(.*{told}"):
+        load(altered(tables[kind], change))
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {
+        DPMixture: DPMixture("auto", init=3, **SHORT).fit(TABLE),
+        ExponentialFamilyMixture: ExponentialFamilyMixture(2, emission="auto", **SHORT).fit(TABLE),
+    }
 
 
 def test_topic_that_stands_twice_in_a_word_is_refused(lda, altered):

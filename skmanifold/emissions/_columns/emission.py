@@ -298,7 +298,7 @@ class Columns(BaseEmission, BaseComposition):
         validate_data(estimator, table.table, reset=True, skip_check_array=True)
         if isinstance(self.blocks, str):
             self.blocks = _automatic(table, self.count_columns)
-        _check_blocks(self.blocks)
+        check_blocks(self.blocks)
         places = divided(self.blocks, table)
         named = getattr(estimator, "feature_names_in_", None) is not None  # names that are no strings are not used
         labels = [[table.names[j] if named and table.names else int(j) for j in place] for place in places]
@@ -311,7 +311,7 @@ class Columns(BaseEmission, BaseComposition):
             least = np.broadcast_to(getattr(emission, "min_categories", None) or 1, len(place))
             for column, n_categories in zip(place, least, strict=True):
                 read = table.read(column)
-                kinds[column] = read.kind
+                kinds[column] = "float" if read.kind == "category" else read.kind  # of numbers
                 if emission.has_codes:
                     label = column_label(table.names, column)
                     read = as_categories(read, label)
@@ -381,7 +381,7 @@ def _with_others(categories: Any, n_categories: int) -> np.ndarray:
     return np.sort(np.append(categories, others[: n_categories - len(categories)]))
 
 
-def _check_blocks(blocks: list) -> None:
+def check_blocks(blocks: list) -> None:
     """Raise an error unless blocks are triples with different names and emissions of rows."""
     names = []
     for block in blocks:

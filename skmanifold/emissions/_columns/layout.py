@@ -48,6 +48,8 @@ def _categories(value: Any, where: str, sizes: Sizes) -> None:
         refuse(where, "is not an array of categories")
     if value.dtype.kind == "O" and not all(type(category) is str for category in value):
         refuse(where, "is not an array of categories")
+    if len(np.unique(value)) != len(value) or (value.dtype.kind == "f" and not np.isfinite(value).all()):
+        refuse(where, "has a category twice, or one that is not finite")
 
 
 def _agree(layout: ColumnLayout, sizes: Sizes) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
-from ...utils._conditions import Array, Either, Real, Sizes
+from ...utils._conditions import MOST_COUNTED, Array, Either, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import split_range
 from .._base import Family, NoModeError, check_shapes
@@ -32,13 +32,13 @@ _SPREADS = Either(  # matrices, or variances, of components
 
 @holds(
     mean=Array("float64", ("n_dimensions",)),
-    mean_precision=Real(low=0),
+    mean_precision=Real(low=0, high=MOST_COUNTED),
     covariance=Either(
         lambda value: np.ndim(value) == 2,
         Array("float64", ("n_dimensions", "n_dimensions")),
         Array("float64", (None,), low=0),
     ),
-    degrees=Real(),
+    degrees=Real(low=-MOST_COUNTED, high=MOST_COUNTED),
 )
 class NormalPrior(NamedTuple):
     """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
@@ -460,6 +460,26 @@ def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.nd
         Rows; NaN where a cell is missing.
     """
     return np.empty((0, n_features)) if rows is None else rows.values
+
+
+def is_definite(covariance: np.ndarray) -> bool:
+    """Whether a symmetric matrix is positive definite, whatever the scales of the features.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d)
+        A symmetric matrix.
+
+    Returns
+    -------
+    is_definite : bool
+        Whether it has a Cholesky factor.
+    """
+    try:
+        np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def refuse_singular(what: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ...sparse.counts import Counts
+from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
@@ -153,9 +154,9 @@ class Gaussian(BaseEmission):
     _parameter_constraints: ClassVar[dict] = {
         "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
-        "mean_precision_prior": [None, Interval(Real, 0, None, closed="left")],
+        "mean_precision_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="both")],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
-        "degrees_of_freedom_prior": [None, Interval(Real, None, None, closed="neither")],
+        "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both")],
     }
 
     def __init__(
@@ -435,7 +436,10 @@ class Gaussian(BaseEmission):
             values = np.full(d, values)
         elif values.ndim < 2:
             values = np.diag(np.full(d, values))
-        lowest = np.linalg.eigvalsh(values).min() if self._has_matrices else values.min()
+        lowest = values.min()
+        if self._has_matrices:  # of features with equal variances: rounding errors are those of the largest
+            roots = np.sqrt(np.where(np.diag(values) > 0.0, np.diag(values), 1.0))
+            lowest = np.linalg.eigvalsh(values / roots / roots[:, np.newaxis]).min()
         if not np.array_equal(values, values.T) or lowest < 0.0:
             raise ValueError("covariance_prior must be symmetric and positive semi-definite.")
         return values

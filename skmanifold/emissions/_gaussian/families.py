@@ -21,6 +21,7 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     NormalPrior,
+    is_definite,
     refuse_singular,
     values_of,
 )
@@ -125,7 +126,7 @@ class FullFamily(CompletingFamily):
         """
         K, d = self.n_components, self.n_features
         if self not in _PROPER:
-            self._check_proper(d - 1, np.linalg.eigvalsh(self.prior.covariance).min() > 0.0)
+            self._check_proper(d - 1, is_definite(self.prior.covariance))
             _PROPER.add(self)
         precisions, means, scatters = self._posterior(statistics)
         covariances, factors, log_roots = np.empty((K, d, d)), np.empty((K, d, d)), np.empty(K)

@@ -16,6 +16,7 @@ from ...utils._threads import split_range
 from ...utils._validation import column_name
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
+_MOST_SCATTER = 1e300  # sums of several are finite
 _MOST_COLUMNS = 4096  # that are compared: the products of more need much time and memory
 
 
@@ -65,7 +66,7 @@ def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -
             gaps[np.isnan(gaps)] = 0.0
             weighted = weights[start:stop, None] * gaps
             scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
-    if not np.isfinite(scatter).all():
+    if not np.all(np.abs(scatter) < _MOST_SCATTER):
         raise ValueError("X has values whose squares are too large for float64: scale it.")
     return (scatter + scatter.T) / 2.0 if full else scatter
 

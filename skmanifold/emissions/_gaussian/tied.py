@@ -17,6 +17,7 @@ from .base import (
     LEAST_SHARE,
     LOG_2PI,
     TiedParameters,
+    is_definite,
     refuse_singular,
     values_of,
 )
@@ -114,7 +115,7 @@ class TiedFamily(CompletingFamily):
             If the prior is not proper.
         """
         d = self.n_features
-        self._check_proper(d - 1, np.linalg.eigvalsh(self.prior.covariance).min() > 0.0)
+        self._check_proper(d - 1, is_definite(self.prior.covariance))
         precisions, means, scatter = self._posterior(statistics)
         covariances, factors, log_roots = np.empty((1, d, d)), np.empty((1, d, d)), np.empty(1)
         posterior = np.array([self.prior.degrees + statistics[0].sum()]), np.ones(1), scatter[np.newaxis]

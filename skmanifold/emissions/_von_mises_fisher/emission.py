@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ...random._keys import root_key
+from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike
@@ -92,9 +93,9 @@ class VonMisesFisher(BaseEmission):
     short_name = "von_mises_fisher"
     positive_only = False
     _parameter_constraints: ClassVar[dict] = {
-        "concentration": [StrOptions({"shared", "per_component"}), Interval(Real, 0, None, closed="neither")],
+        "concentration": [StrOptions({"shared", "per_component"}), Interval(Real, 0, MOST_COUNTED, closed="right")],
         "cosine_prior": [None, Interval(Real, 0, 1, closed="neither")],
-        "prior_rows": [Interval(Real, 0, None, closed="neither")],
+        "prior_rows": [Interval(Real, 0, MOST_COUNTED, closed="right")],
     }
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 from ...distributions import inverse_bessel_ratio
 from ...distributions._bessel import log_density_at_mode
 from ...random._keys import fold_in_each
-from ...utils._conditions import Real
+from ...utils._conditions import MOST_COUNTED, Real
 from ...utils._declared import holds
 from ...utils._njit import njit
 from .concentrations import draw_concentration, log_integral
@@ -20,7 +20,7 @@ _MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
 Concentration = float | Literal["shared", "per_component"]
 
 
-@holds(rows=Real(above=0), cosine=Real(low=0, high=1))
+@holds(rows=Real(above=0, high=MOST_COUNTED), cosine=Real(low=0, high=1))
 class ConcentrationPrior(NamedTuple):
     """Prior equivalent to `rows` rows whose mean cosine with the mean direction is `cosine`."""
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...emissions import BaseEmission
+from ...emissions._bernoulli import BernoulliFamily
 from ...emissions._clusters.statistics import shapes_of
+from ...emissions._columns.family import ColumnsFamily
 from ...emissions._columns.layout import ColumnLayout
-from ...emissions._registry import FAMILY
+from ...emissions._linear import LinearFamily
+from ...emissions._registry import FAMILY, is_of_emission
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Real, Sizes, index, key
 from ...utils._declared import Held, Settings, holds
-from .posterior_draws import PartitionDraw
+from .posterior_draws import PartitionDraw, with_new
 
 MOST_COMPONENTS = 1 << 24  # in one draw
 _OF_DRAWS = "n_chains", "n_component_draws"
@@ -23,14 +28,37 @@ _TOLERANCE = 1e-6
 def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if mixture._family.n_features != sizes["n_features"]:
         return "has a family of other features"
+    if problem := is_of_emission(mixture):
+        return problem
     clusters = mixture._family.clusters()
     for draw in (mixture._summary, *mixture._draws):
         expected = clusters.no_statistics(len(draw.statistics.sizes))
         if shapes_of(draw.statistics) != shapes_of(expected):
             return "has statistics that are not those of its family"
+        try:
+            with np.errstate(all="ignore"):
+                means = clusters.cell_attributes(with_new(draw.statistics))
+        except ValueError as error:  # of singular covariances
+            return f"has statistics without a posterior: {error}"
+        if not _are_means(mixture._family, means):
+            return "has statistics without a posterior"
     if len(mixture._summary.statistics.sizes) != sizes["n_components"]:
         return "has another number of components"
     return whole_draws_agree(mixture, has_best=False)
+
+
+def _are_means(family: Any, attributes: dict[str, Any]) -> bool:
+    """Whether posterior means of components, by their names, are possible for a family."""
+    if isinstance(family, ColumnsFamily):
+        blocks = zip(family.names.tolist(), family.blocks, strict=True)
+        return all(_are_means(block, attributes[name]) for name, block in blocks)
+    values = attributes["components_"]
+    low = 0.0 if isinstance(family, LinearFamily) else -np.inf
+    high = 1.0 if isinstance(family, BernoulliFamily) else np.inf
+    in_range = (((low <= part) & (part <= high)).all() for part in (values if isinstance(values, list) else [values]))
+    return all(in_range) and all(
+        np.isfinite(each).all() for each in attributes.values() if isinstance(each, np.ndarray)
+    )
 
 
 fitted_mixture = holds(

@@ -86,6 +86,7 @@ class SummarizesComponents:
         of_components: dict[str, Any] = {"weight": self.weights_, **of_draws("weight", self._matched_weights())}
         if hasattr(self, "labels_"):
             of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
+        if hasattr(self, "typical_rows_"):
             of_components["typical_row"] = _with_missing(self.typical_rows_)
         summary = summary_of(names, of_components, found, self._typical_of)
         return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...emissions._base import BaseEmission
 from ...emissions._columns.layout import ColumnLayout
-from ...emissions._registry import FAMILY, are_of_family
+from ...emissions._registry import FAMILY, are_of_family, is_of_emission
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler
@@ -36,6 +36,8 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     family = mixture._family
     if family.n_features != sizes["n_features"]:
         return "has a family of other features"
+    if problem := is_of_emission(mixture):
+        return problem
     for position in (mixture._position, *mixture._draws):
         problem = are_of_family(family, position.parameters)
         if problem:
@@ -49,8 +51,12 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if mixture._sums.total()[0].min() < 0:
         return "has a component of a negative size"
     draws = vars(mixture).get("_posterior", {}).get("components")
-    if draws is not None and draws.shape[-1] != side_by_side(mixture.components_).shape[1]:
-        return "has draws of other components"
+    if draws is not None and draws.size:
+        if draws.shape[-1] != side_by_side(mixture.components_).shape[1]:
+            return "has draws of other components"
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.square(mixture._scale_of_components(draws)(draws)).sum()):
+                return "has draws of components too far from its estimate"
     return whole_draws_agree(mixture)
 
 

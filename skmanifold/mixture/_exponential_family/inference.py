@@ -30,7 +30,7 @@ from ...utils._typing import MatrixLike, RandomStateLike
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._prior import draw_labels, named_as_draws, prior_emission, prior_family, read_rows
-from .._scores import DensityScores, InformationCriteria
+from .._scores import DensityScores, InformationCriteria, refuse_far_rows
 from .cluster_summary import SummarizesComponents
 from .kernels import fill_shares
 from .model import FAMILY_NEEDS, Position, draw_position, fill_log_terms
@@ -155,18 +155,19 @@ class FamilyInference(
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
         """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
-        components = side_by_side(self.components_)
+        scale = self._scale_of_components(draws)
+        reference = scale(side_by_side(self.components_))
+        return np.array(
+            [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
+        )
+
+    def _scale_of_components(self, draws: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         # Distances use scales on which the features of a component have similar variances: the standard deviations of
         # Gaussian components, and square roots of counts and probabilities.
         if offers(self._family, HasFeatureVariances):
             of_features = self._family.feature_variances(self._position.parameters)
-            scale: Callable[[np.ndarray], np.ndarray] = partial(np.multiply, 1.0 / np.sqrt(of_features))
-        else:
-            scale = np.sqrt if min(draws.min(), components.min()) >= 0.0 else np.asarray
-        reference = scale(components)
-        return np.array(
-            [[linear_sum_assignment(cdist(reference, scale(draw), "sqeuclidean"))[1] for draw in of] for of in draws]
-        )
+            return partial(np.multiply, 1.0 / np.sqrt(of_features))
+        return np.sqrt if min(draws.min(), side_by_side(self.components_).min()) >= 0.0 else np.asarray
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row, at the estimate.
@@ -409,6 +410,7 @@ def shares_and_log_density(
     shares, log_density = np.empty((rows.n_rows, family.n_components)), np.empty(rows.n_rows)
     shared = family, rows, position, shares, log_density
     workers.run(_fill, [(first, stop, *shared) for first, stop in split_range(rows.n_rows, _ROWS_OF_TASK)])
+    refuse_far_rows(log_density)
     if rows.log_base is not None:
         log_density += rows.log_base
     return shares, log_density

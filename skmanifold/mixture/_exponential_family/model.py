@@ -34,6 +34,7 @@ from ...utils._declared import Held, holds
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
+from .._scores import refuse_far_rows
 from .kernels import draw_labels_of_terms, fill_log_gammas, fill_shares
 from .pilot_runs import best_labels
 from .row_weights import RowWeights
@@ -309,6 +310,7 @@ class FamilyModel:
             yield first + a, first + b, of_piece, scratch
 
     def _log_likelihood(self, log_density: np.ndarray) -> float:
+        refuse_far_rows(log_density)
         if self.rows.log_base is not None:
             log_density += self.rows.log_base
         if self.row_weights is None:

@@ -8,7 +8,7 @@ from ...inference._draw_conditions import traces
 from ...samplers import BaseSampler
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
 from ...utils._declared import Held, Settings, holds
-from .parameters import Priors, Subspaces, are_orthonormal
+from .parameters import MOST, Priors, Subspaces, are_orthonormal
 
 _PER_COMPONENT = "n_components", "n_features"
 
@@ -32,7 +32,7 @@ fitted_mixture = holds(
     _agree,
     n_features_in_=Counted("n_features"),
     feature_names_in_=Lacking(Names("n_features")),
-    means_=Array("float64", _PER_COMPONENT, low=-1e100, high=1e100),
+    means_=Array("float64", _PER_COMPONENT, low=-MOST, high=MOST),
     weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
     **traces("log_likelihood"),
     best_chain_=Whole(below="n_chains"),
@@ -43,7 +43,7 @@ fitted_mixture = holds(
     dimensions_=Array("int64", ("n_components",), low=0),
     bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
     noise_variance_=Array("float64", ("n_components",), above=0),
-    centre_prior_mean_=Array("float64", ("n_features",), low=-1e100, high=1e100),
+    centre_prior_mean_=Array("float64", ("n_features",), low=-MOST, high=MOST),
     _priors=Held(Priors),
     _stored_labels=Lacking(Array("int32", ("n_chains", "n_whole", None), low=0, below="n_components")),
     labels_=index("n_rows", below="n_components"),

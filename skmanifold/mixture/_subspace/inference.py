@@ -19,9 +19,9 @@ from .._scores import DensityScores
 from .model import log_terms
 from .parameters import Subspaces
 from .posterior_draws import DRAW_AXES, draws_as_arrays, export_draws
+from .priors import check_sizes
 
 _ROWS_AT_ONCE = 1 << 16
-_LEAST = -1e308  # log density of rows whose squared distances overflow
 
 
 class Projection(NamedTuple):
@@ -286,7 +286,9 @@ class SubspaceInference(DensityScores, ClassNamePrefixFeaturesOutMixin, Transfor
 
     def _validated(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return for_kernels(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = for_kernels(validate_data(self, X, dtype=np.float64, reset=False))
+        check_sizes(rows)
+        return rows
 
     def _read_labels(self, labels, n: int) -> np.ndarray:
         return read_labels(labels, n, len(self.means_), "labels must be")
@@ -320,5 +322,5 @@ def average_log_terms(X: np.ndarray, draws: list[Subspaces], workers: Workers) -
         total = log_terms(X[start:stop], draws[0], workers)
         for draw in draws[1:]:
             np.logaddexp(total, log_terms(X[start:stop], draw, workers), out=total)
-        out[start:stop] = np.maximum(total - np.log(len(draws)), _LEAST)
+        out[start:stop] = total - np.log(len(draws))
     return out

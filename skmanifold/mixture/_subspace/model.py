@@ -19,7 +19,7 @@ from .frame_kernels import (
     sum_of_squares,
 )
 from .label_kernels import add_moments, draw_labels, fill_log_terms
-from .parameters import Moments, Priors, Subspaces
+from .parameters import MOST, Moments, Priors, Subspaces
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
@@ -127,7 +127,7 @@ class SubspaceModel:
         shapes = prior.noise_shape + 0.5 * counts * self.n_features
         keys = fold_in_each(key, np.arange(len(shapes)))
         drawn = [gamma_variate(*of) for of in zip(keys, shapes, strict=True)] / (prior.noise_rate + 0.5 * squares)
-        return np.array(np.broadcast_to(np.maximum(drawn, 1e-300), self.n_components))
+        return np.array(np.broadcast_to(np.clip(drawn, 1e-300, MOST), self.n_components))
 
     def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw weights, (K,), given counts."""
@@ -201,7 +201,7 @@ class SubspaceModel:
         bases = [basis for basis, _, _ in fits]
         ratios = [np.clip(v / along, _LEAST_RATIO, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
         weights = (summary.counts + 1.0) / (summary.counts + 1.0).sum()
-        return gather(bases, ratios, summary.means, 1.0 / variances, weights)
+        return gather(bases, ratios, summary.means, np.minimum(1.0 / variances, MOST), weights)
 
 
 class SingleSubspaceModel(SubspaceModel):
@@ -255,6 +255,7 @@ class SingleSubspaceModel(SubspaceModel):
         scatters[: len(singular)] = singular**2
         of_prior = prior.ratio_shape, prior.noise_shape, prior.noise_rate
         d, noise = best_dimension(scatters, n, prior.log_dimension[0], *of_prior)
+        noise = min(noise, MOST)
         ratios = np.ones(self.n_features)
         ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
         return Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise]), np.ones(1))

@@ -10,7 +10,7 @@ from ...utils._conditions import FLAG, Array, Real, Sizes
 from ...utils._declared import holds
 
 _TOLERANCE = 1e-6
-_MOST = 1e100  # its square is finite
+MOST = 1e100  # of cells and precisions; the square of a cell times a precision is finite
 
 
 def are_orthonormal(basis: np.ndarray) -> bool:
@@ -33,8 +33,8 @@ def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
     bases=Array("float64", ("n_components", "capacity", "n_features"), nan=True, infinite=True),
     dims=Array("int64", ("n_components",), low=0, below="capacity+1"),
     ratios=Array("float64", ("n_components", "capacity"), nan=True, infinite=True),
-    centres=Array("float64", ("n_components", "n_features"), low=-_MOST, high=_MOST),
-    noise=Array("float64", ("n_components",), above=0, high=_MOST),
+    centres=Array("float64", ("n_components", "n_features"), low=-MOST, high=MOST),
+    noise=Array("float64", ("n_components",), above=0, high=MOST),
     weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
 )
 class Subspaces(NamedTuple):
@@ -96,7 +96,7 @@ class Moments(NamedTuple):
 
 @holds(
     log_dimension=Array("float64", ("n_components", None), high=_TOLERANCE, infinite=True),
-    location=Array("float64", ("n_features",), low=-_MOST, high=_MOST),
+    location=Array("float64", ("n_features",), low=-MOST, high=MOST),
     centre_variance=Real(above=0),
     noise_shape=Real(above=0),
     noise_rate=Real(above=0),

@@ -8,23 +8,25 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ...utils._validation import of_columns
-from .parameters import Priors
+from .parameters import MOST, Priors
 
 _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
 # The default noise prior is equivalent to observing this share of the cells of X with this relative variance. It bounds
 # the noise variance from below if clusters lie in fewer dimensions than X.
 _PRIOR_SHARE = 1e-3
 _PRIOR_NOISE = 1e-2
+_LEAST_VARIANCE = 1e-80  # of rows that are not constant: precisions must not exceed `MOST`
 
 
 def set_priors(estimator: Any, X: np.ndarray) -> Priors:
     """Priors of the components from the parameters of the estimator and its data."""
+    check_sizes(X)
     mean = X.mean(axis=0)
-    with np.errstate(over="ignore"):
-        variance = float(np.mean((X - mean) ** 2))
-    if not np.isfinite(variance):
-        raise ValueError("X has values whose squares are not finite: scale its columns first.")
+    gaps = X - mean
+    variance = float(np.mean(gaps**2))
     rounding = float(np.finfo(np.float64).eps * np.abs(X).max())
+    if variance < _LEAST_VARIANCE and np.abs(gaps).max() > rounding:
+        raise ValueError("X varies by numbers whose squares are too small for float64: scale its columns first.")
     variance = variance if variance > rounding**2 else 1.0  # constant data have no scale
     shared = estimator.noise == "shared"
     n_cells = X.size if shared else X.size / estimator.n_components
@@ -40,6 +42,12 @@ def set_priors(estimator: Any, X: np.ndarray) -> Priors:
         float(estimator.weight_prior),
         shared,
     )
+
+
+def check_sizes(X: np.ndarray) -> None:
+    """Raise a ValueError if products of squares of rows and precisions could overflow."""
+    if np.abs(X).max(initial=0.0) > MOST:
+        raise ValueError(f"X has values beyond {MOST:g}, whose squares are too large: scale its columns first.")
 
 
 def given_priors(estimator: Any, m: int) -> Priors:

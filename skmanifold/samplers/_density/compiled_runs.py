@@ -11,7 +11,7 @@ from ...models._compiled_functions import GRADIENT, LOG_DENSITY, CompiledFunctio
 from ...utils._njit import call_compiled, njit, njit_or_interpreted
 from .._schedule import step_sizes_at
 from .integrator_kernels import mean_squares
-from .moves import chains_of, make_steps
+from .moves import chain_lost, chains_of, make_steps
 from .noise_covariance import NoCovariance
 from .trajectories import make_transition
 
@@ -30,6 +30,8 @@ def _run_steps(
     for i in range(len(step_sizes)):
         h, start = step_sizes[i], (first + i) * n_steps
         failed = make_steps(move, geometry, gradient, covariance, chains, h, start, n_steps)
+        if failed < 0 and chain_lost(chains) >= 0:
+            failed = start + n_steps - 1
         if failed >= 0:
             return failed
         draw = begin + i // thin
@@ -127,7 +129,7 @@ class CompiledRun:
     def _counted(self, state: Any, n_steps: int, failed: int, per_step: int) -> Any:
         """The state after these steps, or a `NonFiniteError` at the step of the integrator that failed."""
         if failed >= 0:
-            self.sampler._stop_at_gradient(state._replace(n_steps=failed // per_step), failed)
+            self.sampler._stop_at(state._replace(n_steps=failed // per_step), failed)
         return state._replace(n_steps=state.n_steps + n_steps)
 
 

@@ -100,7 +100,7 @@ class SGFS(GradientSampler):
         memory, x = state.memory, state.position.reshape(len(state.position), -1)
         self._learn(model, memory, state.position, _n_first(model) + t)
         if first_not_finite(memory.gradient) >= 0:
-            self._stop_at_gradient(state, t)
+            self._stop_at(state, t)
         running: Any = memory.running
         is_full = running.ndim == 3
         gradient, noise = memory.gradient.reshape(x.shape), memory.noise.reshape(x.shape)

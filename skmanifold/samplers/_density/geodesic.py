@@ -13,7 +13,6 @@ from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize, step_size_at
-from .._states import counted
 from .geodesic_moves import SCHEMES, GeodesicFriction, GeodesicThermostat
 from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .hamiltonian import friction_recipe, thermostat_recipe
@@ -50,7 +49,7 @@ class _GeodesicSampler(GradientSampler):
         """
         first = state.n_steps * self.n_steps
         self._make_steps(model, state, step_size_at(self.step_size, state.n_steps), first, self.n_steps)
-        return counted(state)
+        return self._counted(state, first + self.n_steps - 1)
 
 
 class SGGMC(_GeodesicSampler):

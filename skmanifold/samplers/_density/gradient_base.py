@@ -32,7 +32,7 @@ from .._states import SHARED_FIELDS, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .compiled_runs import StepsRun
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
-from .moves import chains_of, make_steps
+from .moves import chain_lost, chains_of, make_steps
 from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, decompose, decompose_each, replace_by
 
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
@@ -255,7 +255,7 @@ class GradientSampler(ManifoldSampler):
             except NonFiniteError as error:
                 error.state = state
                 raise
-        return counted(state)
+        return self._counted(state, t)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``.
@@ -425,14 +425,22 @@ class GradientSampler(ManifoldSampler):
         else:
             model.grad_log_density(x, memory.keys, gradient)
         if first_not_finite(gradient) >= 0:
-            self._stop_at_gradient(state, t)
+            self._stop_at(state, t)
         return memory, gradient
 
-    def _stop_at_gradient(self, state: Any, t: int) -> None:
-        """Raise a `NonFiniteError` with the state, for the gradient in its memory."""
-        chain = first_not_finite(state.memory.gradient)
+    def _counted(self, state: Any, t: int) -> Any:
+        """The state after a step of the sampler, whose last step of the integrator was `t`."""
+        if chain_lost(chains_of(state)) >= 0:
+            self._stop_at(state, t)
+        return counted(state)
+
+    def _stop_at(self, state: Any, t: int) -> None:
+        """Raise a `NonFiniteError` with the state, for the gradient in its memory or for its position."""
+        chain, what = first_not_finite(state.memory.gradient), "met a gradient"
+        if chain < 0:
+            chain, what = chain_lost(chains_of(state)), "moved to a position or thermostat"
         raise NonFiniteError(
-            f"{type(self).__name__} met a gradient that is not finite at step {t} of chain {chain}; "
+            f"{type(self).__name__} {what} that is not finite at step {t} of chain {chain}; "
             "a smaller step size may help. The attribute `state` of this error has the position.",
             state,
         )
@@ -457,12 +465,14 @@ def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarra
 
 
 def update_running(running: Any, deviations: np.ndarray, t: int) -> None:
-    """Update a running covariance with that of one minibatch, in place."""
+    """Update a running covariance with that of one minibatch, in place; a `NonFiniteError` if it is not finite."""
     if running.ndim == 3:
         new = np.matmul(deviations.mT, deviations)
     else:
         new = np.einsum("cni,cni->ci", deviations, deviations)
     running += max(1 / (t + 1), _LEAST_RATE) * (new - running)
+    if (chain := first_not_finite(running)) >= 0:
+        raise NonFiniteError(f"The covariance of the gradients of rows is not finite in chain {chain}.")
 
 
 def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:

@@ -86,7 +86,7 @@ class GMC(GradientSampler):
             raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(state.position, None, state.memory.gradient)
         if first_not_finite(state.memory.gradient) >= 0:
-            self._stop_at_gradient(state, 0)
+            self._stop_at(state, 0)
         return state._replace(log_density=log_density)
 
     def step(self, model: Any, state: MetropolisState) -> MetropolisState:
@@ -116,7 +116,7 @@ class GMC(GradientSampler):
 
         geometry, chains = MethodsGeometry(model.manifold), chains_of(state)
         if not make_transition(gradient, density, geometry, chains, log_density, accepted, h, n_steps, t):
-            self._stop_at_gradient(state, t)
+            self._stop_at(state, t)
         return state._replace(n_steps=t + 1, log_density=log_density, accepted=accepted)
 
     def _compiled_run(self, model: Any, functions: Any) -> Any:

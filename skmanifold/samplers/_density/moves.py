@@ -112,6 +112,17 @@ def begin_step(gradient, chains, t):
     return first_not_finite(chains.gradient) < 0
 
 
+@njit_or_interpreted(cache=True, nogil=True)
+def chain_lost(chains):
+    """The first chain whose position or thermostat is not finite after a step, or -1."""
+    chain = first_not_finite(chains.position)
+    if chain < 0 and chains.thermostat is not None:
+        for c in range(len(chains.thermostat)):
+            if not math.isfinite(chains.thermostat[c]):
+                return c
+    return chain
+
+
 @make_steps.of(Langevin)
 @njit_or_interpreted(cache=True, nogil=True)
 def _step_langevin(move, geometry, gradient, covariance, chains, h, first, n_steps):

@@ -157,13 +157,13 @@ def test_weights_are_the_mode_and_draws_of_their_dirichlet_law():
     assert_agrees(summarize(drawn**2), law.moment(2))
 
 
-def test_rows_that_are_too_far_away_for_any_density_spoil_nothing():
+def test_rows_that_are_too_far_away_for_any_density_are_refused():
     model = make_model("gaussian", 50)
     position = model.mode(model.init_latents(KEY)[1])
     model.rows.values[7] = 1e200
-    labels, _, log_likelihood = model.sample_latents(position, None, KEY)
-    assert log_likelihood == -np.inf
-    assert set(labels) <= {0, 1, 2}
+    for fit in (lambda: model.sample_latents(position, None, KEY), lambda: model.expect_latents(position)):
+        with pytest.raises(ValueError, match="X has a row so far from all components that"):
+            fit()
 
 
 # --- EM --------------------------------------------------------------------------------------------------

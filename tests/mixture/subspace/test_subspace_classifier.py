@@ -84,7 +84,7 @@ def test_it_is_nearly_as_good_as_the_true_law():
     assert classifier.score(new, of_new) > oracle - 0.03
 
 
-@pytest.mark.parametrize("scale", [1e3, 1e9, 1e200])
+@pytest.mark.parametrize("scale", [1e3, 1e9, 1e90])
 def test_rows_far_away_have_probabilities(scale):
     classifier = small_fit()
     X = scale * halves()[2]

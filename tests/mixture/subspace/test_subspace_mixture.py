@@ -291,9 +291,17 @@ def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, me
 
 
 @pytest.mark.usefixtures("_no_work_begins")
-def test_rows_whose_squares_overflow_are_refused():
-    with pytest.raises(ValueError, match="X has values whose squares are not finite: scale its columns first"):
-        make().fit(1e160 * small_rows())
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        (1e160, r"X has values beyond 1e\+100, whose squares are too large: scale its columns first"),
+        (1e-160, "X varies by numbers whose squares are too small for float64: scale its columns first"),
+        (1e-320, "X varies by numbers whose squares are too small for float64: scale its columns first"),
+    ],
+)
+def test_rows_whose_squares_are_not_numbers_are_refused(scale, message):
+    with pytest.raises(ValueError, match=message):
+        make().fit(scale * small_rows())
 
 
 # Clusters of lower dimension than X

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from ....random._keys import fold_in_each, subkey
 from ....random._variates import fill_normal, gamma_variate
 from ....utils._threads import Workers, split_range
-from ..._gaussian.base import NormalPrior
+from ..._gaussian.base import NormalPrior, is_definite
 from ..._gaussian.kernels import add_diagonal_densities
 from ..._gaussian.missing_kernels import add_observed_densities, draw_cells, fill_observed_squares
 from ..._pattern_kernels import fill_patterns
@@ -43,7 +43,7 @@ class GaussianClusters(Clusters):
 
     def __init__(self, values: np.ndarray, prior: NormalPrior, origin: np.ndarray) -> None:
         d = values.shape[1]
-        if not (prior.mean_precision > 0.0 and prior.degrees > d - 1 and _is_definite(prior.covariance)):
+        if not (prior.mean_precision > 0.0 and prior.degrees > d - 1 and is_definite(prior.covariance)):
             raise ValueError(
                 "A Dirichlet process mixture of Gaussian components needs a proper prior: mean_precision_prior above "
                 f"0, degrees_of_freedom_prior above {d - 1} and a positive definite covariance_prior."
@@ -246,14 +246,6 @@ def student_rows(
         mine = labels == k
         out[mine] = means[k] + np.einsum("ib,ab->ia", out[mine], roots[min(int(k), len(roots) - 1)])
     return out
-
-
-def _is_definite(covariance: np.ndarray) -> bool:
-    try:
-        np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def log_student(values: np.ndarray, locations: np.ndarray, squares: np.ndarray, degrees: Any) -> np.ndarray:
