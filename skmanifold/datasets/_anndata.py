@@ -84,7 +84,7 @@ def _opened(path: PathLike) -> Iterator[Any]:
 
 
 def _item(path: PathLike, group: Any, name: str) -> Any:
-    """A group or data set. Soft and external links, which can lead to any file, and virtual data sets are refused."""
+    """A group or data set of a path, unless a link, which could lead to any file, is on the way."""
     import h5py
 
     for part in name.split("/"):
@@ -110,9 +110,10 @@ def _dataset(path: PathLike, group: Any, name: str, kinds: str, n_dimensions: in
     for number, _, _, label in map(stored.get_filter, range(stored.get_nfilters())):
         if number not in _FILTERS:
             raise ValueError(f"{what} with the filter {number} ({label[:40]!r}), a plug-in: write it again with gzip.")
-    if dataset.shape is None or len(dataset.shape) != n_dimensions or dataset.dtype.kind not in kinds:
+    kind, size = dataset.dtype.kind, dataset.dtype.itemsize
+    if dataset.shape is None or len(dataset.shape) != n_dimensions or kind not in kinds or size > LONGEST_NAME:
         raise ValueError(f"{what} that cannot have the shape {dataset.shape} and the type {dataset.dtype}.")
-    n_bytes = dataset.dtype.itemsize * max(prod(dataset.shape), prod(dataset.chunks or ()))
+    n_bytes = size * max(prod(dataset.shape), prod(dataset.chunks or ()))
     if n_bytes > max(_SURE, _COMPRESSION * dataset.id.get_storage_size()):
         raise ValueError(f"{what} of the shape {dataset.shape} but with only {dataset.id.get_storage_size()} bytes.")
     return dataset
@@ -136,12 +137,13 @@ def _names(path: PathLike, file: Any, axis: str) -> list[str]:
     if not isinstance(index, str):
         raise ValueError(f"{path} was written by anndata before version 0.8: read it with anndata and write it again.")
     dataset = _dataset(path, frame, index, "OS")
-    n_bytes, names = os.path.getsize(path), list[str]()
-    longest = n_bytes if dataset.dtype.kind == "O" else dataset.dtype.itemsize
-    step = max(64, min(4096, (1 << 28) // longest))
+    texts = dataset.asstr()
+    names: list[str] = []
+    n_bytes = os.path.getsize(path)
+    step = max(256, min(4096, (1 << 28) // n_bytes))  # all could refer to one text of the length of the file
     room = max(_SURE, 16 * n_bytes) - 16 * len(dataset)
     while room >= 0 and len(names) < len(dataset):
-        some = dataset.asstr()[len(names) : len(names) + step].tolist()
+        some = texts[len(names) : len(names) + step].tolist()
         if max(map(len, some)) > LONGEST_NAME:
             raise ValueError(f"{path} has a name of more than {LONGEST_NAME} characters in {axis}.")
         room -= sum(map(len, some))
@@ -153,13 +155,14 @@ def _names(path: PathLike, file: Any, axis: str) -> list[str]:
 
 def _matrix(path: PathLike, file: Any, layer: str | None, shape: tuple[int, int]) -> tuple[str, tuple[Any, ...]]:
     """The encoding of the matrix, and its data sets: indptr, indices and data, or only one if it is dense."""
-    layers = _item(path, file, "layers") if "layers" in file else {}
-    names = sorted(layers) if hasattr(layers, "keys") else []
-    if layer is None and "X" not in file:
-        raise ValueError(f"{path} has no X; it has the layers {names[:_SHOWN]}.")
-    if layer is not None and layer not in names:
-        raise ValueError(f"{path} has no layer {layer!r}; it has {names[:_SHOWN]}.")
-    home, name = (file, "X") if layer is None else (layers, layer)
+    home, name = file, layer or "X"
+    if layer is not None or "X" not in file:
+        home = _item(path, file, "layers") if "layers" in file else {}
+        names = sorted(home) if hasattr(home, "keys") else []
+        if layer is None:
+            raise ValueError(f"{path} has no X; it has the layers {names[:_SHOWN]}.")
+        if layer not in names:
+            raise ValueError(f"{path} has no layer {layer!r}; it has {names[:_SHOWN]}.")
     matrix = _item(path, home, name)
     kind = _attribute(matrix, "encoding-type") if "encoding-type" in matrix.attrs else "array"
     parts: tuple[Any, ...]

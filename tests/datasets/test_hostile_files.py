@@ -247,6 +247,8 @@ def test_names_are_kept_exactly_and_long_ones_are_no_burden(tmp_path):
     assert "has a name of more than 1048576 characters in obs" in refusal(path)
     path = altered(tmp_path, lambda file: put(file, "obs/_index", [1, 2]))
     assert "item '_index' in '/obs' that cannot have the shape (2,) and the type int64" in refusal(path)
+    path = altered(tmp_path, lambda file: put(file, "obs/_index", [], dtype=h5py.vlen_dtype(int)))
+    assert "can only be used on datasets with an HDF5 string datatype" in refusal(path)
 
 
 def test_many_names_cannot_share_one_long_text(tmp_path):

@@ -178,23 +178,27 @@ def _write(rng, folder, table):
     return paths
 
 
+def _has(table, name):
+    return table.column_names.count(name) == 1
+
+
 def _with(table, name, values):
     place = table.column_names.index(name)
     return table.set_column(place, name, values)
 
 
 def _count(rng, table, names):
-    if "count" not in table.column_names:
+    if not _has(table, "count"):
         return table
-    values = table.column("count").to_pylist()
+    values = [float(value) if isinstance(value, int | float) else 1.0 for value in table.column("count").to_pylist()]
     values[rng.integers(len(values))] = ODD_COUNTS[rng.integers(len(ODD_COUNTS))]
-    is_whole = all(isinstance(value, int) for value in values)
-    return _with(table, "count", pa.array(values, pa.int64() if is_whole else pa.float64()))
+    is_whole = all(value is not None and math.isfinite(value) and value == int(value) for value in values)
+    return _with(table, "count", pa.array(values, pa.float64()).cast(pa.int64() if is_whole else pa.float64()))
 
 
 def _name(rng, table, names):
-    name = rng.choice(["document", "word"])
-    if name not in table.column_names:
+    name = str(rng.choice(["document", "word"]))
+    if not _has(table, name):
         return table
     values = [str(value) for value in table.column(name).to_pylist()]
     values[rng.integers(len(values))] = ODD_NAMES[rng.integers(len(ODD_NAMES))]
@@ -203,7 +207,7 @@ def _name(rng, table, names):
 
 def _type(rng, table, names):
     name = str(rng.choice(_COLUMNS))
-    if name not in table.column_names:
+    if not _has(table, name):
         return table
     n = len(table)
     kinds = [
@@ -223,7 +227,7 @@ def _type(rng, table, names):
 def _columns(rng, table, names):
     kind = rng.integers(5)
     name = str(rng.choice(_COLUMNS))
-    if name not in table.column_names:
+    if not _has(table, name):
         return table
     if kind == 0:
         return table.drop_columns([name])
