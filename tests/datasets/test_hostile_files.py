@@ -135,11 +135,8 @@ def secret(tmp_path):
 
 
 def link(file, name, target):
-    attributes = dict(file[name].attrs)
     del file[name]
     file[name] = target
-    if attributes and isinstance(target, h5py.SoftLink) and name == "X":
-        file[target.path].attrs.update(attributes)
 
 
 def virtual(file, name, other, source):
@@ -270,6 +267,14 @@ def test_truncated_files_are_refused(tmp_path):
     for size in (0, 100, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:size])
         assert "cannot be read as an AnnData file (" in refusal(path)
+
+
+def test_infinite_counts_of_half_precision_are_refused(tmp_path):
+    values = np.array([2, np.inf, 3, 1], np.float16)
+    path = altered(tmp_path, lambda file: put(file, "X/data", values), sp.csc_array(COUNTS))
+    assert "the count inf is not a whole number" in refusal(path)
+    path = write_parquet(tmp_path / "t.parquet", TABLE | {"count": values[:3]})
+    assert "the count inf is not a whole number" in refusal_of_parquet(path)
 
 
 # --- Parquet -----------------------------------------------------------------------------------------------
