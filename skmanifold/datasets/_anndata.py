@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .._install import install_command
-from ._document_reader import DocumentReader
+from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
+from ._damaged_files import refuse_damaged
+from ._document_reader import LONGEST_NAME, DocumentReader
 from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
 _CHUNK = 1 << 18  # entries read at a time
+_SURE = 1 << 24  # bytes that are allowed for any file
+_COMPRESSION = 1032  # maximum ratio of deflate
+_FILTERS = {1, 2, 3, 4, 5, 6, 32000}  # those of HDF5, and lzf of h5py; HDF5 loads all others as plug-ins
+_SHOWN = 20  # layers in an error
+_AXES = {"csr_matrix": ("row", "column"), "csc_matrix": ("column", "row")}
 
 
 def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
@@ -23,6 +32,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
     ----------
     path : str or path-like
         The file. Its matrix may be dense, or sparse by rows or by columns; columns are sorted in temporary files.
+        It may be compressed by gzip or lzf, but not by filters that HDF5 loads as plug-ins.
     layer : str, default=None
         Name of the layer with counts; None is ``X``.
 
@@ -37,77 +47,169 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
     ImportError
         If h5py is not installed.
     ValueError
-        If the file is not an AnnData file, or does not have the layer.
+        If the file is not an AnnData file, is damaged, does not have the layer, or refers to data in other files. If it
+        exceeds a limit: a name of 2**20 characters, and all names of an axis together 2**24 characters or 16 times the
+        size of the file, whichever is larger. While it is read: if the matrix is not valid, or a count is not a whole
+        number.
 
     Notes
     -----
     Topic models need counts. ``X`` of a processed file often has normalised or logarithmic values, which `save_corpus`
     refuses; the counts are then in a layer or in another file.
     """
-    with _opened(path, layer) as (file, matrix):
+    with _opened(path) as file:
         documents, words = (_names(path, file, axis) for axis in ("obs", "var"))
         shape = len(documents), len(words)
-        found = tuple(matrix.shape if hasattr(matrix, "shape") else matrix.attrs["shape"])
-        if found != shape:
-            raise ValueError(f"{path} has a matrix of the shape {found}, but {shape[0]} observations of {shape[1]}.")
+        _matrix(path, file, layer, shape)
 
     def rows() -> Iterator[Rows]:
-        with _opened(path, layer) as (_, matrix):
-            kind = matrix.attrs.get("encoding-type", "array")
-            if kind == "csr_matrix":
-                yield from _sparse_rows(matrix, shape[1])
-            elif kind == "csc_matrix":
-                tables = sorted_by_document(_columns(path, matrix), 1, shape[0] + 1, len(matrix["data"]))
-                yield from rows_of_entries(path, tables, *shape, "observation")
-            else:
-                yield from dense_rows(matrix)
+        with _opened(path) as file:
+            kind, parts = _matrix(path, file, layer, shape)
+            yield from dense_rows(parts[0]) if kind == "array" else _sparse_rows(path, kind, parts, shape)
 
-    return DocumentReader(shape, words, np.array(documents), rows, str(path))
+    return DocumentReader(shape, words, np.array(documents, dtype=object), rows, str(path))
 
 
 @contextmanager
-def _opened(path: PathLike, layer: str | None) -> Iterator[tuple[Any, Any]]:
-    """The file, and its matrix: a group if it is sparse, else a dataset."""
+def _opened(path: PathLike) -> Iterator[Any]:
+    """The file; errors of h5py in the block become one sentence."""
     try:
         import h5py
     except ImportError as error:
         raise ImportError(f"read_anndata needs h5py: {install_command('h5ad')}") from error
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(f"{path} is not an AnnData file ({error}).") from error
-    with file:
+    with refuse_damaged(path, "an AnnData file"), h5py.File(path, "r") as file:
         if not {"obs", "var"} <= set(file):
             raise ValueError(f"{path} is not an AnnData file: it has no obs and var.")
-        if layer is None and "X" not in file:
-            raise ValueError(f"{path} has no X; it has the layers {sorted(file.get('layers', ()))}.")
-        if layer is not None and layer not in file.get("layers", ()):
-            raise ValueError(f"{path} has no layer {layer!r}; it has {sorted(file.get('layers', ()))}.")
-        yield file, file["X"] if layer is None else file["layers"][layer]
+        yield file
+
+
+def _item(path: PathLike, group: Any, name: str) -> Any:
+    """A group or data set of a path, unless a link, which could lead to any file, is on the way."""
+    import h5py
+
+    for part in name.split("/"):
+        link = group.get(part, getlink=True) if isinstance(group, h5py.Group) else None
+        if not isinstance(link, h5py.HardLink):
+            kind = "no item" if link is None else "a soft or external link, which is not followed,"
+            raise ValueError(f"{path} has {kind} {part!r} in {group.name!r}.")
+        group = group[part]
+    return group
+
+
+def _dataset(path: PathLike, group: Any, name: str, kinds: str, n_dimensions: int = 1) -> Any:
+    """A data set whose values are in the file, and need no more memory than their number of bytes allows."""
+    import h5py
+
+    dataset = _item(path, group, name)
+    what = f"{path} has an item {name!r} in {group.name!r}"
+    if not isinstance(dataset, h5py.Dataset):
+        raise ValueError(f"{what} that is not a data set.")
+    stored = dataset.id.get_create_plist()
+    if stored.get_layout() == h5py.h5d.VIRTUAL or stored.get_external_count():  # whose shape may be in another file
+        raise ValueError(f"{what} with values in other files, which are not read: copy them into this file.")
+    for number, _, _, label in map(stored.get_filter, range(stored.get_nfilters())):
+        if number not in _FILTERS:
+            raise ValueError(f"{what} with the filter {number} ({label[:40]!r}), a plug-in: write it again with gzip.")
+    kind, size = dataset.dtype.kind, dataset.dtype.itemsize
+    if dataset.shape is None or len(dataset.shape) != n_dimensions or kind not in kinds or size > LONGEST_NAME:
+        raise ValueError(f"{what} that cannot have the shape {dataset.shape} and the type {dataset.dtype}.")
+    n_bytes = size * max(prod(dataset.shape), prod(dataset.chunks or ()))
+    if n_bytes > max(_SURE, _COMPRESSION * dataset.id.get_storage_size()):
+        raise ValueError(f"{what} of the shape {dataset.shape} but with only {dataset.id.get_storage_size()} bytes.")
+    return dataset
+
+
+def _attribute(item: Any, name: str) -> Any:
+    """A text, a number or two numbers; None if the attribute is missing or something else."""
+    if name not in item.attrs:
+        return None
+    stored = item.attrs.get_id(name)  # its announced size, before it is read
+    if stored.shape not in ((), (2,)) or stored.dtype.itemsize > LONGEST_NAME:
+        return None
+    value = item.attrs[name]
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _names(path: PathLike, file: Any, axis: str) -> list[str]:
     """The index of the data frame of an axis."""
-    frame = file[axis]
-    if "_index" not in frame.attrs:
+    frame = _item(path, file, axis)
+    index = _attribute(frame, "_index")
+    if not isinstance(index, str):
         raise ValueError(f"{path} was written by anndata before version 0.8: read it with anndata and write it again.")
-    return frame[frame.attrs["_index"]].asstr()[:].tolist()
+    dataset = _dataset(path, frame, index, "OS")
+    texts = dataset.asstr()
+    names: list[str] = []
+    n_bytes = os.path.getsize(path)
+    step = max(256, min(4096, (1 << 28) // n_bytes))  # all could refer to one text of the length of the file
+    room = max(_SURE, 16 * n_bytes) - 16 * len(dataset)
+    while room >= 0 and len(names) < len(dataset):
+        some = texts[len(names) : len(names) + step].tolist()
+        if max(map(len, some)) > LONGEST_NAME:
+            raise ValueError(f"{path} has a name of more than {LONGEST_NAME} characters in {axis}.")
+        room -= sum(map(len, some))
+        names += some
+    if room < 0:
+        raise ValueError(f"{path} has {len(dataset)} names in {axis}, which need much more memory than its bytes.")
+    return names
 
 
-def _sparse_rows(matrix: Any, n_columns: int) -> Iterator[Rows]:
-    indptr = matrix["indptr"][:].astype(np.int64)
-    for start, stop in row_ranges(indptr):
-        pairs = slice(indptr[start], indptr[stop])
-        yield Rows(np.diff(indptr[start : stop + 1]), matrix["indices"][pairs], matrix["data"][pairs], n_columns)
+def _matrix(path: PathLike, file: Any, layer: str | None, shape: tuple[int, int]) -> tuple[str, tuple[Any, ...]]:
+    """The encoding of the matrix, and its data sets: indptr, indices and data, or only one if it is dense."""
+    home, name = file, layer or "X"
+    if layer is not None or "X" not in file:
+        home = _item(path, file, "layers") if "layers" in file else {}
+        names = sorted(home) if hasattr(home, "keys") else []
+        if layer is None:
+            raise ValueError(f"{path} has no X; it has the layers {names[:_SHOWN]}.")
+        if layer not in names:
+            raise ValueError(f"{path} has no layer {layer!r}; it has {names[:_SHOWN]}.")
+    matrix = _item(path, home, name)
+    kind = _attribute(matrix, "encoding-type") if "encoding-type" in matrix.attrs else "array"
+    parts: tuple[Any, ...]
+    if kind == "array":
+        parts = (_dataset(path, home, name, "biuf", 2),)
+        found = parts[0].shape
+    elif kind in _AXES:
+        kinds = {"indptr": "iu", "indices": "iu", "data": "biuf"}
+        parts = tuple(_dataset(path, matrix, part, types) for part, types in kinds.items())
+        given = np.asarray(_attribute(matrix, "shape"))
+        found = tuple(given.tolist()) if given.shape == (2,) and given.dtype.kind in "iu" else str(given)[:60]
+    else:
+        raise ValueError(f"{path} has a matrix of the encoding-type {kind!r}, not one of array, {', '.join(_AXES)}.")
+    if found != shape:
+        raise ValueError(f"{path} has a matrix of the shape {found}, but {shape[0]} observations of {shape[1]}.")
+    return kind, parts
 
 
-def _columns(path: PathLike, matrix: Any) -> Tables:
-    """Blocks of entries: document, word and count."""
-    indptr = matrix["indptr"][:].astype(np.int64)
-    for start in range(0, int(indptr[-1]), _CHUNK):
-        pairs = slice(start, min(start + _CHUNK, int(indptr[-1])))
-        columns = np.searchsorted(indptr, np.arange(pairs.start, pairs.stop), side="right")
-        counts = checked_counts(matrix["data"][pairs], path)
-        yield 0, np.column_stack((matrix["indices"][pairs] + np.int64(1), columns, counts))
+def _sparse_rows(path: PathLike, kind: str, parts: tuple[Any, ...], shape: tuple[int, int]) -> Iterator[Rows]:
+    (what, of), (n_major, n_minor) = _AXES[kind], shape if kind == "csr_matrix" else shape[::-1]
+    indptr, indices, data = parts
+
+    def refuse(fault: str | None) -> None:
+        if fault:
+            raise ValueError(f"{path} has an invalid {kind}: {fault}.")
+
+    if (len(indptr), len(data)) != (n_major + 1, len(indices)):
+        refuse(f"for {n_major} {what}s it has {len(indptr)} indptr, {len(indices)} indices and {len(data)} data")
+    pointers = indptr[:].astype(np.int64)
+    refuse(pointers_fault(pointers, what, n_major, len(indices)))
+    if pointers[-1] != len(indices) or np.diff(pointers).max(initial=0) > n_minor:
+        refuse(f"indptr ends at {pointers[-1]} of {len(indices)}, or a {what} has more entries than {of}s ({n_minor})")
+
+    def entries(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        found = indices[start:stop]
+        refuse(indices_fault(found, pointers, what, of, n_minor, start))
+        return found.astype(np.int64), data[start:stop]
+
+    def columns() -> Tables:
+        for start in range(0, len(indices), _CHUNK):
+            documents, values = entries(start, min(start + _CHUNK, len(indices)))
+            words = np.searchsorted(pointers, np.arange(start, start + len(documents)), side="right")
+            yield 0, np.column_stack((documents + 1, words, checked_counts(values, path)))
+
+    if kind == "csc_matrix":
+        tables = sorted_by_document(columns(), 1, n_minor + 1, len(indices))
+        yield from rows_of_entries(path, tables, *shape, "observation")
+        return
+    for start, stop in row_ranges(pointers):
+        yield Rows(np.diff(pointers[start : stop + 1]), *entries(pointers[start], pointers[stop]), n_minor)

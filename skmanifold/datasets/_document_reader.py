@@ -9,6 +9,8 @@ import scipy.sparse as sp
 
 from ._entries import Rows, gathered
 
+LONGEST_NAME = 1 << 20  # characters of a document or word
+
 
 class DocumentReader:
     """Documents in a file, for :func:`save_corpus` or a stream of minibatches.
@@ -24,7 +26,7 @@ class DocumentReader:
     vocabulary : list of str or None
         The words, if the file has them or if they were given.
     documents : ndarray or None
-        Names of the documents, if the file has them.
+        Names of the documents, if the file has them: Python strings or integers.
     rows : callable
         Returns an iterator of the documents, from the first one; internal.
     source : str

@@ -177,6 +177,8 @@ def _blocks_of(file) -> Iterator[tuple[int, np.ndarray]]:
 
 def checked_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
     """The values as int64; raises a ValueError if one is no count, whose line is named if the first one is given."""
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64, copy=False)  # narrower types cannot represent the limit
     bad = ~((values >= 0) & (values <= LARGEST) & (values == np.floor(values)))
     if bad.any():
         place = int(bad.argmax())

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
-from ._document_reader import DocumentReader
+from ._damaged_files import refuse_damaged
+from ._document_reader import LONGEST_NAME, DocumentReader
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
+_WHAT = "Parquet with documents and words"
 _BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up
 
 
@@ -54,8 +56,9 @@ def read_parquet(
     ImportError
         If pyarrow is not installed.
     ValueError
-        If a column is missing, has missing values, or is of another type. While it is read: if the lines of a document
-        are not consecutive, or a count is not a whole number.
+        If a file is damaged, or a column is missing, occurs twice, has missing values, a text of more than 2**20
+        characters, or another type. While it is read: if the lines of a document are not consecutive, or a count is not
+        a whole number.
 
     Examples
     --------
@@ -71,19 +74,21 @@ def read_parquet(
     ['cat', 'dog'] [[2 1]
      [4 0]]
     """
-    source = _Lines(path, document, word, count)
-    documents, words, n_lines = source.distinct()
+    with refuse_damaged(path, _WHAT):
+        source = _Lines(path, document, word, count)
+        documents, words, n_lines = source.distinct()
+        names, vocabulary = documents.to_numpy(zero_copy_only=False), [str(value) for value in words.to_pylist()]
     shape = len(documents), len(words)
     advice = ": pass sort=True"
 
     def rows() -> Iterator[Rows]:
-        tables = source.tables(documents, words)
-        if sort:
-            tables = sorted_by_document(tables, 1, shape[0] + 1, n_lines)
-        yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
+        with refuse_damaged(path, _WHAT):
+            tables = source.tables(documents, words)
+            if sort:
+                tables = sorted_by_document(tables, 1, shape[0] + 1, n_lines)
+            yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
 
-    names = documents.to_numpy(zero_copy_only=False)
-    return DocumentReader(shape, [str(value) for value in words.to_pylist()], names, rows, str(path))
+    return DocumentReader(shape, vocabulary, names, rows, str(path))
 
 
 class _Lines:
@@ -96,10 +101,14 @@ class _Lines:
             raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
         paths = path if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
         self._path = path
-        self._dataset = dataset.dataset(paths, format="parquet")
+        # each text once, as in the file: a small file can have many lines with the same long text
+        form = dataset.ParquetFileFormat(dictionary_columns=[document, word])
+        self._dataset = dataset.dataset(paths, format=form)
         self._document, self._word, self._count = document, word, count
         self._columns = [name for name in (document, word, count) if name is not None]
         schema = self._dataset.schema
+        if len(set(self._columns)) < len(self._columns):
+            raise ValueError(f"document, word and count must be different columns of {path}; got {self._columns}.")
         missing = [name for name in self._columns if name not in schema.names]
         if missing:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, schema.names))}.")
@@ -126,14 +135,17 @@ class _Lines:
     def distinct(self) -> tuple[Any, Any, int]:
         """The documents in order of their first lines, the words in increasing order, and the number of lines."""
         import pyarrow as pa
-        from pyarrow import compute
+        from pyarrow import compute, types
 
         found: list[Any] = [None, None]
         n_lines = 0
         for line, batch in self._batches([self._document, self._word]):
             n_lines = line + len(batch) - 1
             for i, name in enumerate((self._document, self._word)):
-                new = compute.unique(_plain(batch.column(name)))
+                new = _distinct(batch.column(name))
+                longest = 0 if types.is_integer(new.type) else compute.max(compute.utf8_length(new)).as_py() or 0
+                if longest > LONGEST_NAME:
+                    raise ValueError(f"The column {name!r} of {self._path} has a text of {longest} characters.")
                 found[i] = new if found[i] is None else compute.unique(pa.concat_arrays([found[i], new]))
         if not n_lines:
             raise ValueError(f"{self._path} has no lines.")
@@ -142,19 +154,27 @@ class _Lines:
 
     def tables(self, documents: Any, words: Any) -> Tables:
         """Blocks of entries: document, word and count."""
-        from pyarrow import compute
-
         for line, batch in self._batches(self._columns):
             table = np.ones((len(batch), 3), np.int64)
             for i, (name, values) in enumerate(((self._document, documents), (self._word, words))):
-                table[:, i] = 1 + compute.index_in(_plain(batch.column(name)), value_set=values).to_numpy(
-                    zero_copy_only=False
-                )
+                places = _places(batch.column(name), values)
+                if places.null_count:
+                    raise ValueError(f"{self._path} has changed since it was opened.")
+                table[:, i] = 1 + places.to_numpy(zero_copy_only=False)
             if self._count is not None:
                 table[:, 2] = checked_counts(batch.column(self._count).to_numpy(zero_copy_only=False), self._path, line)
             yield line, table
 
 
-def _plain(column: Any) -> Any:
-    """Values instead of codes of categories."""
-    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+def _distinct(column: Any) -> Any:
+    """The values in the order of their first lines."""
+    return column.dictionary.take(column.indices.unique()) if hasattr(column, "dictionary") else column.unique()
+
+
+def _places(column: Any, values: Any) -> Any:
+    """Where each line's value is in others."""
+    from pyarrow import compute
+
+    if hasattr(column, "dictionary"):
+        return compute.index_in(column.dictionary, value_set=values).take(column.indices)
+    return compute.index_in(column, value_set=values)

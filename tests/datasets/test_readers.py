@@ -256,7 +256,7 @@ def test_files_without_the_matrix_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no layer 'spliced'; it has \['counts'\]"):
         read_anndata(path, layer="spliced")
     (tmp_path / "text").write_text("no HDF5")
-    with pytest.raises(ValueError, match="is not an AnnData file"):
+    with pytest.raises(ValueError, match="cannot be read as an AnnData file"):
         read_anndata(tmp_path / "text")
     with pytest.raises(FileNotFoundError):
         read_anndata(tmp_path / "missing.h5ad")

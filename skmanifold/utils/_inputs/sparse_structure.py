@@ -53,23 +53,36 @@ def _check_compressed(X, name: str, major: tuple[str, int], minor: tuple[str, in
     """Pointers and indices of CSR, CSC and BSR."""
     (what, n_major), (of, n_minor) = major, minor
     data, indices, indptr = _array(X, name, "data", data_ndim), _index(X, name, "indices"), _index(X, name, "indptr")
-    if len(indptr) != n_major + 1:
-        raise _broken(X, name, f"indptr has {len(indptr)} entries, not {n_major + 1}: one more than there are {what}s")
     if len(indices) != len(data):
         raise _broken(X, name, f"it has {len(indices)} indices but {len(data)} entries of data")
+    fault = pointers_fault(indptr, what, n_major, len(indices))
+    fault = fault or indices_fault(indices[: int(indptr[-1])], indptr, what, of, n_minor)
+    if fault:
+        raise _broken(X, name, fault)
+
+
+def pointers_fault(indptr: np.ndarray, what: str, n_major: int, n_entries: int) -> str | None:
+    """Describe an error in the pointers of CSR, CSC or BSR, for a message; None if they are valid."""
+    if len(indptr) != n_major + 1:
+        return f"indptr has {len(indptr)} entries, not {n_major + 1}: one more than there are {what}s"
     if indptr[0] != 0:
-        raise _broken(X, name, f"indptr starts with {indptr[0]}, not 0")
+        return f"indptr starts with {indptr[0]}, not 0"
     falls = indptr[1:] < indptr[:-1]
     if np.count_nonzero(falls):
         place = int(falls.argmax())
-        raise _broken(X, name, f"indptr decreases from {indptr[place]} to {indptr[place + 1]} at {what} {place}")
-    end = int(indptr[-1])
-    if end > len(indices):
-        raise _broken(X, name, f"indptr ends at {end}, beyond its {len(indices)} indices")
-    place = _place_outside(indices[:end], n_minor)
-    if place >= 0:
-        inside = int(np.searchsorted(indptr, place, side="right")) - 1
-        raise _broken(X, name, f"{of} index {indices[place]} in {what} {inside}, but there are {n_minor} {of}s")
+        return f"indptr decreases from {indptr[place]} to {indptr[place + 1]} at {what} {place}"
+    return f"indptr ends at {indptr[-1]}, beyond its {n_entries} indices" if indptr[-1] > n_entries else None
+
+
+def indices_fault(
+    indices: np.ndarray, indptr: np.ndarray, what: str, of: str, n_minor: int, first: int = 0
+) -> str | None:
+    """Describe an error in the indices from entry `first` on, for a message; None if they are valid."""
+    place = _place_outside(indices, n_minor)
+    if place < 0:
+        return None
+    inside = int(np.searchsorted(indptr, first + place, side="right")) - 1
+    return f"{of} index {indices[place]} in {what} {inside}, but there are {n_minor} {of}s"
 
 
 def _check_coordinates(X, name: str, n_rows: int, n_columns: int) -> None:
