@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
+from ..utils._regular_files import check_regular
 from ._document_reader import DocumentReader
 from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
@@ -72,6 +73,7 @@ def _opened(path: PathLike, layer: str | None) -> Iterator[tuple[Any, Any]]:
         import h5py
     except ImportError as error:
         raise ImportError(f"read_anndata needs h5py: {install_command('h5ad')}") from error
+    check_regular(path)
     try:
         file = h5py.File(path, "r")
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
+from ..utils._regular_files import check_regular
 from ._document_reader import DocumentReader
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
@@ -94,7 +95,11 @@ class _Lines:
             from pyarrow import dataset, types
         except ImportError as error:
             raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
-        paths = path if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
+        is_one = isinstance(path, str | os.PathLike)
+        paths = path if is_one else [os.fspath(one) for one in path]
+        for one in [path] if is_one else paths:
+            if not (is_one and os.path.isdir(one)):
+                check_regular(one)
         self._path = path
         self._dataset = dataset.dataset(paths, format="parquet")
         self._document, self._word, self._count = document, word, count
