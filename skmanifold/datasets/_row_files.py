@@ -58,7 +58,7 @@ class RowFile:
             raise FileNotFoundError(f"{self.path} does not exist: all workers must have the files of X by these paths.")
         shape = self.n_rows + (0 if self.left_out is None else len(self.left_out)), self.n_features
         if self.left_out is not None:
-            chosen = np.setdiff1d(np.arange(shape[0]), self.left_out)[chosen]
+            chosen = np.delete(np.arange(shape[0]), self.left_out)[chosen]
         with _opened(self.path) as (file, format):
             rows = format.read(self.path, file)
             if rows.shape != shape:
@@ -231,7 +231,7 @@ class _StoredRows:
 
     def __init__(self, path: str, file: BufferedReader):
         self._path, self._file = path, file
-        self.shape, self._by_columns, self._dtype = read_array_header(file, path, os.fstat(file.fileno()).st_size)
+        self.shape, self._by_columns, self._dtype = read_array_header(file, "it", os.fstat(file.fileno()).st_size)
         if self._dtype.kind not in "biuf":
             raise ValueError(f"{path} must have numbers; it has the type {self._dtype}.")
         self._start = file.tell()
@@ -275,8 +275,8 @@ def _most_bytes(n_bytes: int) -> int:
 
 def _shape_of_sparse(path: str, arrays: Arrays) -> tuple[int, ...]:
     shape = arrays["shape"]
-    if shape.dtype.kind not in "iu" or shape.ndim != 1:
-        raise ValueError(f"{path} has the shape {shape.tolist()}, which is not a list of whole numbers.")
+    if shape.dtype.kind not in "iu" or shape.ndim != 1 or (shape < 0).any():
+        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers of at least 0.")
     return tuple(shape.tolist())
 
 
@@ -323,7 +323,10 @@ def _numeric(path: str, schema: Any) -> list[str]:
     """Names of the columns, without the index of a data frame; a ValueError if one is not of numbers."""
     from pyarrow import types
 
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    pandas = schema.pandas_metadata or {}
+    index = pandas.get("index_columns", []) if isinstance(pandas, dict) else None
+    if not isinstance(index, list):
+        raise ValueError(f"{path} has no valid description of its index.")
     names = [name for name in schema.names if name not in index]
     if len(set(schema.names)) < len(schema.names):
         raise ValueError(f"{path} must not have two columns with the same name; it has {schema.names}.")
@@ -351,15 +354,14 @@ def _of_table(path: str, table: Any) -> np.ndarray:
     """The columns of numbers; missing values become NaN."""
     names = _numeric(path, table.schema)
     table.validate(full=True)  # of damaged files
-    columns = [table.column(name).to_numpy() for name in names]
-    return np.column_stack(columns) if columns else np.empty((len(table), 0))
+    columns = [table.column(name) for name in names]
+    columns = [column.cast("uint8") if column.type == "bool" and column.null_count else column for column in columns]
+    return np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
 
 
 class _Format(NamedTuple):
     name: str  # in errors
-    describe: Callable[
-        [str, BufferedReader], tuple[tuple[int, ...], list[str] | None]
-    ]  # the shape, and names of columns
+    describe: Callable[[str, BufferedReader], Any]  # the shape, and the names of the columns of a table
     read: Callable[[str, BufferedReader], Any]
 
 
