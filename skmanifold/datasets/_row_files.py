@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,9 +28,7 @@ _EXPANSION = 100  # maximum compression ratio of large files; counts have 2 to 2
 _FEW_ROWS = 1 << 20  # allowed in any sparse file, ...
 _ROWS_PER_ENTRY = 16  # ... or so many per entry, because a conversion to CSR takes memory for all rows
 _PLACES = {  # by format: the names of the arrays with the places of the entries
-    "csr": ("indices", "indptr"),
-    "csc": ("indices", "indptr"),
-    "bsr": ("indices", "indptr"),
+    **dict.fromkeys(("csr", "csc", "bsr"), ("indices", "indptr")),
     "coo": ("row", "col"),
     "dia": ("offsets",),
 }
@@ -59,8 +57,8 @@ class RowFile:
         shape = self.n_rows + (0 if self.left_out is None else len(self.left_out)), self.n_features
         if self.left_out is not None:
             chosen = np.delete(np.arange(shape[0]), self.left_out)[chosen]
-        with _opened(self.path) as (file, format):
-            rows = format.read(self.path, file)
+        with _opened(self.path) as (file, _, read):
+            rows = read(self.path, file)
             if rows.shape != shape:
                 raise ValueError(
                     f"{self.path} has the shape {rows.shape}, but had {shape}: the file has changed, or is not the "
@@ -107,7 +105,8 @@ class RowFiles:
     ImportError
         If there are tables and pyarrow is not installed.
     ValueError
-        If there are no files, a file has another format, or they differ in their columns.
+        If there are no files, a file has another format, is damaged or is not a regular file, or they differ in their
+        columns.
 
     Examples
     --------
@@ -202,8 +201,8 @@ def _listed(paths: Any) -> list[str]:
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
     """Path, shape, and the names of the columns if the file is a table."""
-    with _opened(path) as (file, format):
-        shape, names = format.describe(path, file)
+    with _opened(path) as (file, describe, _):
+        shape, names = describe(path, file)
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
     n_bytes = os.path.getsize(path)
@@ -216,11 +215,11 @@ def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[BufferedReader, _Format]]:
-    """A file and its format; damaged files raise a ValueError."""
-    format = _FORMATS[Path(path).suffix]
-    with opened_regular(path) as file, refuse_damaged(path, format.name):
-        yield file, format
+def _opened(path: str) -> Iterator[tuple[BufferedReader, Any, Any]]:
+    """A file, and the two functions of its format; damaged files raise a ValueError."""
+    name, describe, read = _FORMATS[Path(path).suffix]
+    with opened_regular(path) as file, refuse_damaged(path, name):
+        yield file, describe, read
 
 
 class _StoredRows:
@@ -359,17 +358,15 @@ def _of_table(path: str, table: Any) -> np.ndarray:
     return np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
 
 
-class _Format(NamedTuple):
-    name: str  # in errors
-    describe: Callable[[str, BufferedReader], Any]  # the shape, and the names of the columns of a table
-    read: Callable[[str, BufferedReader], Any]
-
-
-_ARROW = _Format("an Arrow table", _shape_of_arrow, _arrow)
-_FORMATS = {
-    ".npy": _Format("an array", lambda path, file: (_StoredRows(path, file).shape, None), _StoredRows),
-    ".npz": _Format("a sparse matrix", lambda path, file: (_shape_of_sparse(path, _members(file)), None), _sparse),
-    ".parquet": _Format("a Parquet table", _shape_of_parquet, _parquet),
+_ARROW = "an Arrow table", _shape_of_arrow, _arrow
+_FORMATS: dict[str, tuple[str, Any, Any]] = {  # by suffix: name, and what finds shape and columns and reads rows
+    ".npy": ("an array", lambda path, file: (_StoredRows(path, file).shape, None), _StoredRows),
+    ".npz": (
+        "a sparse matrix of scipy.sparse.save_npz",
+        lambda path, file: (_shape_of_sparse(path, _members(file)), None),
+        _sparse,
+    ),
+    ".parquet": ("a Parquet table", _shape_of_parquet, _parquet),
     ".arrow": _ARROW,
     ".feather": _ARROW,
 }
