@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from ..utils._regular_files import opened_regular
+from ..utils._regular_files import opened_regular, refuse_irregular_target
 
 PathLike = str | os.PathLike[str]
 
@@ -104,6 +104,7 @@ def line_blocks(
 def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """A temporary file next to `path`, which replaces it on success and is deleted on failure."""
     target = Path(path)
+    refuse_irregular_target(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:

@@ -1,4 +1,4 @@
-"""Opening of regular files only: opening a pipe and reading a device can take forever."""
+"""Only regular files are opened and replaced: opening a pipe and reading a device can take forever."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
+from pathlib import Path
 from typing import Any
 
 _OTHER_TYPES = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -26,6 +27,12 @@ def opened_regular(path: Any) -> Iterator[BufferedReader]:
     with open(path, "rb", opener=_opened_without_waiting) as file:
         check_regular(path, os.fstat(file.fileno()))  # the file may have been replaced since the first check
         yield file
+
+
+def refuse_irregular_target(path: Path) -> None:
+    """Raise a ValueError if a new file would replace a pipe, a socket or a device."""
+    if path.exists() and not path.is_dir():
+        check_regular(path)
 
 
 def _opened_without_waiting(path: str, flags: int) -> int:

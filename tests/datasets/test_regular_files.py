@@ -15,6 +15,9 @@ import pytest
 from skmanifold import StochasticLDA, distributed, load
 from skmanifold.datasets import (
     RowFiles,
+    dump_ldac,
+    dump_uci_docword,
+    dump_vocabulary,
     load_ldac,
     load_uci_docword,
     load_vocabulary,
@@ -139,6 +142,18 @@ def test_checkpoints_are_not_looked_for_in_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with distributed(None, checkpoint_dir=tmp_path / "pipe"), pytest.raises(NotADirectoryError, match="pipe cannot be"):
         StochasticLDA(2, max_iter=1).fit(np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "null"])
+def test_only_regular_files_are_replaced(tmp_path, kind):
+    path = tmp_path / "target"
+    make(kind, path)
+    writers = (StochasticLDA().save, lambda path: dump_vocabulary(["a"], path), lambda path: dump_ldac([[1]], path))
+    for write in (*writers, lambda path: dump_uci_docword([[1]], path)):
+        with pytest.raises(ValueError, match=r"must be a regular file, not a (pipe|socket|device)"):
+            write(path)
+    assert os.listdir(tmp_path) == ["target"]
+    assert not path.is_file()
 
 
 @contextmanager
