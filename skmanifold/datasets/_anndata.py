@@ -12,6 +12,7 @@ import numpy as np
 
 from .._install import install_command
 from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
+from ..utils._regular_files import check_regular
 from ._damaged_files import refuse_damaged
 from ._document_reader import LONGEST_NAME, DocumentReader
 from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
@@ -77,6 +78,7 @@ def _opened(path: PathLike) -> Iterator[Any]:
         import h5py
     except ImportError as error:
         raise ImportError(f"read_anndata needs h5py: {install_command('h5ad')}") from error
+    check_regular(path)
     with refuse_damaged(path, "an AnnData file"), h5py.File(path, "r") as file:
         if not {"obs", "var"} <= set(file):
             raise ValueError(f"{path} is not an AnnData file: it has no obs and var.")

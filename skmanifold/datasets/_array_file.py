@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ._plain_files import opened_plain
+from ..utils._regular_files import opened_regular
 
 PIECE = 1 << 18  # bytes per checksum, counted from the first item
 HEADER_BYTES = 128
@@ -115,13 +115,13 @@ class StoredArray:
         self.path, self.dtype, self.size = path, np.dtype(dtype), size
         self.checksums = checksums
         self._verified = np.zeros(n_pieces(self.dtype.itemsize * size), dtype=bool)
-        with opened_plain(path) as file:
+        with opened_regular(path) as file:
             if file.read(HEADER_BYTES) != array_header(dtype, size):
                 raise self._damaged("is not the array that header.json describes")
 
     def read(self, first: int, last: int) -> np.ndarray:
         """The items `first` to `last - 1`. Not by a memory map: if a mapped file is truncated, the process crashes."""
-        with opened_plain(self.path) as file:
+        with opened_regular(self.path) as file:
             items = self._items(file, first, last)
             if len(self.checksums):
                 self._verify(file, first, items)

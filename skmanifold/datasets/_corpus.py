@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..sparse.counts import Counts
+from ..utils._regular_files import opened_regular
 from ._array_file import StoredArray, n_pieces
 from ._corpus_header import (
     ARRAYS,
@@ -31,7 +32,7 @@ from ._corpus_header import (
     read_header,
 )
 from ._corpus_structure import range_fault, rows_fault, starts_fault
-from ._plain_files import opened_plain, stamp_of
+from ._plain_files import stamp_of
 from ._text_files import PathLike
 from ._vocabulary import words_of
 
@@ -107,7 +108,7 @@ class Corpus:
         if self._words is None:
             return None
         with self._unchanged():
-            with opened_plain(self.path / VOCABULARY) as file:
+            with opened_regular(self.path / VOCABULARY) as file:
                 content = file.read(self._words["bytes"])
             if zlib.crc32(content) != self._words["crc32"]:
                 raise self._damaged(f"{VOCABULARY} does not have the checksum with which it was written")

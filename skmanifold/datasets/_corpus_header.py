@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..utils._regular_files import opened_regular
 from ._array_file import HEADER_BYTES, n_pieces
-from ._plain_files import Stamp, opened_plain, stamp_of
+from ._plain_files import Stamp, stamp_of
 
 FORMAT = "skmanifold corpus"
 VERSION = 1
@@ -75,7 +76,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, Stamp]]:
 
 def parse_header(path: Path) -> dict:
     """The parsed header of a corpus; only the name of the format is checked."""
-    with opened_plain(path / HEADER) as file:
+    with opened_regular(path / HEADER) as file:
         content = file.read(_LONGEST + 1)
     if len(content) > _LONGEST:
         raise ValueError(f"{path} is not a corpus: its {HEADER} has more than {_LONGEST} bytes.")

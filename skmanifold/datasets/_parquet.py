@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
+from ..utils._regular_files import check_regular
 from ._damaged_files import refuse_damaged
 from ._document_reader import LONGEST_NAME, DocumentReader
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
@@ -99,7 +100,11 @@ class _Lines:
             from pyarrow import dataset, types
         except ImportError as error:
             raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
-        paths = path if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
+        is_one = isinstance(path, str | os.PathLike)
+        paths = path if is_one else [os.fspath(one) for one in path]
+        for one in [path] if is_one else paths:
+            if not (is_one and os.path.isdir(one)):
+                check_regular(one)
         self._path = path
         # each text once, as in the file: a small file can have many lines with the same long text
         form = dataset.ParquetFileFormat(dictionary_columns=[document, word])

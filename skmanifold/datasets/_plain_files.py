@@ -1,14 +1,12 @@
-"""Files of a corpus: only regular files are opened, and a stamp shows whether a file has changed."""
+"""Files of a corpus: a stamp shows whether a file has changed."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 
 class Stamp(NamedTuple):
@@ -27,23 +25,6 @@ def stamp_of(path: Path) -> Stamp:
         if error.errno != errno.ELOOP:
             raise
         raise ValueError(f"{path.parent} is damaged: {path.name} is a link to itself.") from error
-    _refuse_irregular(path, status)
-    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-@contextmanager
-def opened_plain(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading; a pipe or a device raises a ValueError, because reading could block."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        _refuse_irregular(path, os.fstat(descriptor))
-    except ValueError:
-        os.close(descriptor)
-        raise
-    with open(descriptor, "rb", buffering=0) as file:
-        yield file
-
-
-def _refuse_irregular(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path.parent} is damaged: {path.name} is not a regular file.")
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)

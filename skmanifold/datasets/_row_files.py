@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,21 @@ import scipy.sparse as sp
 
 from .._install import install_command
 from ..utils._inputs.sparse_structure import check_structure, join_rows
+from ..utils._regular_files import opened_regular
+from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
+from ._damaged_files import refuse_damaged
 from ._text_files import PathLike
+
+_ALL = slice(None)
+_READ = 1 << 22  # bytes read at a time if some rows of an array are left out
+_EXPANSION = 100  # maximum compression ratio of large files; counts have 2 to 20
+_FEW_ROWS = 1 << 20  # allowed in any sparse file, ...
+_ROWS_PER_ENTRY = 16  # ... or so many per entry, because a conversion to CSR takes memory for all rows
+_PLACES = {  # by format: the names of the arrays with the places of the entries
+    **dict.fromkeys(("csr", "csc", "bsr"), ("indices", "indptr")),
+    "coo": ("row", "col"),
+    "dia": ("offsets",),
+}
 
 
 @dataclass(frozen=True)
@@ -27,8 +44,8 @@ class RowFile:
     n_bytes: int
     left_out: np.ndarray | None = field(default=None, compare=False)  # rows of the file, sorted, that are not read
 
-    def read(self) -> Any:
-        """The rows: an array, mapped from the file if possible, or a CSR array.
+    def read(self, chosen: slice | np.ndarray = _ALL) -> Any:
+        """Rows as an array in memory or a CSR array: all, a slice of them, or those with some sorted indices.
 
         Raises
         ------
@@ -37,14 +54,17 @@ class RowFile:
         """
         if not os.path.exists(self.path):
             raise FileNotFoundError(f"{self.path} does not exist: all workers must have the files of X by these paths.")
-        rows = _FORMATS[Path(self.path).suffix][1](self.path)
-        n_rows = self.n_rows + (0 if self.left_out is None else len(self.left_out))
-        if rows.shape != (n_rows, self.n_features):
-            raise ValueError(
-                f"{self.path} has the shape {rows.shape}, but had {(n_rows, self.n_features)}: the file has "
-                "changed, or is not the same on all workers."
-            )
-        return rows if self.left_out is None else rows[np.setdiff1d(np.arange(n_rows), self.left_out)]
+        shape = self.n_rows + (0 if self.left_out is None else len(self.left_out)), self.n_features
+        if self.left_out is not None:
+            chosen = np.delete(np.arange(shape[0]), self.left_out)[chosen]
+        with _opened(self.path) as (file, _, read):
+            rows = read(self.path, file)
+            if rows.shape != shape:
+                raise ValueError(
+                    f"{self.path} has the shape {rows.shape}, but had {shape}: the file has changed, or is not the "
+                    "same on all workers."
+                )
+            return rows if chosen is _ALL and sp.issparse(rows) else rows[chosen]  # a full slice would be a copy
 
     def without(self, rows: np.ndarray) -> RowFile:
         """The same file without these of its rows."""
@@ -85,7 +105,8 @@ class RowFiles:
     ImportError
         If there are tables and pyarrow is not installed.
     ValueError
-        If there are no files, a file has another format, or they differ in their columns.
+        If there are no files, a file has another format, is damaged or is not a regular file, or they differ in their
+        columns.
 
     Examples
     --------
@@ -144,7 +165,7 @@ class RowFiles:
         for file in self.files:
             chosen = rows[(rows >= first) & (rows < first + file.n_rows)] - first
             if len(chosen):
-                held.append(file.read()[chosen])
+                held.append(file.read(chosen))
             if len(chosen) < file.n_rows:
                 kept.files.append(file.without(chosen) if len(chosen) else file)
             first += file.n_rows
@@ -180,30 +201,94 @@ def _listed(paths: Any) -> list[str]:
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
     """Path, shape, and the names of the columns if the file is a table."""
-    shape, names = _FORMATS[Path(path).suffix][0](path)
+    with _opened(path) as (file, describe, _):
+        shape, names = describe(path, file)
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
+    n_bytes = os.path.getsize(path)
+    if names and 8 * shape[0] * shape[1] > _most_bytes(n_bytes):
+        raise ValueError(
+            f"{path} has {shape[0]} rows of {shape[1]} columns in only {n_bytes} bytes: if that is correct, save it as "
+            "an .npy file."
+        )
     return path, (int(shape[0]), int(shape[1])), names
 
 
-def _array(path: str) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as an array: {error}") from error
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[BufferedReader, Any, Any]]:
+    """A file, and the two functions of its format; damaged files raise a ValueError."""
+    name, describe, read = _FORMATS[Path(path).suffix]
+    with opened_regular(path) as file, refuse_damaged(path, name):
+        yield file, describe, read
 
 
-def _shape_of_sparse(path: str) -> tuple[tuple[int, ...], None]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return tuple(arrays["shape"].tolist()), None
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is not a sparse matrix that scipy.sparse.save_npz wrote: {error}") from error
+class _StoredRows:
+    """The rows of an array in an open file, of which the chosen ones are read.
+
+    The file is not mapped into memory: access to a mapped file that has become shorter ends the process.
+    """
+
+    def __init__(self, path: str, file: BufferedReader):
+        self._path, self._file = path, file
+        self.shape, self._by_columns, self._dtype = read_array_header(file, "it", os.fstat(file.fileno()).st_size)
+        if self._dtype.kind not in "biuf":
+            raise ValueError(f"{path} must have numbers; it has the type {self._dtype}.")
+        self._start = file.tell()
+
+    def __getitem__(self, chosen: slice | np.ndarray) -> np.ndarray:
+        n_rows, n_columns = self.shape
+        if self._by_columns:
+            return self._read(0, (n_columns, n_rows)).T[chosen]
+        if isinstance(chosen, slice):
+            start, stop, _ = chosen.indices(n_rows)
+            return self._read(start * n_columns, (stop - start, n_columns))
+        rows = np.empty((len(chosen), n_columns), self._dtype)
+        height = max(1, _READ // max(1, n_columns * self._dtype.itemsize))
+        for start in range(0, n_rows, height):
+            first, last = np.searchsorted(chosen, (start, start + height))
+            if first < last:
+                rows[first:last] = self[start : start + height][chosen[first:last] - start]
+        return rows
+
+    def _read(self, first: int, shape: tuple[int, int]) -> np.ndarray:
+        """Items from the given position in the file."""
+        items = np.empty(shape, self._dtype)
+        self._file.seek(self._start + first * self._dtype.itemsize)
+        if items.size and self._file.readinto(items.reshape(-1).view(np.uint8).data) < items.nbytes:
+            raise ValueError(f"{self._path} has been truncated since it was opened.")
+        return items
 
 
-def _sparse(path: str) -> sp.csr_array:
-    matrix = sp.load_npz(path)
-    check_structure(matrix)  # before scipy converts it
+def _members(file: BufferedReader) -> Arrays:
+    """The arrays of an archive, which are read when they are used."""
+    n_bytes = os.fstat(file.fileno()).st_size
+    archive = zipfile.ZipFile(file)
+    check_members(archive, n_bytes)
+    return Arrays(archive, _most_bytes(n_bytes), "if you trust the file, save it without compression")
+
+
+def _most_bytes(n_bytes: int) -> int:
+    """Maximum size in memory of a file of `n_bytes`."""
+    return max(DEFAULT_BYTES, _EXPANSION * n_bytes)
+
+
+def _shape_of_sparse(path: str, arrays: Arrays) -> tuple[int, ...]:
+    shape = arrays["shape"]
+    if shape.dtype.kind not in "iu" or shape.ndim != 1 or (shape < 0).any():
+        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers of at least 0.")
+    return tuple(shape.tolist())
+
+
+def _sparse(path: str, file: BufferedReader) -> sp.csr_array:
+    arrays = _members(file)
+    shape, name = _shape_of_sparse(path, arrays), str(arrays["format"].astype(str))
+    data, places = arrays["data"], tuple(arrays[part] for part in _PLACES[name])
+    if data.dtype.kind not in "biuf" or any(index.dtype.kind not in "iu" for index in places):
+        raise ValueError(f"{path} must have numbers, and whole numbers as their places.")
+    matrix = getattr(sp, f"{name}_array")((data, places) if name == "coo" else (data, *places), shape=shape)
+    check_structure(matrix, path)  # before scipy converts it
+    if name != "csr" and shape[0] > max(_FEW_ROWS, _ROWS_PER_ENTRY * data.size):
+        raise ValueError(f"{path} has {shape[0]} rows for {data.size} entries: if that is correct, save it as CSR.")
     return sp.csr_array(matrix)
 
 
@@ -215,28 +300,35 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _shape_of_parquet(path: str) -> tuple[tuple[int, int], list[str]]:
+def _shape_of_parquet(path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
     _pyarrow()
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
-        names = _numeric(path, file.schema_arrow)
-        return (file.metadata.num_rows, len(names)), names
+    with parquet.ParquetFile(file) as table:
+        names = _numeric(path, table.schema_arrow)
+        return (table.metadata.num_rows, len(names)), names
 
 
-def _shape_of_arrow(path: str) -> tuple[tuple[int, int], list[str]]:
-    pyarrow = _pyarrow()
-    with pyarrow.memory_map(path) as source, pyarrow.ipc.open_file(source) as file:
-        names = _numeric(path, file.schema)
-        return (sum(file.get_batch(i).num_rows for i in range(file.num_record_batches)), len(names)), names
+def _shape_of_arrow(path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
+    ipc = _pyarrow().ipc
+    schema = ipc.open_file(file).schema
+    names = _numeric(path, schema)
+    one_column = ipc.IpcReadOptions(included_fields=[0] if schema.names else [])  # the number of rows needs one
+    with ipc.open_file(file, options=one_column) as table:
+        return (sum(table.get_batch(i).num_rows for i in range(table.num_record_batches)), len(names)), names
 
 
 def _numeric(path: str, schema: Any) -> list[str]:
     """Names of the columns, without the index of a data frame; a ValueError if one is not of numbers."""
     from pyarrow import types
 
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    pandas = schema.pandas_metadata or {}
+    index = pandas.get("index_columns", []) if isinstance(pandas, dict) else None
+    if not isinstance(index, list):
+        raise ValueError(f"{path} has no valid description of its index.")
     names = [name for name in schema.names if name not in index]
+    if len(set(schema.names)) < len(schema.names):
+        raise ValueError(f"{path} must not have two columns with the same name; it has {schema.names}.")
     for name in names:
         kind = schema.field(name).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
@@ -244,30 +336,37 @@ def _numeric(path: str, schema: Any) -> list[str]:
     return names
 
 
-def _parquet(path: str) -> np.ndarray:
+def _parquet(path: str, file: BufferedReader) -> np.ndarray:
     _pyarrow()
     from pyarrow import parquet
 
-    return _of_table(path, parquet.read_table(path, use_threads=False))
+    with parquet.ParquetFile(file) as table:
+        return _of_table(path, table.read(use_threads=False))
 
 
-def _arrow(path: str) -> np.ndarray:
-    pyarrow = _pyarrow()
-    with pyarrow.memory_map(path) as source, pyarrow.ipc.open_file(source) as file:
-        return _of_table(path, file.read_all())
+def _arrow(path: str, file: BufferedReader) -> np.ndarray:
+    with _pyarrow().ipc.open_file(file) as table:
+        return _of_table(path, table.read_all())
 
 
 def _of_table(path: str, table: Any) -> np.ndarray:
     """The columns of numbers; missing values become NaN."""
-    columns = [table.column(name).to_numpy() for name in _numeric(path, table.schema)]
-    return np.column_stack(columns) if columns else np.empty((len(table), 0))
+    names = _numeric(path, table.schema)
+    table.validate(full=True)  # of damaged files
+    columns = [table.column(name) for name in names]
+    columns = [column.cast("uint8") if column.type == "bool" and column.null_count else column for column in columns]
+    return np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
 
 
-_ARROW = _shape_of_arrow, _arrow
-_FORMATS: dict[str, tuple[Any, Any]] = {  # by suffix: what finds the shape and names, and what reads the rows
-    ".npy": (lambda path: (_array(path).shape, None), _array),
-    ".npz": (_shape_of_sparse, _sparse),
-    ".parquet": (_shape_of_parquet, _parquet),
+_ARROW = "an Arrow table", _shape_of_arrow, _arrow
+_FORMATS: dict[str, tuple[str, Any, Any]] = {  # by suffix: name, and what finds shape and columns and reads rows
+    ".npy": ("an array", lambda path, file: (_StoredRows(path, file).shape, None), _StoredRows),
+    ".npz": (
+        "a sparse matrix of scipy.sparse.save_npz",
+        lambda path, file: (_shape_of_sparse(path, _members(file)), None),
+        _sparse,
+    ),
+    ".parquet": ("a Parquet table", _shape_of_parquet, _parquet),
     ".arrow": _ARROW,
     ".feather": _ARROW,
 }

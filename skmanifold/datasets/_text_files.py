@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from ..utils._regular_files import opened_regular, refuse_irregular_target
+
 PathLike = str | os.PathLike[str]
 
 LONGEST_LINE = 1 << 20  # bytes
@@ -66,7 +68,7 @@ File = IO[bytes] | _Unpacked
 def opened(path: PathLike) -> Iterator[File]:
     """A file for reading; a name that ends in ``.gz`` is decompressed."""
     try:
-        with open(path, "rb") as file:
+        with opened_regular(path) as file:
             yield _Unpacked(path, file) if _is_gzip(path) else file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is truncated or not a gzip file ({str(error).rstrip('.')}).") from error
@@ -102,6 +104,7 @@ def line_blocks(
 def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """A temporary file next to `path`, which replaces it on success and is deleted on failure."""
     target = Path(path)
+    refuse_irregular_target(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:

@@ -1,7 +1,7 @@
 """The file format: a zip archive of one JSON document and of arrays in the format of ``numpy.savez``, without code.
 
 ``numpy.load(path)`` opens it too. The same estimator gives the same bytes. Arrays are read at their first use, with a
-limit on their size: see `_members.py`.
+limit on their size: see `utils/_zip_members.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import sklearn
 
 from .._version import __version__
 from ..utils._disk import replaced
-from ._members import Arrays, Limits, check_members, read_document
+from ..utils._regular_files import opened_regular
+from ..utils._zip_members import MORE_BYTES, Arrays, Limits, check_members, read_document
 
 FORMAT = 1  # increased when earlier releases cannot read new files
 _MAGIC = "skmanifold {kind}"
@@ -59,10 +60,11 @@ def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, 
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def read(
+@contextmanager
+def opened(
     path: Path, kind: str = "estimator", max_bytes: int | None = None
-) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
-    """The document of a file, and its arrays, which are read at their first use.
+) -> Iterator[tuple[dict[str, Any], Mapping[str, np.ndarray]]]:
+    """The document of an open file, and its arrays, which are read at their first use.
 
     Parameters
     ----------
@@ -76,18 +78,18 @@ def read(
     UnknownFormatError
         If the file is not of this package, or of a newer format.
     ValueError
-        If the file is damaged, or larger than the limits.
+        If the file is not a regular file, is damaged, or is larger than the limits.
     """
-    with open(path, "rb") as file:
+    with opened_regular(path) as file:
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise _other_file(path, kind)
         n_bytes = os.fstat(file.fileno()).st_size
-    limits = Limits.of(n_bytes, max_bytes)
-    with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
-        archive = zipfile.ZipFile(path)  # closed when the last reference to it is deleted
-        check_members(archive, n_bytes)
-        document = _read_document(path, archive, kind, limits)
-        return document, Arrays(archive, limits)
+        limits = Limits.of(n_bytes, max_bytes)
+        with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
+            archive = zipfile.ZipFile(file)
+            check_members(archive, n_bytes)
+            document = _read_document(path, archive, kind, limits)
+        yield document, Arrays(archive, limits.arrays, MORE_BYTES)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ..utils._declared import check_estimator
 from ..utils._disk import clear_if_unwritable
 from ._decode import Decoder
 from ._encode import Encoder
-from ._format import read, told_in_one_sentence, write
+from ._format import opened, told_in_one_sentence, write
 
 
 class SavesItself:
@@ -94,8 +94,8 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     Raises
     ------
     ValueError
-        If the file is not a saved estimator, has a format that is newer than this version of skmanifold, is damaged or
-        larger than `max_bytes`, or has attributes that are not valid for a fitted estimator.
+        If the file is not a regular file or not a saved estimator, has a format that is newer than this version of
+        skmanifold, is damaged or larger than `max_bytes`, or has attributes that are not valid for a fitted estimator.
 
     Examples
     --------
@@ -114,12 +114,13 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     True
     """
     path = Path(path)
-    document, arrays = read(path, max_bytes=max_bytes)
-    with told_in_one_sentence(f"{path}, of skmanifold {str(document.get('skmanifold'))[:40]}, cannot be loaded"):
-        estimator = Decoder(arrays).decode(document["estimator"])
-        if not isinstance(estimator, BaseEstimator):
-            raise ValueError(f"it holds a {type(estimator).__name__}, which is not an estimator")
-    return estimator
+    with opened(path, max_bytes=max_bytes) as (document, arrays):
+        version = str(document.get("skmanifold"))[:40]
+        with told_in_one_sentence(f"{path}, of skmanifold {version}, cannot be loaded"):
+            estimator = Decoder(arrays).decode(document["estimator"])
+            if not isinstance(estimator, BaseEstimator):
+                raise ValueError(f"it holds a {type(estimator).__name__}, which is not an estimator")
+            return estimator
 
 
 def _in_own_memory(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ._regular_files import refuse_irregular_target
+
 
 @contextmanager
 def replaced(path: os.PathLike[str] | str) -> Iterator[Path]:
     """A temporary file in the folder of `path`, which replaces `path` on success and is deleted on failure."""
     target = Path(path).resolve()
+    refuse_irregular_target(target)
     temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}")  # file names have a maximum length
     try:
         yield temporary

@@ -17,7 +17,7 @@ import numpy as np
 from skmanifold import ExponentialFamilyMixture, StochasticLDA, distributed
 from skmanifold.inference._chains import Chain
 from skmanifold.inference._distributed_fits.checkpoints import _digest, _digest_of_file
-from skmanifold.persistence._format import read, write
+from skmanifold.persistence._format import opened, write
 from skmanifold.samplers import EM
 
 from ._cases import one_sentence
@@ -245,8 +245,13 @@ def _forged_latents(rng, folder, prepared):
     _sign(folder, header)
 
 
+def _chains(folder):
+    with opened(folder / "chains.npz", kind="checkpoint") as (document, arrays):
+        return document, dict(arrays)
+
+
 def _forged_arrays(rng, folder, prepared):
-    document, arrays = read(folder / "chains.npz", kind="checkpoint")
+    document, arrays = _chains(folder)
     name = sorted(arrays)[rng.integers(len(arrays))]
     array = arrays[name]
     match rng.integers(6):
@@ -269,7 +274,7 @@ def _forged_arrays(rng, folder, prepared):
 
 
 def _forged_tree(rng, folder, prepared):
-    document, arrays = read(folder / "chains.npz", kind="checkpoint")
+    document, arrays = _chains(folder)
     _edit(rng, document["checkpoint"])
     try:
         write(folder / "chains.npz", document["checkpoint"], arrays, False, kind="checkpoint")

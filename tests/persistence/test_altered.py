@@ -10,9 +10,9 @@ import pytest
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, StochasticLDA, VonMisesFisherMixture
 from skmanifold.persistence import SavesItself, load
-from skmanifold.persistence import _members as members
 from skmanifold.persistence._format import UnknownFormatError
 from skmanifold.persistence._registry import _PLACES, class_of
+from skmanifold.utils import _zip_members as members
 from skmanifold.utils._declared import declaration
 
 from ._fitted import COUNTS, ROWS, SHORT, TABLE

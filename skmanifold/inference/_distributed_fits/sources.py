@@ -44,8 +44,8 @@ class FileRange:
     stop: int
 
     def read(self) -> Any:
-        """The rows: an array, mapped from the file if possible, or a CSR array."""
-        return self.file.read()[self.start : self.stop]
+        """The rows: an array or a CSR array."""
+        return self.file.read(slice(self.start, self.stop))
 
 
 class CountsSource:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...persistence._decode import Decoder
 from ...persistence._encode import Encoder
-from ...persistence._format import read, told_in_one_sentence, write
+from ...persistence._format import opened, told_in_one_sentence, write
 from ...samplers._base import BaseSampler
 from ...utils._conditions import Array
 from .._schedule import Schedule
@@ -44,8 +44,7 @@ def read_chains(path: Path) -> Any:
     ValueError
         If it is damaged.
     """
-    document, arrays = read(path, kind=_KIND)
-    with told_in_one_sentence(f"{path.name} cannot be read"):
+    with opened(path, kind=_KIND) as (document, arrays), told_in_one_sentence(f"{path.name} cannot be read"):
         return Decoder(arrays).decode(document[_KIND])
 
 

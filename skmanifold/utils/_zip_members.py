@@ -6,11 +6,12 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 DEFAULT_BYTES = 4 << 30
+MORE_BYTES = "give load a larger max_bytes if you trust the file"
 _MAX_MEMBERS = 1 << 20
 _DOCUMENT_SHARE = 128  # limit of the document as a fraction of that of the arrays: 32 MiB by default
 _MAX_INFLATION = 100  # compression ratio of a document above 1 MiB; that of real ones is at most 20
@@ -44,25 +45,26 @@ class Arrays(Mapping[str, np.ndarray]):
     ----------
     archive : ZipFile
         Open, and checked by `check_members`.
-    limits : Limits
-        Maximum total size of the arrays that are read.
+    limit : int
+        Maximum number of bytes of all arrays that are read.
+    advice : str
+        What to do if they take more.
     """
 
-    def __init__(self, archive: zipfile.ZipFile, limits: Limits):
+    def __init__(self, archive: zipfile.ZipFile, limit: int, advice: str):
         self._archive = archive
         self._members = {
             info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
         }
-        self._room = self._limit = limits.arrays
+        self._room = self._limit = limit
+        self._advice = advice
         self._read: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._read:
             info = self._members[name]
             if info.file_size > self._room:
-                raise ValueError(
-                    f"its arrays take more than {self._limit} bytes; give load a larger max_bytes if you trust the file"
-                )
+                raise ValueError(f"its arrays take more than {self._limit} bytes; {self._advice}")
             self._room -= info.file_size
             self._read[name] = _read_array(self._archive, info)
         return self._read[name]
@@ -94,28 +96,31 @@ def read_document(archive: zipfile.ZipFile, name: str, limits: Limits) -> bytes:
     """The text of a document, unless it is too long."""
     info = archive.getinfo(name)
     if info.file_size > limits.document:
-        raise ValueError(
-            f"{name} takes {info.file_size} bytes, more than {limits.document}; give load a larger max_bytes if you "
-            "trust the file"
-        )
+        raise ValueError(f"{name} takes {info.file_size} bytes, more than {limits.document}; {MORE_BYTES}")
     if info.file_size > max(1 << 20, _MAX_INFLATION * info.compress_size):
         raise ValueError(f"{name} expands from {info.compress_size} to {info.file_size} bytes, which is not plausible")
     return archive.read(info)
 
 
+def read_array_header(file: IO[bytes], name: str, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether the order is Fortran's, and type of an array, which must take the rest of a file of `n_bytes`."""
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"{name} is an array in an unsupported format")
+    shape, transposed, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError(f"{name} contains Python objects, which are not read")
+    if dtype.itemsize == 0 or dtype.subdtype or len(shape) > _MAX_DIMENSIONS or min(shape, default=0) < 0:
+        raise ValueError(f"{name} has the shape {shape} and the type {dtype}, which is not valid")
+    if file.tell() + math.prod(shape) * dtype.itemsize != n_bytes:  # before memory is allocated
+        raise ValueError(f"{name} does not have the length that its header specifies")
+    return shape, transposed, dtype
+
+
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     name = info.filename
     with archive.open(info) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in _HEADERS:
-            raise ValueError(f"{name} is an array in an unsupported format")
-        shape, transposed, dtype = _HEADERS[version](member)
-        if dtype.hasobject:
-            raise ValueError(f"{name} contains Python objects, which are not read")
-        if dtype.itemsize == 0 or dtype.subdtype or len(shape) > _MAX_DIMENSIONS or min(shape, default=0) < 0:
-            raise ValueError(f"{name} has the shape {shape} and the type {dtype}, which is not valid")
-        if member.tell() + math.prod(shape) * dtype.itemsize != info.file_size:  # before memory is allocated
-            raise ValueError(f"{name} does not have the length that its header specifies")
+        shape, transposed, dtype = read_array_header(member, name, info.file_size)
         array = np.empty(shape[::-1] if transposed else shape, dtype)
         if array.nbytes:
             room = array.reshape(-1).view(np.uint8).data
