@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
-from ._document_reader import DocumentReader
+from ._document_reader import DocumentReader, stamps_of
 from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
@@ -44,6 +44,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
     Topic models need counts. ``X`` of a processed file often has normalised or logarithmic values, which `save_corpus`
     refuses; the counts are then in a layer or in another file.
     """
+    stamps = stamps_of(path)
     with _opened(path, layer) as (file, matrix):
         documents, words = (_names(path, file, axis) for axis in ("obs", "var"))
         shape = len(documents), len(words)
@@ -62,7 +63,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
             else:
                 yield from dense_rows(matrix)
 
-    return DocumentReader(shape, words, np.array(documents), rows, str(path))
+    return DocumentReader(shape, words, np.array(documents), rows, str(path), stamps)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
-from ._document_reader import DocumentReader
+from ._document_reader import DocumentReader, stamps_of
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
@@ -71,6 +71,7 @@ def read_parquet(
     ['cat', 'dog'] [[2 1]
      [4 0]]
     """
+    stamps = stamps_of(path)
     source = _Lines(path, document, word, count)
     documents, words, n_lines = source.distinct()
     shape = len(documents), len(words)
@@ -83,7 +84,7 @@ def read_parquet(
         yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
 
     names = documents.to_numpy(zero_copy_only=False)
-    return DocumentReader(shape, [str(value) for value in words.to_pylist()], names, rows, str(path))
+    return DocumentReader(shape, [str(value) for value in words.to_pylist()], names, rows, str(path), stamps)
 
 
 class _Lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -29,6 +29,18 @@ def stamp_of(path: Path) -> Stamp:
         raise ValueError(f"{path.parent} is damaged: {path.name} is a link to itself.") from error
     _refuse_irregular(path, status)
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def first_changed(stamps: Mapping[Path, Stamp]) -> Path | None:
+    """The first of these files that no longer has its stamp."""
+    for path, stamp in stamps.items():
+        try:
+            same = stamp_of(path) == stamp
+        except (FileNotFoundError, NotADirectoryError):
+            same = False
+        if not same:
+            return path
+    return None
 
 
 @contextmanager
