@@ -179,7 +179,8 @@ def _while_replaced(rng, path, reader):
         if len(before) < n_before:
             raise ValueError("All blocks were read before the file was replaced.")
         other = path.with_name("other")
-        other.write_bytes(_altered_bytes(rng, path.read_bytes()))
+        content = path.read_bytes()
+        other.write_bytes(_altered_bytes(rng, content) if rng.random() < 0.5 else content)
         if rng.random() < 0.5:
             path.write_bytes(other.read_bytes())
         else:
