@@ -22,7 +22,7 @@ def bars_with_status() -> Any:
                 yield Text(task.fields["status"], style="dim")
 
     return Bars(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(elapsed_when_finished=True),

@@ -14,7 +14,7 @@ from .._install import install_command
 from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
 from ..utils._regular_files import check_regular
 from ._damaged_files import refuse_damaged
-from ._document_reader import LONGEST_NAME, DocumentReader
+from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
 from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
@@ -58,6 +58,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
     Topic models need counts. ``X`` of a processed file often has normalised or logarithmic values, which `save_corpus`
     refuses; the counts are then in a layer or in another file.
     """
+    stamps = stamps_of(path)
     with _opened(path) as file:
         documents, words = (_names(path, file, axis) for axis in ("obs", "var"))
         shape = len(documents), len(words)
@@ -68,7 +69,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
             kind, parts = _matrix(path, file, layer, shape)
             yield from dense_rows(parts[0]) if kind == "array" else _sparse_rows(path, kind, parts, shape)
 
-    return DocumentReader(shape, words, np.array(documents, dtype=object), rows, str(path))
+    return DocumentReader(shape, words, np.array(documents, dtype=object), rows, str(path), stamps)
 
 
 @contextmanager

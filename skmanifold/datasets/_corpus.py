@@ -32,7 +32,7 @@ from ._corpus_header import (
     read_header,
 )
 from ._corpus_structure import range_fault, rows_fault, starts_fault
-from ._plain_files import stamp_of
+from ._plain_files import first_changed
 from ._text_files import PathLike
 from ._vocabulary import words_of
 
@@ -246,15 +246,11 @@ class Corpus:
 
     def _refuse_changed(self) -> None:
         """Raise a ValueError unless all files are still those that were opened."""
-        for name, stamp in self._stamps.items():
-            try:
-                same = stamp_of(self.path / name) == stamp
-            except (FileNotFoundError, NotADirectoryError):
-                same = False
-            if not same and name == HEADER:
-                raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
-            if not same:
-                raise ValueError(f"{self.path} has changed: {name} was modified after this corpus was opened.")
+        changed = first_changed({self.path / name: stamp for name, stamp in self._stamps.items()})
+        if changed is not None and changed.name == HEADER:
+            raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
+        if changed is not None:
+            raise ValueError(f"{self.path} has changed: {changed.name} was modified after this corpus was opened.")
 
     def _damaged(self, how: str) -> ValueError:
         return ValueError(f"{self.path} is damaged: {how}.")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._entries import Rows, gathered
+from ._plain_files import Stamp, first_changed, stamp_of
+from ._text_files import PathLike
 
 LONGEST_NAME = 1 << 20  # characters of a document or word
 
@@ -31,6 +35,8 @@ class DocumentReader:
         Returns an iterator of the documents, from the first one; internal.
     source : str
         The file, for the representation.
+    stamps : dict
+        The result of `stamps_of` before the shape was read.
     """
 
     def __init__(
@@ -40,17 +46,36 @@ class DocumentReader:
         documents: np.ndarray | None,
         rows: Callable[[], Iterator[Rows]],
         source: str,
+        stamps: dict[Path, Stamp],
     ) -> None:
         self.shape, self.vocabulary, self.documents = shape, vocabulary, documents
-        self._rows, self._source = rows, source
+        self._rows, self._source, self._stamps = rows, source, stamps
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[sp.csr_array]:
-        for sizes, columns, counts, _ in gathered(self._rows()):
+        parts = gathered(self._rows())
+        while (part := self._next(parts)) is not None:
+            sizes, columns, counts, _ = part
             indptr = [0, *sizes.cumsum()]
             yield sp.csr_array((counts, columns, indptr), shape=(len(sizes), self.shape[1]))
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} documents over {self.shape[1]} words in {self._source}>"
+
+    def _next(self, parts: Iterator[Rows]) -> Rows | None:
+        """The next part; a ValueError if the files are no longer those from which the shape was read."""
+        try:
+            return next(parts, None)
+        finally:
+            changed = first_changed(self._stamps)
+            if changed is not None:
+                raise ValueError(f"{changed} was modified or replaced after its reader was made: make a new reader.")
+
+
+def stamps_of(source: PathLike | Sequence[PathLike]) -> dict[Path, Stamp]:
+    """The stamps of a file, of the files in a folder, or of several of these; only files on this machine have any."""
+    paths = [Path(path) for path in ([source] if isinstance(source, str | os.PathLike) else source)]
+    files = [file for path in paths for file in (path.rglob("[!._]*") if path.is_dir() else [path]) if file.is_file()]
+    return {file: stamp_of(file) for file in files}

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ._document_reader import DocumentReader
+from ._document_reader import DocumentReader, stamps_of
 from ._entries import Rows, Tables, rows_of_entries, sorted_by_document
 from ._formats import LARGEST, all_entries, refuse_empty_documents, refuse_lines, refuse_values, scan
 from ._text_files import File, PathLike, line_blocks, opened
 from ._vocabulary import given_words
 
-_BANNER = b"%%matrixmarket matrix coordinate"
+_BANNER = [b"%%matrixmarket", b"matrix", b"coordinate"]
 _FIELDS = ("integer", "real", "pattern", "double")
 _LONGEST_COMMENT = 1 << 20  # bytes
+_NOT_IN_NUMBERS = re.compile(rb"[^-+.0-9aefintyAEFINTY \t\r\n]")  # with signs, exponents, nan and infinity
 
 
 class _Header(NamedTuple):
@@ -80,6 +82,7 @@ def read_matrix_market(
     """
     if documents not in ("rows", "columns"):
         raise ValueError(f"documents must be 'rows' or 'columns'; got {documents!r}.")
+    stamps = stamps_of(path)
     with opened(path) as file:
         header = _read_header(file, path)
     shape = header.n_rows, header.n_columns
@@ -98,21 +101,20 @@ def read_matrix_market(
                 tables = sorted_by_document(tables, 1, shape[0] + 1, header.n_entries)
             yield from rows_of_entries(path, tables, *shape, name, advice)
 
-    return DocumentReader(shape, words, None, rows, str(path))
+    return DocumentReader(shape, words, None, rows, str(path), stamps)
 
 
 def _read_header(file: File, path: PathLike) -> _Header:
     banner = file.readline(1000)
-    words = banner.decode("ascii", "replace").lower().split()
-    if not banner.lower().startswith(_BANNER) or len(words) != 5:
-        raise ValueError(
-            f"{path}, line 1: expected '%%MatrixMarket matrix coordinate ...', got {' '.join(words)[:60]!r}."
-        )
-    *_, field, symmetry = words
+    words = banner.lower().split()
+    if words[:3] != _BANNER or len(words) != 5 or not banner.endswith(b"\n"):
+        shown = banner.decode("ascii", "replace").strip()[:60]
+        raise ValueError(f"{path}, line 1: expected '%%MatrixMarket matrix coordinate ...', got {shown!r}.")
+    field, symmetry = (word.decode("ascii", "replace") for word in words[3:])
     if field not in _FIELDS or symmetry != "general":
         raise ValueError(f"{path} has {field} {symmetry} entries, which are not counts of words in documents.")
     line = 2
-    while (text := file.readline(_LONGEST_COMMENT)).startswith(b"%") or (text.isspace() and text):
+    while (text := file.readline(_LONGEST_COMMENT)).endswith(b"\n") and (text.startswith(b"%") or text.isspace()):
         line += 1
     sizes = text.split()
     if len(sizes) != 3 or not all(size.isdigit() and len(size) < 19 for size in sizes) or not text.endswith(b"\n"):
@@ -128,8 +130,12 @@ def _read_tables(file: File, path: PathLike, header: _Header, is_transposed: boo
     """Blocks of entries: document, word and count."""
     n_fields = 2 if header.is_pattern else 3
     limits = {"row": header.n_rows, "column": header.n_columns}
+    is_end = False
     for first_line, block in line_blocks(file, path, first_line=header.first_line, may_lack_end=True):
         table = _parse(path, first_line, block if block.endswith(b"\n") else block + b"\n", n_fields)
+        if is_end and len(table):
+            raise ValueError(f"{path}, line {first_line - 1}: the line is empty, but there are entries after it.")
+        is_end = is_end or len(table) < block.count(b"\n")
         for column, (name, limit) in enumerate(limits.items()):
             refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
         if header.is_pattern:
@@ -143,23 +149,25 @@ def _parse(path: PathLike, first_line: int, block: bytes, n_fields: int) -> np.n
     fields = scan(block)
     if not (fields.bad_lines.any() or (fields.per_line != n_fields).any()):
         return fields.values.reshape(-1, n_fields)
-    lines = [line.split() for line in block.splitlines()]  # with points, exponents or empty lines: ten times slower
-    while lines and not lines[-1]:
-        lines.pop()
+    filled = block.rstrip(b" \t\r\n")
+    texts = filled.split(b"\n") if filled else []  # with points, exponents or empty lines at the end: ten times slower
     expected = "'row column'" if n_fields == 2 else "'row column count' (numbers)"
+    lines = [text.split() for text in texts]
     refuse_lines(path, first_line, block, np.array([len(line) != n_fields for line in lines]), expected)
     try:
-        values = np.array(lines, dtype="S").astype(np.float64)
+        if _NOT_IN_NUMBERS.search(block):  # Python would accept 1_0
+            raise ValueError
+        values = np.array([float(field) for line in lines for field in line]).reshape(-1, n_fields)
     except ValueError:
-        refuse_lines(path, first_line, block, np.array([not _are_numbers(line) for line in lines]), expected)
+        refuse_lines(path, first_line, block, np.array([not _are_numbers(text) for text in texts]), expected)
         raise
     whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) <= 2.0**53)
     refuse_lines(path, first_line, block, ~whole.all(axis=1), "whole numbers")
-    return values.astype(np.int64).reshape(-1, n_fields)
+    return values.astype(np.int64)
 
 
-def _are_numbers(fields: list[bytes]) -> bool:
+def _are_numbers(text: bytes) -> bool:
     try:
-        return bool(np.array(fields, dtype="S").astype(np.float64).size)
+        return not _NOT_IN_NUMBERS.search(text) and bool([float(field) for field in text.split()])
     except ValueError:
         return False

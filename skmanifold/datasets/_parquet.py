@@ -11,7 +11,7 @@ import numpy as np
 from .._install import install_command
 from ..utils._regular_files import check_regular
 from ._damaged_files import refuse_damaged
-from ._document_reader import LONGEST_NAME, DocumentReader
+from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
 from ._text_files import PathLike
 
@@ -75,6 +75,7 @@ def read_parquet(
     ['cat', 'dog'] [[2 1]
      [4 0]]
     """
+    stamps = stamps_of(path)
     with refuse_damaged(path, _WHAT):
         source = _Lines(path, document, word, count)
         documents, words, n_lines = source.distinct()
@@ -89,7 +90,7 @@ def read_parquet(
                 tables = sorted_by_document(tables, 1, shape[0] + 1, n_lines)
             yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
 
-    return DocumentReader(shape, vocabulary, names, rows, str(path))
+    return DocumentReader(shape, vocabulary, names, rows, str(path), stamps)
 
 
 class _Lines:

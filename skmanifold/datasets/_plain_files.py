@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,3 +29,15 @@ def stamp_of(path: Path) -> Stamp:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path.parent} is damaged: {path.name} is not a regular file.")
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def first_changed(stamps: Mapping[Path, Stamp]) -> Path | None:
+    """The first of these files that no longer has its stamp."""
+    for path, stamp in stamps.items():
+        try:
+            same = stamp_of(path) == stamp
+        except (FileNotFoundError, NotADirectoryError):
+            same = False
+        if not same:
+            return path
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ _GROUPS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MAIN, AGAINST = _GROUPS[0], _GROUPS[5]
 QUIET = "0.45"  # colour of annotations
 SHADES = "Blues"  # colour map of probabilities from 0 to 1
+_NOT_DRAWN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
 
 
 def pyplot(caller: str) -> Any:
@@ -43,9 +45,27 @@ def number_groups(axes: Any, colors: list[Any], noun: str, shrink: float = 1.0) 
     n = len(colors)
     scale = ScalarMappable(BoundaryNorm(np.arange(n + 1) - 0.5, n), ListedColormap(colors))
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
-    bar = figure.colorbar(scale, ax=axes, label=noun, pad=0.02, shrink=shrink, ticks=MaxNLocator(10, integer=True))
+    bar = figure.colorbar(scale, ax=axes, pad=0.02, shrink=shrink, ticks=MaxNLocator(10, integer=True))
+    bar.set_label(noun, parse_math=False)
     bar.ax.tick_params(labelsize=8, which="both", length=0)
     bar.outline.set_visible(False)
+
+
+def plain(name: Any) -> str:
+    """A name as it is drawn: characters that fonts do not have are escaped. Draw it with ``parse_math=False``."""
+    return _NOT_DRAWN.sub(lambda found: ascii(found[0])[1:-1], str(name))
+
+
+def add_legend(ax: Any, named: list[Any], **options: Any) -> None:
+    """Add a legend in which the labels of the artists `named` are unchanged, after other artists with labels.
+
+    matplotlib itself reads dollars as mathematics, and leaves out labels that begin with an underscore.
+    """
+    handles, labels = ax.get_legend_handles_labels()
+    others = [(handle, label) for handle, label in zip(handles, labels, strict=True) if handle not in named]
+    legend = ax.legend(*zip(*others, *((artist, "-") for artist in named), strict=True), **options)
+    for text, artist in zip(legend.get_texts()[len(others) :], named, strict=True):
+        text.set(text=artist.get_label(), parse_math=False)
 
 
 def one_panel(caller: str, ax: Any, figsize: tuple[float, float]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ..metrics import calibration_band, calibration_test
 from ..metrics._calibration import checked_ranks
 from ..utils._typing import ArrayLike
-from ._axes import QUIET, group_colors, one_panel, pyplot, strip
+from ._axes import QUIET, add_legend, group_colors, one_panel, plain, pyplot, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -159,15 +159,16 @@ class CalibrationDisplay:
             x, *self.band, step="mid", color=_SHADED, linewidth=0, label=f"{100 * self.level:g}% band"
         )
         self.ax_.axhline(0.0, color=QUIET, linewidth=0.6)
-        colors = group_colors(len(self.differences))
+        colors, lines = group_colors(len(self.differences)), []
         for (name, values), color in zip(self.differences.items(), colors, strict=True):
-            label = f"{name} (p {_probability(self.pvalues[name])})"
-            self.ax_.plot(x, values, **{"color": color, "linewidth": 1.2, "label": label, **line_kwargs})
+            label = f"{plain(name)} (p {_probability(self.pvalues[name])})"
+            lines += self.ax_.plot(x, values, **{"color": color, "linewidth": 1.2, "label": label, **line_kwargs})
         largest = max(np.abs(values).max() for values in (self.band, *self.differences.values()))
         self.ax_.set(xlim=(0, 1), ylim=(-1.1 * largest, 1.1 * largest))
         self.ax_.set_xlabel("rank of the true value, as a share")
         self.ax_.set_ylabel("distribution function\nminus uniform")
-        self.ax_.legend(fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
+        named = [] if "label" in line_kwargs else lines
+        add_legend(self.ax_, named, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
         strip(self.ax_)
         return self
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..metrics import co_clustering
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import AGAINST, SHADES, one_panel, pyplot, strip
+from ._axes import AGAINST, SHADES, one_panel, plain, pyplot, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -163,7 +163,8 @@ class CoClusteringDisplay:
         for begin, end in zip(begins, ends, strict=True):
             self.ax_.plot(*_square(begin, end), color=AGAINST, linewidth=0.9, clip_on=False)
         named = ends - begins >= _LEAST_NAMED * n
-        self.ax_.set_yticks((begins + ends)[named] / 2, labels[begins[named]], fontsize=8)
+        names = [plain(label) for label in labels[begins[named]]]
+        self.ax_.set_yticks((begins + ends)[named] / 2, names, fontsize=8, parse_math=False)
         self.ax_.set_xticks([])
         self.ax_.tick_params(length=0)
         self.ax_.set_ylabel("cluster")

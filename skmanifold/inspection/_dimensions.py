@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import HDPAdmixture, OrthogonalSphericalAdmixture
 from ..mixture import DPCategoricalMixture, DPMixture, SubspaceClassifier, SubspaceMixture
-from ._axes import MAIN, SHADES, one_panel, percent, pyplot, strip
+from ._axes import MAIN, SHADES, one_panel, percent, plain, pyplot, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -149,7 +149,7 @@ class DimensionPosteriorDisplay:
             self.ax_ = one_panel(caller, ax, size)
             self._draw_cells(values, probabilities[:, values], kwargs)
         self.figure_ = self.ax_.figure
-        self.ax_.set_xlabel(self.value_name)
+        self.ax_.set_xlabel(plain(self.value_name), parse_math=False)
         return self
 
     def _draw_bars(self, values: np.ndarray, probabilities: np.ndarray, kwargs: dict) -> None:
@@ -164,7 +164,7 @@ class DimensionPosteriorDisplay:
         cells = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
         extent = (values[0] - 0.5, values[-1] + 0.5, len(probabilities) - 0.5, -0.5)
         image = ax.imshow(probabilities, extent=extent, **{**cells, **kwargs})
-        ax.set_yticks(range(len(self.names)), self.names, fontsize=8)
+        ax.set_yticks(range(len(self.names)), [plain(name) for name in self.names], fontsize=8, parse_math=False)
         ax.xaxis.get_major_locator().set_params(integer=True, nbins=min(len(values), 12))
         ax.tick_params(length=0)
         if len(values) <= _MOST_WITH_NUMBERS:

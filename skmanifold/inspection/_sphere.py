@@ -13,7 +13,7 @@ from ..inference import Draws
 from ..mixture import VonMisesFisherMixture
 from ..utils._typing import MatrixLike
 from ..utils._validation import check_array
-from ._axes import QUIET, group_colors, number_groups, one_panel, pyplot
+from ._axes import QUIET, add_legend, group_colors, number_groups, one_panel, plain, pyplot
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -229,8 +229,8 @@ class SphereDisplay:
         n_means = 0 if self.means is None else len(self.means)
         n_groups = max(groups.max(initial=-1) + 1, n_means, 1)
         colors = group_colors(n_groups)
-        axis_names = self.axis_names or ["$x_1$", "$x_2$", "$x_3$"]
-        (self._draw_circle if is_flat else self._draw_hemispheres)(axis_names)
+        axis_names = [plain(name) for name in self.axis_names or ["$x_1$", "$x_2$", "$x_3$"]]
+        (self._draw_circle if is_flat else self._draw_hemispheres)(axis_names, parse_math=not self.axis_names)
         if is_flat:
             self._draw_histograms(directions, groups, colors)
         points = _on_circle(directions) if is_flat else _on_hemispheres(directions)
@@ -254,17 +254,17 @@ class SphereDisplay:
         if self.names is not None and 1 < len(self.names) <= _MOST_NAMED:
             self._draw_legend(self.names, colors, 2 if is_flat else 4)
         elif n_groups > _MOST_NAMED:
-            number_groups(self.ax_, colors, _noun(self.names), shrink=0.6)
+            number_groups(self.ax_, colors, plain(_noun(self.names)), shrink=0.6)
         self.ax_.set_aspect("equal")
         self.ax_.set_axis_off()
         return self
 
-    def _draw_circle(self, axis_names: Sequence[str]) -> None:
+    def _draw_circle(self, axis_names: list[str], **style: Any) -> None:
         _draw_ring(self.ax_, 0.0)
         _draw_cross(self.ax_, 0.0)
         for sign, mark in ((1, ""), (-1, _MINUS)):
-            self.ax_.text(0.6 * sign, 0.0, mark + axis_names[0], **_ON_LINE)
-            self.ax_.text(0.0, 0.6 * sign, mark + axis_names[1], **_ON_LINE)
+            self.ax_.text(0.6 * sign, 0.0, mark + axis_names[0], **_ON_LINE, **style)
+            self.ax_.text(0.0, 0.6 * sign, mark + axis_names[1], **_ON_LINE, **style)
         self.ax_.set_xlim(-_MARGIN, _MARGIN)
         self.ax_.set_ylim(-_MARGIN, _MARGIN)
 
@@ -300,8 +300,8 @@ class SphereDisplay:
         bins = PolyCollection(corners, facecolors=color, edgecolors="white", linewidths=0.4, alpha=0.8)
         self.ax_.add_collection(bins, autolim=False)
 
-    def _draw_hemispheres(self, axis_names: Sequence[str]) -> None:
-        name = {"ha": "center", "va": "center", "fontsize": 9}
+    def _draw_hemispheres(self, axis_names: list[str], **style: Any) -> None:
+        name = {"ha": "center", "va": "center", "fontsize": 9, **style}
         for side in (1, -1):
             centre = -side * _GAP
             _draw_ring(self.ax_, centre)
@@ -331,9 +331,10 @@ class SphereDisplay:
         from matplotlib.lines import Line2D
 
         dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
-        handles = [Line2D([], [], color=color, label=name, **dot) for color, name in zip(colors, names, strict=True)]
+        pairs = zip(colors, map(plain, names), strict=True)
+        handles = [Line2D([], [], color=color, label=name, **dot) for color, name in pairs]
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": min(len(handles), n_columns)}
-        self.ax_.legend(handles=handles, fontsize=8, frameon=False, handletextpad=0.2, **place)
+        add_legend(self.ax_, handles, fontsize=8, frameon=False, handletextpad=0.2, **place)
 
 
 def _on_circle(directions: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from ..inference._intervals import check_level
 from ..mixture import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
-from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, pyplot, several_panels, strip
+from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, plain, pyplot, several_panels, strip
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -285,19 +285,19 @@ class TopicDisplay:
             f"{type(self).__name__}.plot", ax, n_topics, (n_rows, n_columns), size, sharex=sharex
         )
         self.figure_ = self.axes_[0].figure
-        value_name = self.value_name
+        value_name = plain(self.value_name)
         if self.intervals is not None:
             value_name += f", {100 * self.level:.3g}% interval"
         for place, panel in enumerate(self.axes_):
             self._draw_topic(panel, place, bar_kwargs)
             is_lowest = place + n_columns >= n_topics
             if is_lowest:
-                panel.set_xlabel(value_name)
+                panel.set_xlabel(value_name, parse_math=False)
             elif sharex and is_alone(ax):
                 panel.tick_params(labelbottom=False)
         if ax is None and self.n_components is not None and n_topics < self.n_components:
-            title = f"{n_topics} of {self.n_components} {self.topic_name}s"
-            self.figure_.suptitle(title, fontsize=9, color=QUIET, x=0.01, ha="left")
+            title = f"{n_topics} of {self.n_components} {plain(self.topic_name)}s"
+            self.figure_.suptitle(title, fontsize=9, color=QUIET, x=0.01, ha="left", parse_math=False)
         return self
 
     def _draw_topic(self, panel, place: int, bar_kwargs: dict) -> None:
@@ -310,12 +310,12 @@ class TopicDisplay:
             panel.hlines(heights, low, high, colors=colors, linewidth=1.8)
         if (values < 0).any():
             panel.axvline(0.0, color="black", linewidth=0.6)
-        panel.set_yticks(heights, [_shortened(word) for word in words], fontsize=8)
+        panel.set_yticks(heights, [_shortened(word) for word in words], fontsize=8, parse_math=False)
         panel.set_ylim(max(len(values), 1) - 0.4, -0.6)
         panel.tick_params(axis="y", length=0)
         panel.tick_params(axis="x", labelsize=7)
         panel.locator_params(axis="x", nbins=4)
-        panel.set_title(self._title(place), fontsize=9)
+        panel.set_title(plain(self._title(place)), fontsize=9, parse_math=False)
         panel.xaxis.label.set_size(8)
         strip(panel, "top", "right", "left")
 
@@ -389,4 +389,5 @@ def _intervals(estimator: Any, level: float) -> list[np.ndarray] | None:
 
 
 def _shortened(word: str) -> str:
+    word = plain(word).replace("\n", r"\n")
     return word if len(word) <= _LONGEST_WORD else word[: _LONGEST_WORD - 1] + "…"

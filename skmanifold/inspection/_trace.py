@@ -13,7 +13,19 @@ from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
-from ._axes import AGAINST, MAIN, QUIET, group_colors, is_alone, number_groups, pyplot, several_panels, strip
+from ._axes import (
+    AGAINST,
+    MAIN,
+    QUIET,
+    add_legend,
+    group_colors,
+    is_alone,
+    number_groups,
+    plain,
+    pyplot,
+    several_panels,
+    strip,
+)
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes
@@ -283,11 +295,12 @@ class TraceDisplay:
                 panel.tick_params(labelbottom=False)
         if len(self.trace) > _MOST_NAMED_CHAINS:
             number_groups(list(self.axes_), group_colors(len(self.trace)), "chain")
-        self.axes_[-1].set_xlabel(self.pass_name)
+        self.axes_[-1].set_xlabel(plain(self.pass_name), parse_math=False)
         self.axes_[-1].xaxis.get_major_locator().set_params(integer=True)
         if self.note:
             place = {"xy": (1.0, 0.02), "xycoords": "axes fraction", "ha": "right", "va": "bottom"}
-            self.axes_[0].annotate(self.note, **place, fontsize=7, color=QUIET, bbox=_box("white"))
+            style: dict[str, Any] = {"fontsize": 7, "color": QUIET, "bbox": _box("white"), "parse_math": False}
+            self.axes_[0].annotate(plain(self.note), **place, **style)
         return self
 
     def _draw_trace(self, panel, line_kwargs: dict) -> None:
@@ -309,29 +322,31 @@ class TraceDisplay:
             place = {"xy": (0.0, 1.0), "xycoords": "axes fraction", "xytext": (0, above), "va": "bottom"}
             panel.annotate(text, **place, textcoords="offset points", fontsize=8, color=QUIET if converged else AGAINST)
         unit = f" ({self.trace_unit})" if self.trace_unit else ""
-        panel.set_ylabel(self.trace_name.replace(" per ", "\nper ") + unit)
+        panel.set_ylabel(plain(self.trace_name.replace(" per ", "\nper ") + unit), parse_math=False)
         panel.set_xlim(0.5, trace.shape[1] + 0.5)
         _show_what_is_kept(panel, trace, self.burn_in)
 
     def _draw_ess(self, panel) -> None:
         styles = ("-", "--", ":")
         points = {"marker": "o" if np.asarray(self.ess_passes).size <= _FEW_POINTS else None, "markersize": 3}
+        lines = []
         for (name, sizes), style in zip((self.ess or {}).items(), styles, strict=False):
-            panel.plot(self.ess_passes, sizes, color=MAIN, linestyle=style, linewidth=1.4, label=name, **points)
-        panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws", **points)
+            options = {"color": MAIN, "linestyle": style, "linewidth": 1.4, "label": plain(name), **points}
+            lines += panel.plot(self.ess_passes, sizes, **options)
+        lines += panel.plot(self.ess_passes, self.n_draws, color=QUIET, linewidth=0.8, label="draws", **points)
         panel.set_ylim(bottom=0.0)
         panel.set_ylabel("effective\nsample size")
-        panel.legend(fontsize=7, frameon=False, loc="upper left")
+        add_legend(panel, lines, fontsize=7, frameon=False, loc="upper left")
 
     def _draw_scores(self, panel) -> None:
-        colors, by_name = [AGAINST, *group_colors(6)[1:5]], self.scores or {}
+        colors, by_name, lines = [AGAINST, *group_colors(6)[1:5]], self.scores or {}, []
         for (name, scores), color in zip(by_name.items(), colors, strict=False):
             marker = "o" if len(scores) <= 40 else None
             style = {"color": color, "linewidth": 1.2, "marker": marker, "markersize": 3}
-            panel.plot(self.score_passes, scores, label=name, **style)
+            lines += panel.plot(self.score_passes, scores, label=plain(name), **style)
         panel.set_ylabel("held-out score")
         if len(by_name) > 1:
-            panel.legend(fontsize=7, frameon=False)
+            add_legend(panel, lines, fontsize=7, frameon=False)
 
 
 class _DrawsSoFar(NamedTuple):

@@ -17,6 +17,7 @@ from skmanifold import (
 )
 from skmanifold.callbacks._hooks import PassReport
 from skmanifold.callbacks._progress import _short, _status
+from skmanifold.callbacks._status_lines import bars_with_status
 
 rng = np.random.default_rng(0)
 ROWS = rng.normal(size=(50, 3))
@@ -93,3 +94,10 @@ def test_speed_is_that_of_all_passes_so_far():
     report = PassReport("log joint", -1234.5678, 2000, "rows", True)
     assert _status(report, 5, 10, 2.0, None) == "5 of 10, log joint -1234.57, 5k rows/s"
     assert _status(report, 5, 10, 0.0, -2.5) == "5 of 10, log joint -1234.57, held-out score -2.5"
+
+
+def test_descriptions_are_no_markup(screen):
+    with bars_with_status() as bars:
+        bars.add_task("[/bold]a [red]b", total=1.0)
+        bars._ordered_tasks = bars.tasks
+    assert "[/bold]a [red]b" in screen()

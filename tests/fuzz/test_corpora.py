@@ -1,9 +1,12 @@
 """Corpora on disk and the text formats: nothing crashes, hangs, deceives or takes memory that the files do not."""
 
+import re
+
 import numpy as np
 import pytest
 
 from skmanifold.datasets import _corpus as corpus
+from skmanifold.datasets import _matrix_market as matrix_market
 
 from . import _corpus_door, _text_door
 from ._cases import failures
@@ -39,9 +42,21 @@ def test_the_text_door_sees_what_is_accepted(tmp_path, monkeypatch):
     def careless(path):
         return path.read_bytes().decode("latin-1").split()
 
+    monkeypatch.setattr(_text_door, "KINDS", ("vocabulary",))
     monkeypatch.setattr(_text_door, "load_vocabulary", careless)
     told = {_text_door.check(tmp_path, seed) for seed in range(40)}
     assert {"a malformed file was accepted", "something else was read than is in the file"} <= told
     monkeypatch.setattr(_text_door, "load_vocabulary", lambda path: np.ones(20_000_000) * 2)
     told = [_text_door.check(tmp_path, seed) for seed in range(5)]
     assert any(sentence and " MB for " in sentence for sentence in told)
+
+
+def test_the_text_door_sees_what_matrix_market_must_not_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(_text_door, "KINDS", ("market",))
+    for part, careless, seeds in (
+        ("_NOT_IN_NUMBERS", re.compile(rb"[*]"), range(10)),
+        ("stamps_of", lambda path: {}, range(40)),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(matrix_market, part, careless)
+            assert "a malformed file was accepted" in {_text_door.check(tmp_path, seed) for seed in seeds}

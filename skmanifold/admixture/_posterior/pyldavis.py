@@ -90,6 +90,8 @@ def prepare_page(
     """The page of topics, (K, V), and of documents with these proportions, (n, K), and counts, (n, V)."""
     import pyLDAvis
 
+    from .prepared_data import PreparedData
+
     frequency = np.asarray(counts.sum(axis=0), np.float64).ravel()
     if max_features is not None and max_features < len(words):
         shown = np.sort(np.argsort(-frequency, kind="stable")[:max_features])
@@ -103,7 +105,7 @@ def prepare_page(
     proportions = np.asarray(proportions_of_rows(), np.float64)[has_tokens] * shares
     proportions /= proportions.sum(axis=1, keepdims=True)
     defaults = {"mds": principal_coordinates, "n_jobs": 1, "sort_topics": False}
-    return pyLDAvis.prepare(
+    prepared = pyLDAvis.prepare(
         topics / shares[:, np.newaxis],
         proportions,
         lengths[has_tokens],
@@ -111,6 +113,7 @@ def prepare_page(
         frequency,
         **{**defaults, **options},
     )
+    return PreparedData(*prepared)
 
 
 def principal_coordinates(topics: np.ndarray) -> np.ndarray:

@@ -80,7 +80,8 @@ class TopicPage(TopicFrame):
         Returns
         -------
         prepared : pyLDAvis.PreparedData
-            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page loads its scripts from the network.
+            Write it with ``pyLDAvis.save_html(prepared, "topics.html")``. The page shows words unchanged, and never
+            runs them as scripts. It loads its scripts from the network.
             For a page that is read without network on the same machine, add ``d3_url=pyLDAvis.urls.D3_LOCAL,
             ldavis_url=pyLDAvis.urls.LDAVIS_LOCAL, ldavis_css_url=pyLDAvis.urls.LDAVIS_CSS_LOCAL``.
 

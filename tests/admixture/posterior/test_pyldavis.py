@@ -1,6 +1,7 @@
 """Topics go to pyLDAvis as they are: in order, normalised, the same on every run."""
 
 import json
+import pickle
 import re
 import sys
 from functools import cache
@@ -16,7 +17,7 @@ from skmanifold._install import install_command
 from skmanifold.admixture._posterior.pyldavis import principal_coordinates, to_pyldavis
 from skmanifold.datasets import make_lda_corpus
 
-pytest.importorskip("pyLDAvis")
+pyLDAvis = pytest.importorskip("pyLDAvis")
 pandas = pytest.importorskip("pandas")
 
 FEW = {"lambda_step": 0.5}  # values of the slider, of which pyLDAvis's time is made
@@ -63,6 +64,20 @@ def test_the_same_twice_to_the_last_bit():
     assert "Infinity" not in first
     assert "NaN" not in first
     assert json.loads(first)["mdsDat"]["Freq"]
+
+
+def test_words_cannot_end_the_script_of_the_page():
+    words = ["</script><script>alert(1)</script>", "<!--<script>", "a&lt;b", 'x"\\u003c', *WORDS[4:]]
+    prepared = topics_of().to_pyldavis(corpus(), feature_names=words, plot_opts={"xlab": "<b>", "ylab": "y"}, **FEW)
+    data = prepared.to_json()
+    assert "<" not in data
+    for template in ("general", "notebook", "simple"):
+        assert data in pyLDAvis.prepared_data_to_html(prepared, template_type=template)
+    shown = json.loads(data)  # which is what the script reads
+    assert set(shown["tinfo"]["Term"]) == set(words)
+    assert shown["plot.opts"]["xlab"] == "<b>"
+    assert isinstance(prepared, pyLDAvis.PreparedData)  # which notebooks display
+    assert pickle.loads(pickle.dumps(prepared)).to_json() == data
 
 
 def test_words_are_named_by_the_columns_unless_told_otherwise():
