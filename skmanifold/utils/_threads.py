@@ -25,7 +25,7 @@ _n_open = 0
 def limit_threads(user_api: str | None) -> Iterator[None]:
     """Context manager in which the libraries of one API ("blas" or "openmp"), or all with None, run in one thread.
 
-    A limit applies to the whole process. Contexts of several threads may overlap: the last one to end removes all limits.
+    A limit applies to the whole process. Contexts of several threads may overlap: limits end with the last of these.
 
     `threadpool_limits` searches for libraries at each call, which takes more than a millisecond. Here they are searched
     for only if modules were imported since the last call.

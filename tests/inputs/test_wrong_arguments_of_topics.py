@@ -41,6 +41,7 @@ MISTAKES = {
     "names for documents": (lambda lda: lda.topics_as_frame(NAMES), "pass names of columns as feature_names"),
     "list for documents": (lambda lda: lda.topics_as_frame(list(NAMES)), "pass names of columns as feature_names"),
     "vocabulary": (lambda lda: lda.to_pyldavis(X, feature_names=VECTORIZER.vocabulary_), r"a dict, .*names_out\(\)\.$"),
+    "mask": (lambda lda: lda.topic_words(2, NAMES == "a"), "^feature_names has booleans: pass a name for each column"),
     "vectorizer": (lambda lda: lda.topic_words(2, VECTORIZER), r"^feature_names is a CountVectorizer: pass its get_fe"),
     "names for a threshold": (lambda lda: lda.topic_diagnostics(NAMES), "threshold must be an instance of float"),
     "names for a level": (

@@ -280,7 +280,7 @@ def test_the_display_shows_words_and_intervals():
     one = TopicDisplay.from_class_words(found, classes=2)
     np.testing.assert_array_equal(one.intervals[0], [found.low[1], found.high[1]])
     assert one.figure_._suptitle.get_text() == "1 of 3 clusters"
-    for classes in ([0], [], [1, 9]):
+    for classes in ([0], [], [1, 9], [True, True]):
         with pytest.raises(ValueError, match=r"^classes must be labels from class_words.classes; got "):
             TopicDisplay.from_class_words(found, classes=classes)
 

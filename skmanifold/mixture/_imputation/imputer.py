@@ -39,7 +39,8 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     sample_posterior : bool, default=False
         Whether to draw the missing cells. If not, they are replaced by means, and the most probable categories.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws, and of the default mixture.
+        Seed of the draws, and of the default mixture. With `sample_posterior`, each `transform` draws from a
+        RandomState instance and so changes it: use an int or None if several threads share the imputer.
 
     Attributes
     ----------

@@ -355,10 +355,38 @@ def test_draws_need_draws_of_parameters():
         fitted("gibbs", X, max_draws_bytes=0).impute(X, n_draws=2)
 
 
-@pytest.mark.parametrize("columns", ["c", ["a", "c"], 7, []])
+@pytest.mark.parametrize("columns", ["c", ["a", "c"], 7, [], [False] * 3])
 def test_unknown_columns_are_refused(columns):
     X, _ = two_clusters(60)
-    with pytest.raises(ValueError, match=r"no column|at least one column"):
+    with pytest.raises(ValueError, match=r"no column|the index 7|at least one column"):
+        fitted("em", X).conditional(X, columns)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        [False, False, True],
+        [np.False_, np.False_, np.True_],
+        np.array([False, False, True]),
+        pd.Series([False, False, True]),
+        pd.Series([False, False, True], dtype="boolean"),
+        pd.Series([True, False, False], index=["colour", "a", "b"]),
+        lambda X: [False, False, True],
+    ],
+)
+def test_a_mask_selects_columns(mask):
+    X, _ = two_clusters(60)
+    found = fitted("em", X).conditional(X[["colour", "b", "a"]], mask)
+    assert found.columns == ["colour"]
+
+
+@pytest.mark.parametrize(
+    "columns", [True, np.True_, [True], [False, True], [True] * 4, [True, 1, 2], [True, None, True]]
+)
+def test_what_is_no_mask_of_the_columns_is_refused(columns):
+    X, _ = two_clusters(60)
+    message = r"^The (mask|selector) of conditional .*|^X has no column True, which conditional selects: .*"
+    with pytest.raises(ValueError, match=message):
         fitted("em", X).conditional(X, columns)
 
 
