@@ -57,7 +57,11 @@ class Columns(BaseEmission, BaseComposition):
     -----
     A categorical block takes strings, numbers or booleans, not codes: its categories are those of the type of the
     column (``pandas.CategoricalDtype``, ``polars.Enum``), or the values that occur in `fit`, in ascending order.
-    Categories that are unknown at `predict` raise an error, unless the emission has ``handle_unknown="ignore"``.
+    Categories that are unknown at `predict` raise an error, unless the emission has ``handle_unknown="ignore"``. A
+    string has at most 1,000 characters, and no NUL.
+
+    Whole numbers and decimals of 2**53 or more are refused, since float64 cannot distinguish them: convert identifiers
+    to strings, or to ``pandas.CategoricalDtype``, whose whole numbers stay exact up to 64 bits.
 
     Columns of a data frame are found by name at `predict`: their order may differ, and additional columns are ignored.
 

@@ -85,13 +85,14 @@ class ImputesCells(WithColumns):
         Returns
         -------
         X : array-like of shape (n_samples, n_features), or list of these
-            A copy of X without missing cells, of the same kind as X; with `n_draws` a list of so many.
+            A copy of X without missing cells, of the same kind as X; with `n_draws` a list of so many. Observed cells
+            do not change, not even unknown categories. A column of whole numbers with filled cells has floats.
 
         Raises
         ------
         ValueError
-            If X has other columns than in `fit`, or values that are not allowed, or if `n_draws` is given and the fit
-            kept no draws of the parameters.
+            If X has other columns than in `fit`, or values that are not allowed or, in a column with missing cells, of
+            another type than in `fit`; or if `n_draws` is given and the fit kept no draws of the parameters.
         IncompatibleError
             If the emission has no distributions of single cells, or the sampler draws no parameters and `n_draws` is
             given.
