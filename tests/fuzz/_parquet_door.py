@@ -34,7 +34,8 @@ def check(prepared, seed):
     names = {name: name for name in _COLUMNS}
     table = _table(rng)
     for _ in range(rng.choice([0, 1, 1, 1, 2])):
-        table = _CHANGES[rng.integers(len(_CHANGES))](rng, table, names)
+        if len(table):
+            table = _CHANGES[rng.integers(len(_CHANGES))](rng, table, names)
     paths = _write(rng, folder, table)
     flipped = rng.random() < 0.35
     if flipped:
