@@ -409,16 +409,21 @@ def _missing(rng, file, home, folder):
 
 
 def _flip(rng, path):
-    """Other bytes, but not in heaps of texts, at some of which HDF5 2.0 itself never ends."""
+    """Other bytes, but not in heaps of texts and what refers to them.
+
+    At some of these HDF5 2.0 itself never ends, or allocates 4 GB.
+    """
     content = bytearray(path.read_bytes())
-    heaps = [
-        (heap.start(), int.from_bytes(heap[1], "little")) for heap in re.finditer(rb"GCOL\x01...(.{8})", content, re.S)
-    ]
+    kept = []
+    for heap in re.finditer(rb"GCOL\x01...(.{8})", content, re.DOTALL):
+        kept.append(range(heap.start(), heap.start() + int.from_bytes(heap[1], "little")))
+        references = re.finditer(re.escape(heap.start().to_bytes(8, "little")), content)
+        kept += [range(reference.start() - 4, reference.end() + 4) for reference in references]
     if rng.random() < 0.3:
         del content[rng.integers(len(content) + 1) :]
     for _ in range(rng.integers(1, 6) if content else 0):
-        place = rng.integers(len(content))
-        if not any(start <= place < start + size for start, size in heaps):
+        place = int(rng.integers(len(content)))
+        if not any(place in some for some in kept):
             content[place] = rng.integers(256) if rng.random() < 0.5 else content[place] ^ (1 << rng.integers(8))
     path.write_bytes(content)
 
