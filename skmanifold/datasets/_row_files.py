@@ -205,6 +205,8 @@ def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
         shape, names = describe(path, file)
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
+    if min(shape) < 0:
+        raise ValueError(f"{path} is damaged: its shape is {tuple(shape)}.")
     n_bytes = os.path.getsize(path)
     if names and 8 * shape[0] * shape[1] > _most_bytes(n_bytes):
         raise ValueError(
@@ -274,8 +276,8 @@ def _most_bytes(n_bytes: int) -> int:
 
 def _shape_of_sparse(path: str, arrays: Arrays) -> tuple[int, ...]:
     shape = arrays["shape"]
-    if shape.dtype.kind not in "iu" or shape.ndim != 1 or (shape < 0).any():
-        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers of at least 0.")
+    if shape.dtype.kind not in "iu" or shape.ndim != 1:
+        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers.")
     return tuple(shape.tolist())
 
 

@@ -128,12 +128,12 @@ def test_what_is_no_number_is_refused_when_files_are_listed(tmp_path, dtype):
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"shape": np.array([40.0, 6.0])}, r"has the shape \[40.0, 6.0\]; it must be whole numbers of at least 0"),
-        ({"shape": np.array([-40, 6])}, r"has the shape \[-40, 6\]; it must be"),
+        ({"shape": np.array([40.0, 6.0])}, r"has the shape \[40.0, 6.0\]; it must be whole numbers"),
+        ({"shape": np.array([-40, 6])}, r"is damaged: its shape is \(-40, 6\)"),
         ({"shape": np.array(40)}, "has the shape 40; it must be"),
         ({"shape": np.array([40])}, "has an array of 1 dimensions; it must have two"),
         ({"shape": np.array([2**31, 6])}, "cannot be read as a sparse matrix"),
-        ({"format": np.array("lil")}, r"cannot be read as a sparse matrix \(KeyError: 'lil'\)"),
+        ({"format": np.array("lil")}, r"cannot be read as a sparse matrix [^\n]*\(KeyError: 'lil'\)"),
         ({"format": np.array(["csr", "csc"])}, "cannot be read as a sparse matrix"),
         ({"data": np.zeros(5)}, "cannot be read as a sparse matrix"),
         ({"data": np.ones(131, complex)}, "must have numbers, and whole numbers as their places"),
