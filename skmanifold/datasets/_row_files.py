@@ -285,8 +285,9 @@ def _sparse(path: str, file: BufferedReader) -> sp.csr_array:
     arrays = _members(file)
     shape, name = _shape_of_sparse(path, arrays), str(arrays["format"].astype(str))
     data, places = arrays["data"], tuple(arrays[part] for part in _PLACES[name])
-    if data.dtype.kind not in "biuf" or any(index.dtype.kind not in "iu" for index in places):
-        raise ValueError(f"{path} must have numbers, and whole numbers as their places.")
+    is_whole = all(index.dtype.kind in "iu" and np.can_cast(index.dtype, np.int64) for index in places)
+    if data.dtype.kind not in "biuf" or not is_whole:  # scipy converts other indices without a check
+        raise ValueError(f"{path} must have numbers, and whole numbers (int64 at most) as their places.")
     matrix = getattr(sp, f"{name}_array")((data, places) if name == "coo" else (data, *places), shape=shape)
     check_structure(matrix, path)  # before scipy converts it
     if name != "csr" and shape[0] > max(_FEW_ROWS, _ROWS_PER_ENTRY * data.size):

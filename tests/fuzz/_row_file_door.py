@@ -184,6 +184,7 @@ def _read_npz(content):
     places = [_array_of(contents[f"{name}.npy"]) for name in _INDICES[form]]
     _ensure(shape.dtype.kind in "iu" and shape.shape == (2,) and data.dtype.kind in _NUMBERS)
     _ensure(all(index.ndim == 1 and index.dtype.kind in "iu" for index in places))
+    _ensure(not any(index.dtype.kind == "u" and index.dtype.itemsize == 8 for index in places))  # nor offsets below 0
     return read_sparse(form, tuple(shape.tolist()), data.tolist(), data.shape, *(index.tolist() for index in places))
 
 
