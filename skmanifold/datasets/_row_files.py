@@ -205,6 +205,8 @@ def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
         shape, names = describe(path, file)
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
+    if min(shape) < 0:
+        raise ValueError(f"{path} is damaged: its shape is {tuple(shape)}.")
     n_bytes = os.path.getsize(path)
     if names and 8 * shape[0] * shape[1] > _most_bytes(n_bytes):
         raise ValueError(
@@ -274,8 +276,8 @@ def _most_bytes(n_bytes: int) -> int:
 
 def _shape_of_sparse(path: str, arrays: Arrays) -> tuple[int, ...]:
     shape = arrays["shape"]
-    if shape.dtype.kind not in "iu" or shape.ndim != 1 or (shape < 0).any():
-        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers of at least 0.")
+    if shape.dtype.kind not in "iu" or shape.ndim != 1:
+        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers.")
     return tuple(shape.tolist())
 
 
@@ -283,8 +285,9 @@ def _sparse(path: str, file: BufferedReader) -> sp.csr_array:
     arrays = _members(file)
     shape, name = _shape_of_sparse(path, arrays), str(arrays["format"].astype(str))
     data, places = arrays["data"], tuple(arrays[part] for part in _PLACES[name])
-    if data.dtype.kind not in "biuf" or any(index.dtype.kind not in "iu" for index in places):
-        raise ValueError(f"{path} must have numbers, and whole numbers as their places.")
+    is_whole = all(index.dtype.kind in "iu" and np.can_cast(index.dtype, np.int64) for index in places)
+    if data.dtype.kind not in "biuf" or not is_whole:  # scipy converts other indices without a check
+        raise ValueError(f"{path} must have numbers, and whole numbers (int64 at most) as their places.")
     matrix = getattr(sp, f"{name}_array")((data, places) if name == "coo" else (data, *places), shape=shape)
     check_structure(matrix, path)  # before scipy converts it
     if name != "csr" and shape[0] > max(_FEW_ROWS, _ROWS_PER_ENTRY * data.size):

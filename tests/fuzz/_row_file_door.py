@@ -21,6 +21,7 @@ _NUMBERS = "biuf"
 KINDS = (".npy", ".npz", ".parquet", ".arrow")
 _INDICES = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "bsr": ("indptr", "indices")}
 _INDICES |= {"coo": ("row", "col"), "dia": ("offsets",)}
+_MEMBERS = {f"{name}.npy" for name in ("format", "shape", "data", *sum(_INDICES.values(), ()))}
 _DTYPES = ("<f8", "<f8", "<f4", ">f8", "<f2", "<i8", "<i4", "|u1", "<u8", "|b1")
 _OTHER_DTYPES = ("<c16", "<U3", "|S2", "<M8[s]", "<m8[D]", "|O", "|V8", "i4,f8")
 _INTEGERS = (-(2**40), -7, -1, 0, 1, 2, 3, 7, 2**20 + 1, 2**31 - 1, 2**31, 2**40, 2**62)
@@ -169,7 +170,7 @@ def _read_npz(content):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             names = {info.filename for info in members}
-            contents = {name: archive.read(name) for name in names - {"_is_array.npy"}}  # which does not change values
+            contents = {name: archive.read(name) for name in names & _MEMBERS}
     except Exception as error:
         raise BrokenError from error
     _ensure(len(names) == len(members))
@@ -183,6 +184,7 @@ def _read_npz(content):
     places = [_array_of(contents[f"{name}.npy"]) for name in _INDICES[form]]
     _ensure(shape.dtype.kind in "iu" and shape.shape == (2,) and data.dtype.kind in _NUMBERS)
     _ensure(all(index.ndim == 1 and index.dtype.kind in "iu" for index in places))
+    _ensure(not any(index.dtype.kind == "u" and index.dtype.itemsize == 8 for index in places))  # nor offsets below 0
     return read_sparse(form, tuple(shape.tolist()), data.tolist(), data.shape, *(index.tolist() for index in places))
 
 
