@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import blake2b
 from numbers import Integral
@@ -32,10 +32,11 @@ from ._corpus_header import (
     read_header,
 )
 from ._corpus_structure import range_fault, rows_fault, starts_fault
-from ._plain_files import first_changed
+from ._plain_files import Stamp, first_changed, stamp_of
 from ._text_files import PathLike
 from ._vocabulary import words_of
 
+_MOST_TRIES = 100  # of opening a corpus while others replace it
 _INT32_MAX = np.iinfo(np.int32).max
 _ROWS_AT_ONCE = 1 << 18  # whose two numbers each are checked together while a corpus is opened
 _TOKENS_AT_ONCE = 1 << 22
@@ -83,6 +84,21 @@ class Corpus:
 
     def __init__(self, path: PathLike) -> None:
         self.path = Path(os.path.realpath(path))
+        for left in reversed(range(_MOST_TRIES)):
+            stamp = self._stamp_of_header()
+            try:
+                self._open()
+                return
+            except (OSError, ValueError):
+                if self._stamp_of_header() == stamp or not left:  # else another process has replaced it meanwhile
+                    raise
+
+    def _stamp_of_header(self) -> Stamp | None:
+        with suppress(OSError, ValueError):
+            return stamp_of(self.path / HEADER)
+        return None
+
+    def _open(self) -> None:
         header, self._stamps = read_header(self.path)
         self.shape = (header.n_rows, header.n_features)
         self.nnz, self.n_tokens = header.n_pairs, header.n_tokens
@@ -247,7 +263,7 @@ class Corpus:
     def _refuse_changed(self) -> None:
         """Raise a ValueError unless all files are still those that were opened."""
         changed = first_changed({self.path / name: stamp for name, stamp in self._stamps.items()})
-        if changed is not None and changed.name == HEADER:
+        if changed is not None and self._stamp_of_header() != self._stamps[HEADER]:
             raise ValueError(f"{self.path} was replaced after this corpus was opened; open it again.")
         if changed is not None:
             raise ValueError(f"{self.path} has changed: {changed.name} was modified after this corpus was opened.")

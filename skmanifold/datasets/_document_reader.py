@@ -21,6 +21,7 @@ class DocumentReader:
 
     An iterable of blocks: sparse matrices of counts of shape (n, n_features), in the order of the documents, of about
     260,000 entries each. Every iteration reads the file from its beginning, so that only one block is in memory.
+    A file that is modified or replaced after its reader was made raises a ValueError.
     :func:`read_matrix_market`, :func:`read_parquet` and :func:`read_anndata` return such objects.
 
     Parameters

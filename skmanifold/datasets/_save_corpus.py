@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils._disk import sync
+from ..utils._disk import exchange, remove_folder, sync
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._progress import show_progress
 from ..utils._typing import MatrixLike
@@ -31,6 +30,8 @@ from ._vocabulary import dump_vocabulary, given_words
 
 _PAUSE = 10.0  # seconds between lines of progress
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_OTHER_WRITER = (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)  # was faster
+_MOST_TRIES = 100
 
 
 def save_corpus(
@@ -48,7 +49,9 @@ def save_corpus(
     size of the largest document or block.
 
     The folder gets its name only when it is complete. After an error (an invalid document, an error of the iterator, a
-    full disk, Ctrl-C) nothing of it is left, and an existing corpus is unchanged.
+    full disk, Ctrl-C) nothing of it is left, and an existing corpus is unchanged. On Linux an existing corpus is
+    replaced in one step, so other processes find the old or the new one. If several processes replace it, the last one
+    wins.
 
     Parameters
     ----------
@@ -310,24 +313,37 @@ def _built(target: Path, overwrite: bool) -> Iterator[Path]:
         for file in temporary.iterdir():
             sync(file, os.O_RDWR)
         sync(temporary)
-        _refuse_existing(target, overwrite)
-        _put_in_place(temporary, target)
+        _put_in_place(temporary, target, overwrite)
     except OSError as error:
         if error.errno in _NO_ROOM:
             message = f"There is not enough space for the corpus, so it was not saved ({os.strerror(error.errno)})"
             raise OSError(error.errno, message, str(target)) from error
         raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary)
     sync(target.parent)
 
 
-def _put_in_place(temporary: Path, target: Path) -> None:
-    """Rename the folder; an existing one is moved away first, and restored if that fails."""
+def _put_in_place(temporary: Path, target: Path, overwrite: bool) -> None:
+    """Give the folder its name; `temporary` is then the corpus that it replaced, if there was one."""
+    for left in reversed(range(_MOST_TRIES)):
+        _refuse_existing(target, overwrite)
+        try:
+            if not target.exists():
+                os.rename(temporary, target)
+            elif not exchange(temporary, target):
+                _replace(temporary, target)
+            return
+        except OSError as error:
+            if error.errno not in _OTHER_WRITER or not left:
+                raise
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Move the existing folder away, and then rename the new one; the existing one is restored if that fails."""
     old = temporary.with_name(f"{temporary.name}.old")
     try:
-        if target.exists():
-            os.rename(target, old)
+        os.rename(target, old)
         os.rename(temporary, target)
     except BaseException:
         if old.exists() and not target.exists():
@@ -335,13 +351,13 @@ def _put_in_place(temporary: Path, target: Path) -> None:
         raise
     finally:
         if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            remove_folder(old)
 
 
 def _refuse_existing(target: Path, overwrite: bool) -> None:
-    if not target.exists():
-        return
     if not is_corpus(target):
+        if not target.exists():
+            return
         raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ._regular_files import refuse_irregular_target
+
+_HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD of fcntl.h and the flag of linux/fs.h
 
 
 @contextmanager
@@ -25,6 +30,23 @@ def replaced(path: os.PathLike[str] | str) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     sync(target.parent)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False if that is not possible, as on other systems than Linux."""
+    if sys.platform != "linux":
+        return False
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _RENAME_EXCHANGE) == 0
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder if it exists; an interrupt is raised when it is gone."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def sync(path: Path, flags: int = os.O_RDONLY) -> None:

@@ -11,6 +11,7 @@ from skmanifold import ExponentialFamilyMixture, distributed
 from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.inference._distributed_fits import checkpoints, dask_shards, stored_chains, stored_latents
 from skmanifold.samplers import ESCA
+from skmanifold.utils import _disk as disk
 
 from ._fake_cluster import FakeClient
 from ._interrupted import X, files_of, lda, learned, passes_of, resume
@@ -217,3 +218,21 @@ def test_corpus_may_have_moved(checkpoint, tmp_path):
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
+
+
+def test_ctrl_c_while_a_finished_fit_removes_its_checkpoint_leaves_none_that_is_damaged(tmp_path, monkeypatch):
+    folder = tmp_path / "passes"
+    rmtree, calls = disk.shutil.rmtree, []
+
+    def interrupted(path, **options):
+        if path.name == "pass-00000008" and path.exists() and not calls:
+            calls.append(path)
+            (path / "chains.npz").unlink()
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    monkeypatch.setattr(disk.shutil, "rmtree", interrupted)
+    with distributed(None, checkpoint_dir=folder, checkpoint_every=4), pytest.raises(KeyboardInterrupt):
+        lda(n_chains=2).fit(X)
+    assert calls
+    assert not list(folder.iterdir())

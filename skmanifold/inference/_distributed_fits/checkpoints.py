@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...utils._disk import clear_if_unwritable, sync
+from ...utils._disk import clear_if_unwritable, remove_folder, sync
 from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
 from ...utils._parameters import inherited_parameters
 from .stored_chains import read_chains, write_chains
@@ -91,7 +91,7 @@ class Checkpoints:
                 sync(scratch)
                 scratch.rename(target)
             except BaseException:
-                shutil.rmtree(scratch, ignore_errors=True)
+                remove_folder(scratch)
                 raise
             sync(self.folder)
         self.remove(but=target)  # the previous checkpoint and incomplete ones
@@ -100,7 +100,7 @@ class Checkpoints:
         """Remove all checkpoints except `but`; a finished fit needs none."""
         for path in (*self.folder.glob("pass-*"), *self.folder.glob(".pass-*")):
             if path != but:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_folder(path)
 
     def load(self, model: Any, resume: Callable[[int, Any], list]) -> tuple[int, list] | None:
         """The pass and the chains of the last checkpoint; None if there is none. The shards load their latents.
