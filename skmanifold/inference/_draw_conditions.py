@@ -9,7 +9,7 @@ import numpy as np
 from ..utils._conditions import Array, Condition, Keyed, Lacking, Real, Whole, index
 
 _TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
-_SMALL = {"topic_weights", "concentration"}
+_SMALL = {"topic_weights", "concentration", "n_components"}
 
 
 def traces(*names: str, **others: Condition) -> dict[str, Condition]:

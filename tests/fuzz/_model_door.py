@@ -245,6 +245,7 @@ def _altered_array(rng, array):
         return kind, array[:0] if array.ndim else np.empty(0)
     if kind == "dtype":
         to = ["f4", "f8", "i4", "i8", "u2", "u8", ">f8", "c16", "U3", "?"][rng.integers(10)]
+        to = "U3" if array.dtype.kind == "U" else to
         with np.errstate(all="ignore"):
             return f"{kind} {to}", array.astype(to)
     if kind == "swapped" and array.ndim > 1:
@@ -362,6 +363,8 @@ def _use(name, estimator, asked, how):
         except Exception as error:
             if ("parameters" in how or "feature_names_in_" in how) and isinstance(error, ValueError):
                 continue  # as of any estimator with such parameters or names
+            if question == "sample_prior" and isinstance(error, ValueError) and one_sentence(error):
+                continue  # a prior far from the rows, whose covariances are singular by rounding
             return f"{question}: {type(error).__name__}: {error}"
         of_rows = _ASKED[question] and not (question == "transform" and name.startswith(_NOT_PROPORTIONS))
         wrong = _wrong(answer, of_rows)
