@@ -123,7 +123,7 @@ _ASKED = {
     "aic": False,
     "project": False,
 }
-_NOT_PROPORTIONS = ("rates", "SubspaceMixture", "noise-per-cluster")  # but intensities, and distances
+_NOT_PROPORTIONS = ("imputer", "rates", "SubspaceMixture", "noise-per-cluster")  # but cells, intensities, and distances
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e155, 1e18, 1e-300, 1e-320, 0.5, -0.5)
 _VALUES = (
     *_NUMBERS,
