@@ -12,13 +12,15 @@ _TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
 _SMALL = {"topic_weights", "concentration"}
 
 
-def traces(*names: str, **others: Condition) -> dict[str, Condition]:
+def traces(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> dict[str, Condition]:
     """Conditions on the attributes of a fit by chains; draws of only a few numbers must all be present.
 
     Parameters
     ----------
     *names : str
         Possible names of the log densities of draws, one of which is present.
+    needed : tuple of str
+        Further names that must be present.
     **others : condition
         Conditions on the other draws.
     """
@@ -27,7 +29,7 @@ def traces(*names: str, **others: Condition) -> dict[str, Condition]:
         "n_iter_": Lacking(Whole()),
         "_n_burn_in": Lacking(Whole()),
         "_n_units": Lacking(Real(low=0)),  # not whole if rows have weights
-        "_posterior": Lacking(Keyed(_SMALL & others.keys(), **dict.fromkeys(names, _TRACE), **others)),
+        "_posterior": Lacking(Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)),
         "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
     }
 

@@ -46,6 +46,7 @@ fitted_hdp = holds(
     topic_concentration_=Real(above=0),
     **traces(
         "log_likelihood",
+        needed=("n_components",),
         n_components=Array("int64", _OF_DRAWS, low=1),
         concentration=_NUMBERS,
         topic_concentration=_NUMBERS,

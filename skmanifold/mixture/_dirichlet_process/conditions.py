@@ -52,13 +52,15 @@ def _are_means(family: Any, attributes: dict[str, Any]) -> bool:
     if isinstance(family, ColumnsFamily):
         blocks = zip(family.names.tolist(), family.blocks, strict=True)
         return all(_are_means(block, attributes[name]) for name, block in blocks)
-    values = attributes["components_"]
     low = 0.0 if isinstance(family, LinearFamily) else -np.inf
     high = 1.0 if isinstance(family, BernoulliFamily) else np.inf
-    in_range = (((low <= part) & (part <= high)).all() for part in (values if isinstance(values, list) else [values]))
-    return all(in_range) and all(
-        np.isfinite(each).all() for each in attributes.values() if isinstance(each, np.ndarray)
-    )
+    for values in attributes.values():
+        for part in values if isinstance(values, list) else [values]:
+            with np.errstate(over="ignore"):
+                squares = np.square(part, dtype=np.float64)  # of which second moments are sums
+            if not (np.isfinite(squares).all() and np.all((low <= part) & (part <= high))):
+                return False
+    return True
 
 
 fitted_mixture = holds(
@@ -71,6 +73,7 @@ fitted_mixture = holds(
     _summary=Held(PartitionDraw),
     **traces(
         "log_joint",
+        needed=("n_components",),
         n_components=Array("int64", ("n_chains", "n_draws"), low=0, below=MOST_COMPONENTS),
         concentration=Array("float64", ("n_chains", "n_draws"), above=0),
         weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),

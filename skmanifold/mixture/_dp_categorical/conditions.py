@@ -103,6 +103,7 @@ fitted_mixture = holds(
     n_components_=Counted("n_components"),
     **traces(
         "log_joint",
+        needed=("n_components",),
         n_components=Array("int64", ("n_chains", "n_draws"), low=0, below=MOST_COMPONENTS),
         concentration=Array("float64", ("n_chains", "n_draws"), above=0),
         weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),

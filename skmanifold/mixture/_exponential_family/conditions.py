@@ -36,8 +36,6 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     family = mixture._family
     if family.n_features != sizes["n_features"]:
         return "has a family of other features"
-    if problem := is_of_emission(mixture):
-        return problem
     for position in (mixture._position, *mixture._draws):
         problem = are_of_family(family, position.parameters)
         if problem:
@@ -57,7 +55,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(mixture._scale_of_components(draws)(draws)).sum()):
                 return "has draws of components too far from its estimate"
-    return whole_draws_agree(mixture)
+    return is_of_emission(mixture) or whole_draws_agree(mixture)
 
 
 def _are_equal(one: Any, other: Any) -> bool:
