@@ -152,7 +152,7 @@ def _of_library(rng, library, cells, kind):
 def _upsets_polars(cell):
     """Whether polars itself stops at this cell with what is no error of Python."""
     if isinstance(cell, Decimal):
-        return cell.is_snan()
+        return not cell.is_finite()
     return isinstance(cell, int) and abs(cell) >= 10**4300
 
 
@@ -187,7 +187,7 @@ def verdict(cells, categories=None):
     if kind == "number" and categories is not None:
         whole = all(isinstance(value, int) for value in values)
         fits = any(low <= min(values) and max(values) < high for low, high in ((-(2**63), 2**63), (0, 2**64)))
-        return kind if (whole and fits) or all(float(value) == value for value in values) else "bad"
+        return kind if (whole and fits) or all(map(_equals_float, values)) else "bad"
     return "bad" if kind == "number" and not all(map(_is_exact, values)) else kind
 
 
@@ -199,6 +199,13 @@ def _kind(value):
     if not isinstance(value, Real | Decimal) or (isinstance(value, Decimal) and value.is_snan()):
         return "bad"
     return "number"
+
+
+def _equals_float(value):
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
 
 
 def _is_exact(value):
@@ -283,7 +290,7 @@ def _like_fitted(rng, library, n, schema):
         if schema is HASHES and (library != "pandas" or rng.random() < 0.3):
             cells = [5] * n
         if rng.random() < 0.1:
-            cells[0] = [2**64 - 3, "green", 99, "red\0", 0.5][rng.integers(5)]
+            cells[0] = [2**64 - 3, 99, 7, "green", "red\0", 0.5][rng.integers(3 if schema is HASHES else 6)]
     cells = [None if rng.random() < 0.25 else cell for cell in cells]
     if library == "pandas" and schema is HASHES:
         return pd.Series(pd.Categorical(cells, [*HASHES, *({*cells} - {*HASHES, None})]))
@@ -298,12 +305,15 @@ def _fault(cells, categories, schema, lenient):
     if kind == "bad":
         return kind
     if schema == "number":
-        return None if kind != "text" and all(map(_is_exact, observed)) else "bad"
+        if kind == "text" or not all(map(_is_exact, observed)):
+            return "bad"
+        return "other type" if kind == "bool" else None
     if schema == "binary":
         return "bad" if kind == "text" or any(cell not in (0, 1) for cell in observed) else None
     if categories is None and any(kind == "number" and abs(cell) >= 2**53 for cell in observed):
         return "bad"
-    if any(cell not in schema for cell in observed) and not lenient:
+    plain = [cell.item() if isinstance(cell, np.generic) else cell for cell in observed]
+    if any(cell not in schema for cell in plain) and not lenient:
         return "bad"
     if categories is None and schema is HASHES:
         return "other type"  # large whole numbers do not fit into columns of other numbers
@@ -391,9 +401,11 @@ def _fit(prepared, rng):
     for place, (name, column) in enumerate(columns.items()):
         cells, categories = _cells_of(column)
         kind = verdict(cells, categories)
-        if kind == "empty":
+        if kind == "empty" and not str(getattr(column, "dtype", getattr(column, "type", ""))).lower().startswith(
+            "bool"
+        ):
             kind = "bad"
-        judged[name] = kind, cells, categories
+        judged[name] = kind.replace("empty", "bool"), cells, categories
         if kind == "bad":
             bad.add(place if library == "numpy" else name)
     mixture = copy.deepcopy(prepared["models"][0])
@@ -474,7 +486,7 @@ def _codes(prepared, rng):
         answer, error = None, refusal
     _demand(np.array_equal(model.predict_proba(prepared["codes"]), before), "the model changed")
     bad = {place % 2 for place, kind in enumerate(kinds) if kind}
-    if form == "list" and any(isinstance(cell, str) for cell in cells.flat):
+    if form == "list" and any(isinstance(cell, str | bytes) for cell in cells.flat):
         bad = {0, 1}  # numpy makes strings of all cells
     if error is not None or bad:
         bad |= {"uv"[place] for place in bad}
