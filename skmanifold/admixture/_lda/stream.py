@@ -43,7 +43,6 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
     _agree,
     **streamed(_STATE, DRAW),
     row_prior=Lacking(OrNone(Held(RowPrior))),
-    _topic_word=Lacking(OrNone(Held(TopicWord))),  # in files of earlier releases
 )
 class TopicStream(DrawStream):
     """Chains of a sampler that draws the topics, and the topics estimated from them."""
