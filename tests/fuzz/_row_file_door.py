@@ -356,6 +356,7 @@ def _alter_members(rng, members, form):
         array.reshape(-1)[rng.integers(array.size)] = np.array(value).astype(array.dtype)
     elif kind == 3:
         dtype = ("<f8", "<u8", ">i4", "<i2", "<c16", "<U3", "<M8[s]", "|O")[rng.integers(8)]
+        dtype = dtype.replace(">", "<") if name == "data" else dtype  # scipy refuses ">" in some formats
         array = array.astype(dtype) if array.dtype.kind in "iufb" else array
     elif kind == 4 and array.ndim:
         array = [array[:-1], array[1:], np.concatenate((array, array)), array[np.newaxis], array[:0]][rng.integers(5)]
