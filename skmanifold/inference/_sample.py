@@ -75,8 +75,8 @@ def sample(
         at a boundary where the gradient is unbounded, as for a Dirichlet density of small concentrations in
         `SquareRoot`.
     NonFiniteError
-        If a gradient or a metric is not finite; for HMC and GMC only at the start of a chain, because they reject
-        proposals that meet such a value. The error has the ``state`` and the previous ``draws``.
+        If a gradient, a metric or a new position is not finite; for HMC and GMC only at the start of a chain, because
+        they reject proposals that meet such a value. The error has the ``state`` and the previous ``draws``.
 
     Warns
     -----

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, MixtureImputer
-from skmanifold.emissions import Gaussian
+from skmanifold.emissions import Columns, Gaussian
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3)) + 4.0 * (np.arange(40) % 2)[:, None]
 FIT = {"max_iter": 4, "burn_in": 2, "thin": 1, "random_state": 0}
@@ -62,6 +62,14 @@ def test_tables_and_imputers():
 def test_columns_of_very_different_scales_have_a_definite_default_prior(mixture):
     X = ROWS * np.array([1.0, 1e-100, 1e100])
     assert np.isfinite(mixture.fit(X).score_samples(X)).all()
+
+
+def test_categories_that_are_numbers_are_sampled_as_numbers_of_a_gaussian_block():
+    X = pd.DataFrame({"a": pd.Categorical(np.arange(40) % 4 + 1), "b": ROWS[:, 0]})
+    emission = Columns([("numbers", Gaussian("diag"), ["a", "b"])])
+    mixture = ExponentialFamilyMixture(2, emission=emission, **FIT).fit(X)
+    assert mixture.categories_ == [None, None]
+    assert mixture.sample(3, random_state=0)[0].dtypes.tolist() == [np.float64, np.float64]
 
 
 def test_products_that_overflow_when_they_are_added_are_refused():

@@ -16,7 +16,7 @@ from ...utils._threads import split_range
 from ...utils._validation import column_name
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
-_MOST_SCATTER = 1e300  # sums of several are finite
+_MOST_SCATTER = 1e305  # sums of several are finite
 _MOST_COLUMNS = 4096  # that are compared: the products of more need much time and memory
 
 

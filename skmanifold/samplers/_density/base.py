@@ -18,7 +18,7 @@ _LEAST = 1e-290  # coordinate whose logarithm is taken
 
 
 class NonFiniteError(FloatingPointError):
-    """Raised if a sampler meets a gradient or a metric that is not finite.
+    """Raised if a sampler meets a gradient or a metric that is not finite, or moves to a position that is not.
 
     Attributes
     ----------
