@@ -208,15 +208,22 @@ def _is_number(text: str) -> bool:
 
 
 def check_signs(csr: sp.csr_array, estimator) -> None:
-    """Raise an error for negative entries."""
+    """Raise an error for negative entries, and for counts of a block of columns that are too large."""
+    labels = getattr(estimator, "column_labels", None)
     if csr.data.size and csr.data.min() < 0:
-        labels, worst = getattr(estimator, "column_labels", None), int(csr.data.argmin())
+        worst = int(csr.data.argmin())
         if labels is not None:  # of a block of columns
             column = labels[csr.indices[worst]]
             raise ValueError(
                 f"Column {column} of X has {csr.data[worst]:g}, but its emission needs values of at least 0."
             )
         raise ValueError(f"Negative values in data passed to {type(estimator).__name__}.")
+    if labels is not None and csr.data.size and csr.data.max() > _INT32_MAX:
+        largest = int(csr.data.argmax())
+        raise ValueError(
+            f"Column {labels[csr.indices[largest]]} of X has a count of {csr.data[largest]:.6g}; at most {_INT32_MAX} "
+            "are supported."
+        )
 
 
 def as_counts(csr: sp.csr_array) -> Counts:

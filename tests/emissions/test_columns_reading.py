@@ -363,6 +363,11 @@ def test_strings_are_no_numbers(emission, message):
     refused(lambda: fit(pd.DataFrame({"a": STRINGS}), Columns([("k", emission, "a")])), message)
 
 
+def test_a_count_that_is_too_large_is_refused_by_name():
+    X = pd.DataFrame({"x": FLOATS, "n": [3e9, *INTS[1:]]})
+    refused(lambda: fit(X, Columns(count_columns="n")), r"Column 'n' of X has a count of 3e\+09; at most 2147483647")
+
+
 def test_errors_of_a_block_name_the_column():
     X = pd.DataFrame({"x": FLOATS, "n": INTS})
     blocks = [("size", Gaussian("diag"), "x"), ("events", Bernoulli(), "n")]

@@ -136,6 +136,8 @@ def _of_library(rng, library, cells, kind):
         return array
     types = (PANDAS if library == "pandas" else POLARS)[kind]
     dtype = types[rng.integers(len(types))] if rng.random() < 0.8 else None
+    if dtype == "category" and any(isinstance(cell, Decimal | Fraction) for cell in cells):
+        dtype = "object"  # categories of these types are refused or become equal floats
     try:
         if library == "pandas":
             return pd.Series(cells, dtype=dtype)
