@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,14 +27,15 @@ def refuse_damaged(path: Any, what: str) -> Iterator[None]:
     what : str
         What the file must be, such as "an AnnData file".
     """
+    paths = [str(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
     try:
         yield
     except (AttributeError, ImportError, NameError, Warning):  # no errors of a file
         raise
     except Exception as error:
         is_of_system = isinstance(error, OSError) and error.errno not in _OF_CONTENT
-        if is_of_system or (type(error) is ValueError and str(path) in str(error)):
+        if is_of_system or (type(error) is ValueError and any(one in str(error) for one in paths)):
             raise
         text = "".join(letter if letter.isprintable() else " " for letter in str(error)[: 5 * _LONGEST_REASON])
         reason = " ".join([f"{type(error).__name__}:", *text.split()])[:_LONGEST_REASON].rstrip(".:")
-        raise ValueError(f"{path} cannot be read as {what} ({reason}).") from error
+        raise ValueError(f"{', '.join(paths)} cannot be read as {what} ({reason}).") from error

@@ -358,6 +358,7 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
     if not is_corpus(target):
         if not target.exists():
             return
-        raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
+        if not is_corpus(target):  # which another writer may have saved between the first two checks
+            raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")
