@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def save_corpus(
         if verbose:
             parts = _shown(parts, len(documents) if isinstance(documents, Sized) else None)
         _write(folder, parts, n_features)
-    return open_corpus(target)
+    return _opened(target)
 
 
 def _shown(parts: Iterator[Rows], n_documents: int | None) -> Iterator[Rows]:
@@ -329,14 +330,23 @@ def _put_in_place(temporary: Path, target: Path, overwrite: bool) -> None:
     for left in reversed(range(_MOST_TRIES)):
         _refuse_existing(target, overwrite)
         try:
-            if not target.exists():
-                os.rename(temporary, target)
+            if not (overwrite and target.exists()):
+                os.rename(temporary, target)  # fails if another writer was faster
             elif not exchange(temporary, target):
                 _replace(temporary, target)
             return
         except OSError as error:
             if error.errno not in _OTHER_WRITER or not left:
                 raise
+
+
+def _opened(target: Path) -> Corpus:
+    """The new corpus, or that of another writer, who may be replacing it in two steps."""
+    for _ in range(_MOST_TRIES):
+        with suppress(FileNotFoundError, ValueError):
+            return open_corpus(target)
+        time.sleep(0.001)
+    return open_corpus(target)
 
 
 def _replace(temporary: Path, target: Path) -> None:
