@@ -161,6 +161,8 @@ def _upsets_polars(cell):
 def _cells_of(column):
     """Python objects, None where missing, and the categories of the column's type."""
     cells = column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
+    if str(getattr(column, "dtype", "")).startswith("datetime"):
+        return [pd.Timestamp(0)], None  # a column of NaT alone is one of dates
     categories = None
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories.tolist()
