@@ -333,6 +333,7 @@ def is_corpus(path: Path) -> bool:
     """Whether a folder is a corpus, possibly a damaged or newer one, without other files."""
     try:
         parse_header(path)
+        names = {file.name for file in path.iterdir()}
     except (OSError, ValueError):
         return False
-    return {file.name for file in path.iterdir()} <= {HEADER, VOCABULARY, CHECKSUMS, *ARRAYS}
+    return names <= {HEADER, VOCABULARY, CHECKSUMS, *ARRAYS}
