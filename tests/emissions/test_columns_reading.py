@@ -460,4 +460,5 @@ def test_codes_that_are_no_numbers_are_refused_by_name():
         X = np.zeros((4, 2), dtype=object)
         X[2, 1] = cell
         for emission in ("categorical", "gaussian"):
-            refused(lambda X=X, emission=emission: fit(X, emission), "^Column 1 of X has ")
+            with pytest.raises((ValueError, TypeError), match=r"^Column 1 of X has [^\n]*$"):
+                fit(X, emission)

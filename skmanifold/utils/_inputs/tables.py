@@ -190,7 +190,10 @@ def named_columns(X: Any, estimator: Any = None, name: str = "X") -> Iterator[No
                 if "auto" in getattr(estimator, "_emissions", ()):
                     who += " with this emission"
                     cure = 'set emission="auto", which describes texts and categories, or remove the column'
-                raise ValueError(f"Column {column!r} of {name} has {cell}, but {who}: {cure}.") from error
+                is_array = isinstance(X, np.ndarray)  # scikit-learn's checks expect its errors
+                reason = f" ({str(error).splitlines()[0].rstrip('.:')})" if is_array and X.dtype.kind in "cO" else ""
+                kind = TypeError if isinstance(error, TypeError) and is_array else ValueError
+                raise kind(f"Column {column!r} of {name} has {cell}, but {who}: {cure}{reason}.") from error
         raise
 
 
