@@ -32,7 +32,7 @@ from ._corpus_header import (
     read_header,
 )
 from ._corpus_structure import range_fault, rows_fault, starts_fault
-from ._plain_files import Stamp, first_changed, stamp_of
+from ._stamps import Stamp, first_changed, stamp_of
 from ._text_files import PathLike
 from ._vocabulary import words_of
 

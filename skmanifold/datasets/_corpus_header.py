@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils._regular_files import opened_regular
 from ._array_file import HEADER_BYTES, n_pieces
-from ._plain_files import Stamp, stamp_of
+from ._stamps import Stamp, stamp_of
 
 FORMAT = "skmanifold corpus"
 VERSION = 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from ._text_files import listed
 
 _LONGEST_REASON = 200  # characters
 _OF_CONTENT = (None, errno.EINVAL, errno.EFAULT, errno.EOVERFLOW)  # error numbers that a damaged file can cause
@@ -27,7 +28,7 @@ def refuse_damaged(path: Any, what: str) -> Iterator[None]:
     what : str
         What the file must be, such as "an AnnData file".
     """
-    paths = [str(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
+    paths = list(map(str, listed(path)))
     try:
         yield
     except (AttributeError, ImportError, NameError, Warning):  # no errors of a file

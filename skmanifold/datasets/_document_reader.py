@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._entries import Rows, gathered
-from ._plain_files import Stamp, first_changed, stamp_of
-from ._text_files import PathLike
+from ._stamps import Stamp, first_changed, stamp_of
+from ._text_files import PathLike, listed
 
 LONGEST_NAME = 1 << 20  # characters of a document or word
 
@@ -77,6 +76,6 @@ class DocumentReader:
 
 def stamps_of(source: PathLike | Sequence[PathLike]) -> dict[Path, Stamp]:
     """The stamps of a file, of the files in a folder, or of several of these; only files on this machine have any."""
-    paths = [Path(path) for path in ([source] if isinstance(source, str | os.PathLike) else source)]
+    paths = map(Path, listed(source))
     files = [file for path in paths for file in (path.rglob("[!._]*") if path.is_dir() else [path]) if file.is_file()]
     return {file: stamp_of(file) for file in files}

@@ -13,7 +13,7 @@ from ..utils._regular_files import check_regular
 from ._damaged_files import refuse_damaged
 from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
 from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
-from ._text_files import PathLike
+from ._text_files import PathLike, listed
 
 _WHAT = "Parquet with documents and words"
 _BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up
@@ -101,15 +101,14 @@ class _Lines:
             from pyarrow import dataset, types
         except ImportError as error:
             raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
-        is_one = isinstance(path, str | os.PathLike)
-        paths = path if is_one else [os.fspath(one) for one in path]
-        for one in [path] if is_one else paths:
-            if not (is_one and os.path.isdir(one)):
-                check_regular(one)
+        paths = listed(path)
+        is_folder = paths == [path] and os.path.isdir(paths[0])
+        for one in [] if is_folder else paths:
+            check_regular(one)
         self._path = path
         # each text once, as in the file: a small file can have many lines with the same long text
         form = dataset.ParquetFileFormat(dictionary_columns=[document, word])
-        self._dataset = dataset.dataset(paths, format=form)
+        self._dataset = dataset.dataset(paths[0] if is_folder else [os.fspath(one) for one in paths], format=form)
         self._document, self._word, self._count = document, word, count
         self._columns = [name for name in (document, word, count) if name is not None]
         schema = self._dataset.schema

@@ -6,7 +6,7 @@ import gzip
 import os
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -62,6 +62,11 @@ class _Unpacked:
 
 
 File = IO[bytes] | _Unpacked
+
+
+def listed(source: PathLike | Iterable[PathLike]) -> list[PathLike]:
+    """The paths of an argument that is one path or several."""
+    return [source] if isinstance(source, str | os.PathLike) else list(source)
 
 
 @contextmanager

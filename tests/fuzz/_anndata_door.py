@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from skmanifold.datasets import read_anndata
-from skmanifold.datasets._documents import counts_of_documents
 
 from ._cases import one_sentence
+from ._parquet_door import content_of
 from ._text_door import judged
 
 _MOST = 2**31 - 1
@@ -43,7 +43,7 @@ def check(folder, seed):
         _flip(rng, path)
     tracemalloc.start()
     try:
-        found, error = _found(path, layer), None
+        found, error = content_of(read_anndata(path, layer=layer)), None
     except ValueError as refusal:
         found, error = None, refusal
     peak = tracemalloc.get_traced_memory()[1]
@@ -53,17 +53,6 @@ def check(folder, seed):
     if error is not None and one_sentence(error) and str(path) not in str(error) and "Document " not in str(error):
         return f"an error that does not name the file: {error}"
     return judged(slow(path, layer), found, error, may_refuse=flipped)
-
-
-def _found(path, layer):
-    """Names, and cells."""
-    reader = read_anndata(path, layer=layer)
-    counts = counts_of_documents(list(reader), reader.shape[1])
-    rows = np.repeat(np.arange(len(counts.indptr) - 1), np.diff(counts.indptr)).tolist()
-    cells = dict(zip(zip(rows, counts.indices.tolist(), strict=True), counts.counts.tolist(), strict=True))
-    if len(counts.indptr) != len(reader) + 1:
-        return "other documents than names"
-    return reader.documents.tolist(), reader.vocabulary, cells
 
 
 def slow(path, layer):

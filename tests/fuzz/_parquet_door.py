@@ -43,7 +43,7 @@ def check(folder, seed):
     given = paths if len(paths) > 1 else paths[0]
     before = _most_memory()
     try:
-        found, error = _found(given, names, sort), None
+        found, error = content_of(read_parquet(given, sort=sort, **names)), None
     except ValueError as refusal:
         found, error = None, refusal
     if _most_memory() > before + 200e6:
@@ -60,9 +60,8 @@ def _most_memory():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _found(path, names, sort):
+def content_of(reader):
     """Documents, words and cells."""
-    reader = read_parquet(path, sort=sort, **names)
     counts = counts_of_documents(list(reader), reader.shape[1])
     rows = np.repeat(np.arange(len(counts.indptr) - 1), np.diff(counts.indptr)).tolist()
     cells = dict(zip(zip(rows, counts.indices.tolist(), strict=True), counts.counts.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Corpora on disk and the text formats: nothing crashes, hangs, deceives or takes memory that the files do not."""
+"""Corpora on disk and files of documents: nothing crashes, hangs, deceives or takes memory that the files do not."""
 
 import re
 
@@ -11,10 +11,10 @@ from skmanifold.datasets import _matrix_market as matrix_market
 from . import _corpus_door, _text_door
 from ._cases import failures
 
-DOORS = ["_corpus_door", "_text_door"]
+DOORS = ["_corpus_door", "_text_door", "_anndata_door", "_parquet_door"]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 200, 8), pytest.param(range(200), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("seeds", [range(0, 400, 16), pytest.param(range(400), marks=pytest.mark.long)], ids=len)
 @pytest.mark.parametrize("door", DOORS)
 def test_altered_files(door, seeds):
     assert failures(door, seeds) == []
@@ -23,7 +23,7 @@ def test_altered_files(door, seeds):
 @pytest.mark.long
 @pytest.mark.parametrize("door", DOORS)
 def test_many_altered_files(door):
-    assert failures(door, range(1_000, 2_750)) == []
+    assert failures(door, range(1_000, 3_000)) == []
 
 
 def test_the_corpus_door_sees_what_is_accepted(tmp_path, monkeypatch):

@@ -2,27 +2,11 @@
 
 import h5py
 import numpy as np
-import pytest
 
 from skmanifold.datasets import _anndata as anndata
 from skmanifold.datasets import _parquet as parquet_reader
 
 from . import _anndata_door, _parquet_door
-from ._cases import failures
-
-DOORS = ["_anndata_door", "_parquet_door"]
-
-
-@pytest.mark.parametrize("seeds", [range(0, 400, 16), pytest.param(range(400), marks=pytest.mark.long)], ids=len)
-@pytest.mark.parametrize("door", DOORS)
-def test_altered_files(door, seeds):
-    assert failures(door, seeds) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("door", DOORS)
-def test_many_altered_files(door):
-    assert failures(door, range(1_000, 3_000)) == []
 
 
 def test_the_anndata_door_sees_what_is_accepted(tmp_path, monkeypatch):

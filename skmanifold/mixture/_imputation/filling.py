@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from ...emissions._columns.reading import MOST_EXACT, open_table
 from ...emissions._columns.selection import column_label
 
 
-def filled(mixture: Any, X: Any, values: np.ndarray, filling: np.ndarray) -> Any:
-    """A copy of X with values in its missing cells.
+def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarray]) -> Iterator[Any]:
+    """Copies of X with values in its missing cells.
 
     Parameters
     ----------
@@ -23,36 +24,39 @@ def filled(mixture: Any, X: Any, values: np.ndarray, filling: np.ndarray) -> Any
         As the user gave it.
     values : ndarray of shape (n_samples, n_features)
         X as numbers and codes; NaN where a cell is missing.
-    filling : ndarray of shape (n_samples, n_features)
-        Numbers and codes; those of missing cells are used.
+    fillings : iterable of ndarray of shape (n_samples, n_features)
+        For each copy, numbers and codes; those of missing cells are used.
 
     Returns
     -------
-    X : array-like of shape (n_samples, n_features)
+    copies : iterator of array-like of shape (n_samples, n_features)
         Of the same kind as X. Columns of data frames that have no missing cells are unchanged.
     """
     table, names = open_table(X), getattr(mixture, "feature_names_in_", None)
-    places, out = ordered(table, names), table.table
-    if table.library == "numpy":
-        out = out.astype(np.result_type(out, np.float64) if out.dtype.kind in "biuf" else object)
-    elif table.library == "pandas":
-        out = out.copy()
-    for column in np.flatnonzero(np.isnan(values).any(axis=0)):
-        place, read = int(places[column]), table.read(places[column])
-        holes = np.isnan(read.values)  # unknown categories, which are NaN in `values`, are no missing cells
-        if not holes.any():
-            continue
-        cells = mixture._cells_of(column, filling[holes, column])
-        has_texts, large = isinstance(cells[0], str), isinstance(cells[0], int) and max(map(abs, cells)) >= MOST_EXACT
-        others = read.kind == "bool" and not isinstance(cells[0], bool | np.bool_)
-        others |= has_texts != (read.categories is not None and read.categories.dtype.kind == "O")
-        if (large and read.categories is None) or (others and not holes.all()):
-            raise ValueError(
-                f"Column {column_label(table.names, place)} of X has cells of another type than in fit, so that its "
-                "missing cells cannot be filled: convert the column to the type of fit."
-            )
-        out = _FILL[table.library](out, place, holes, cells, has_texts)
-    return out
+    places, columns = ordered(table, names), np.flatnonzero(np.isnan(values).any(axis=0))
+    with_holes = [(column, int(places[column]), table.read(places[column])) for column in columns]
+    for filling in fillings:
+        out = table.table
+        if table.library == "numpy":
+            out = out.astype(np.result_type(out, np.float64) if out.dtype.kind in "biuf" else object)
+        elif table.library == "pandas":
+            out = out.copy()
+        for column, place, read in with_holes:
+            holes = np.isnan(read.values)  # unknown categories, which are NaN in `values`, are no missing cells
+            if not holes.any():
+                continue
+            cells = mixture._cells_of(column, filling[holes, column])
+            has_texts = isinstance(cells[0], str)
+            large = isinstance(cells[0], int) and max(map(abs, cells)) >= MOST_EXACT
+            others = read.kind == "bool" and not isinstance(cells[0], bool | np.bool_)
+            others |= has_texts != (read.categories is not None and read.categories.dtype.kind == "O")
+            if (large and read.categories is None) or (others and not holes.all()):
+                raise ValueError(
+                    f"Column {column_label(table.names, place)} of X has cells of another type than in fit, so that "
+                    "its missing cells cannot be filled: convert the column to the type of fit."
+                )
+            out = _FILL[table.library](out, place, holes, cells, has_texts)
+        yield out
 
 
 def _fill_array(X: np.ndarray, place: int, holes: np.ndarray, cells: np.ndarray, has_texts: bool) -> np.ndarray:

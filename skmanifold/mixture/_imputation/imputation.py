@@ -105,7 +105,7 @@ class ImputesCells(WithColumns):
         values = values_of(rows)
         if n_draws is None:
             expected = self._expected_cells(rows, values)
-            return filled(self, X, values, _most_typical(expected))
+            return next(filled(self, X, values, [_most_typical(expected)]))
         n_draws = check_scalar(n_draws, "n_draws", Integral, min_val=1)
         n_kept = self._n_parameter_draws()
         if n_kept == 0:
@@ -116,10 +116,8 @@ class ImputesCells(WithColumns):
         chosen = np.linspace(0, n_kept - 1, n_draws).round().astype(int)
         if n_draws > n_kept:
             chosen = np.arange(n_draws) * n_kept // n_draws  # numbers of uses differ by at most one
-        return [
-            filled(self, X, values, self._drawn_cells(rows, values, int(draw), subkey(root, i)))
-            for i, draw in enumerate(chosen)
-        ]
+        drawn = (self._drawn_cells(rows, values, int(draw), subkey(root, i)) for i, draw in enumerate(chosen))
+        return list(filled(self, X, values, drawn))
 
     def conditional(self, X: MatrixLike, columns: Any) -> Conditional:
         """The distribution of some columns given the others, for each row.

@@ -1,4 +1,4 @@
-"""Files of a corpus: a stamp shows whether a file has changed."""
+"""Stamps of files, which show whether a file has changed."""
 
 from __future__ import annotations
 
