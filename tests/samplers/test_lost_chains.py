@@ -74,7 +74,7 @@ def finite_or_stopped(target, sampler, **options):
     return True
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("value", [1e308, 1e160, np.inf, np.nan])
 def test_no_draw_is_infinite(sampler, value):
@@ -91,7 +91,7 @@ def huge(x):
     return np.full(x.shape, 1e308)
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here
 @pytest.mark.parametrize("sampler", [SGGMC(0.5, n_steps=2), SGLD(0.5), GSGNHT(0.5)], ids=repr)
 def test_compiled_runs_stop_where_interpreted_ones_do(sampler):
     told = []
