@@ -4,11 +4,14 @@ import dis
 import importlib
 import inspect
 import itertools
+import pkgutil
 import re
 from collections.abc import Iterator
 
 import pytest
 from numba.core.dispatcher import Dispatcher
+
+import skmanifold
 
 # Packages whose docstrings are not yet complete; a package that is removed from here is checked from then on.
 UNFINISHED: set[str] = set()
@@ -108,15 +111,54 @@ def _returns(function: object) -> bool:
     )
 
 
+def _protocols() -> list[type]:
+    """All protocols of the library."""
+    found = {}
+    for info in pkgutil.walk_packages(skmanifold.__path__, "skmanifold."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if inspect.isclass(value) and getattr(value, "_is_protocol", False):
+                found[value] = None
+    return [protocol for protocol in found if protocol.__module__.startswith("skmanifold")]
+
+
+def _is_implementation(cls: type, attribute: str, protocols: list[type]) -> bool:
+    """Whether the docstring of a method is elsewhere: that of a base class, or of a protocol that the class satisfies.
+
+    Estimators, and the mixins that they inherit from, are for users: all their methods are described in full.
+    """
+    if hasattr(cls, "fit") or attribute.startswith("_"):
+        return False
+    owner = _definer(cls, attribute)
+    for base in owner.__mro__[1:]:
+        of_base = vars(base).get(attribute)
+        if base.__module__.startswith("skmanifold") and of_base is not None and inspect.getdoc(of_base):
+            return True
+    names = list(inspect.signature(getattr(cls, attribute)).parameters)
+    for protocol in protocols:
+        methods = [name for name in dir(protocol) if not name.startswith("_") and callable(getattr(protocol, name))]
+        if attribute not in methods or not all(hasattr(owner, name) for name in methods):
+            continue
+        if list(inspect.signature(getattr(protocol, attribute)).parameters) == names:
+            return True
+    return False
+
+
 def missing_sections(package: str) -> list[str]:
-    """What the docstrings of a package lack, one line each."""
-    missing = []
+    """What the docstrings of a package lack, one line each; those of implementations must have a single line."""
+    missing, protocols = [], _protocols()
     for name, value, is_method in public_callables(package):
         docstring = inspect.getdoc(value) or ""
-        if is_method:
-            cls = getattr(importlib.import_module(f"skmanifold.{package}"), name.split(".")[0])
-            docstring = inspect.getdoc(getattr(cls, name.split(".")[1])) or ""
         where = f"skmanifold.{package}.{name}"
+        if is_method:
+            cls, method = (
+                getattr(importlib.import_module(f"skmanifold.{package}"), name.split(".")[0]),
+                name.split(".")[1],
+            )
+            docstring = inspect.getdoc(getattr(cls, method)) or ""
+            if docstring and not getattr(cls, "_is_protocol", False) and _is_implementation(cls, method, protocols):
+                if "\n" in docstring:
+                    missing.append(f"{where}: more than one line, although the base class or the protocol describes it")
+                continue
         if not docstring:
             missing.append(f"{where}: no docstring")
             continue

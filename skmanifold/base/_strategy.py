@@ -204,69 +204,19 @@ class FitStrategy(_Strategy):
         return self.n_rows
 
     def add(self, left: Any, right: Any) -> Any:
-        """Add the statistics of two passes, so that a chain can average those of its last passes.
-
-        Parameters
-        ----------
-        left : object
-            ``state.statistics`` of one pass, or the sum of several.
-        right : object
-            ``state.statistics`` of a later pass.
-
-        Returns
-        -------
-        total : object
-            Their sum. By default `right`, for estimates that use the last pass alone.
-        """
+        """Add the statistics of two passes, so that a chain can average those of its last passes."""
         return right
 
     def record(self, chain: Chain) -> dict[str, Any]:
-        """What to keep of the current state of a chain as one draw.
-
-        Parameters
-        ----------
-        chain : Chain
-            With ``model``, ``state`` and ``sampler``, which is ``passes``. ``chain.is_whole_draw(stride)`` is true for
-            every `stride`-th draw, counted back from the last, for arrays that are too large to keep in every draw.
-
-        Returns
-        -------
-        draw : dict of str to ndarray
-            Each name becomes an entry of ``posterior_``, except for names that begin with an underscore. A draw may
-            lack names that others have.
-        """
+        """What to keep of the current state of a chain as one draw."""
         raise TypeError(f"{type(self).__name__} must define record(chain).")
 
     def adapt(self, model: Any, state: Any) -> Any:
-        """The model of a chain's next pass, called after each pass of burn-in.
-
-        Parameters
-        ----------
-        model : object
-            The chain's model.
-        state : object
-            The chain's state after the pass.
-
-        Returns
-        -------
-        model : object
-            By default the same model; another one where hyperparameters are learned.
-        """
+        """The model of a chain's next pass, called after each pass of burn-in."""
         return model
 
     def has_settled(self, log_density: Sequence[float]) -> bool:
-        """Whether burn-in can end early for a chain; it ends when all chains have settled.
-
-        Parameters
-        ----------
-        log_density : sequence of float
-            The log density of each pass so far, without the first `n_unsettled`.
-
-        Returns
-        -------
-        settled : bool
-            By default what the sampler decides.
-        """
+        """Whether burn-in can end early for a chain; it ends when all chains have settled."""
         return self.passes.has_settled(log_density, self.n_rows)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:

@@ -86,27 +86,7 @@ class Bernoulli(BaseEmission):
         self.allow_probabilities = allow_probabilities
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of zeros, ones and NaN.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : LinearRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-        """
+        """Validate X of zeros, ones and NaN."""
         counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
@@ -127,97 +107,19 @@ class Bernoulli(BaseEmission):
         return EventCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : BernoulliFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows."""
         return self._bind(rows.n_features, n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> BernoulliFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : BernoulliFamily
-            The family.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         return self._bind(n_features, n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> BernoulliFamily:
-        """Make the family of rows, which does not depend on the weights.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : BernoulliFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows, which does not depend on the weights."""
         return self.bind(rows, n_components)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one.
-
-        A cell that is a probability is drawn once with the key. Without a key it becomes both tokens, weighted by
-        their probabilities.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        key : uint64 or None
-            Key of the random numbers that make counts whole, as a fit needs them. None leaves counts as they are.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        counts : Counts
-            Counts of the tokens in each row.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-        """
+        """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
         rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
         if rows.counts.dtype.kind == "f":
@@ -234,27 +136,7 @@ class Bernoulli(BaseEmission):
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
-        """Make the family of tokens.
-
-        Parameters
-        ----------
-        tokens : Counts
-            What `read_tokens` returned.
-        n_components : int
-            Number of components K.
-        word_vectors : array-like of shape (n_features, n_dims), default=None
-            One vector for each column of X, for emissions whose tokens are vectors.
-
-        Returns
-        -------
-        family : BernoulliFamily
-            The family, a `TokenFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the tokens.
-        """
+        """Make the family of tokens."""
         return self._bind(tokens.n_features // 2, n_components)
 
     def _check_events(self, estimator: BaseEstimator, counts: Counts) -> None:
@@ -314,37 +196,13 @@ class BernoulliFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode of the logits.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The posterior mode of the logits."""
         ones, zeros = self._posterior(statistics)
         log_all = np.log(ones + zeros)
         return self._parameters(np.log(ones) - log_all, np.log(zeros) - log_all)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their beta posteriors.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """Draw probabilities from their beta posteriors."""
         logs = []
         for i, shapes in enumerate(self._posterior(statistics)):
             logs.append(np.empty(shapes.shape))
@@ -353,136 +211,44 @@ class BernoulliFamily(LinearFamily):
         return self._parameters(logs[0] - log_all, logs[1] - log_all)
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> LinearParameters:
-        """The parameters with these fitted attributes.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as `attributes` returns them.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The parameters with these fitted attributes."""
         ones = np.clip(attributes["components_"].T, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
         return self._parameters(np.log(ones), np.log1p(-ones))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density of the logits, up to a constant.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log prior density of the logits, up to a constant."""
         log_zero = -parameters.naturals[self.n_features :]
         log_one = parameters.naturals[: self.n_features] + log_zero
         return float((self.ones[:, None] * log_one + self.zeros[:, None] * log_zero).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Log densities with probabilities that equal the cells of the row: zero for cells that are 0 or 1.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_rows,)
-            In nats.
-        """
+        """Log densities with probabilities that equal the cells of the row: zero for cells that are 0 or 1."""
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
     def clusters(self, rows: LinearRows | None = None) -> BernoulliClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : LinearRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : BernoulliClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If a cell is a probability.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         return BernoulliClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: one for each feature of each component.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: one for each feature of each component."""
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_events(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics from counts of tokens by component; cells assigned to other components count as missing.
-
-        Parameters
-        ----------
-        counts : TokenCounts
-            Counts of tokens by component.
-
-        Returns
-        -------
-        statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
-        """
+        """Statistics from counts of tokens by component; cells assigned to other components count as missing."""
         table = dense_topics(counts)
         zeros, ones = table[0::2], table[1::2]
         sizes = np.asarray(counts.totals, dtype=np.float64)
         return sizes, np.concatenate([ones, sizes - zeros - ones])
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probability of each token given each component, a zero and a one of each feature in turn.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_tokens, K)
-            In nats.
-        """
+        """Log probability of each token given each component, a zero and a one of each feature in turn."""
         table = np.empty((2 * self.n_features, self.n_components))
         table[0::2] = -parameters.naturals[self.n_features :]
         table[1::2] = parameters.naturals[: self.n_features] + table[0::2]

@@ -99,30 +99,7 @@ class Categorical(BaseEmission):
         self.handle_unknown = handle_unknown
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Table:
-        """Validate X of codes.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does, and the numbers of categories
-            as ``n_categories_``.
-        X : array-like of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store these attributes, or to compare X with those of `fit`.
-
-        Returns
-        -------
-        rows : Table
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that are not codes, or unknown codes unless `handle_unknown` is "ignore".
-        TypeError
-            If X is sparse.
-        """
+        """Validate X of codes."""
         codes, stored = validate_codes(estimator, X, reset=reset), vars(estimator)
         if reset:
             column_start = fit_categories(estimator, codes, self.min_categories)
@@ -147,65 +124,17 @@ class Categorical(BaseEmission):
         return CategoryCells(attributes["components_"])
 
     def bind(self, rows: Table, n_components: int) -> CategoricalFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : Table
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : CategoricalFamily
-            The family, a `RowFamily`.
-        """
+        """Make the family of rows."""
         return CategoricalFamily(float(self.category_prior), rows.column_start, n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> CategoricalFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : CategoricalFamily
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If `min_categories`, here the number of categories, is None, or a hyperparameter has a wrong shape.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "min_categories")
         column_start = given_categories(self.min_categories, n_features)
         return CategoricalFamily(float(self.category_prior), column_start, n_components)
 
     def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
-        """Make the family of rows, which does not depend on the weights.
-
-        Parameters
-        ----------
-        rows : Table
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : CategoricalFamily
-            The family, a `RowFamily`.
-        """
+        """Make the family of rows, which does not depend on the weights."""
         return self.bind(rows, n_components)
 
 
@@ -240,143 +169,47 @@ class CategoricalFamily(LinearFamily):
         self.n_statistics = int(column_start[-1])
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters and probabilities of all categories.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of offsets, natural parameters and probabilities of all categories."""
         of_categories = self.n_statistics, self.n_components
         return (self.n_components,), of_categories, of_categories
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode in softmax coordinates.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The posterior mode in softmax coordinates."""
         return self.parameters_again(np.log(statistics[1] + self.prior))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their Dirichlet posteriors, one for each column and component.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """Draw probabilities from their Dirichlet posteriors, one for each column and component."""
         shapes = statistics[1] + self.prior
         logs = np.empty(shapes.shape)
         fill_log_gamma_variates(key, shapes, logs)
         return self.parameters_again(logs)
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density in softmax coordinates, up to a constant.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log prior density in softmax coordinates, up to a constant."""
         return self.prior * float(parameters.naturals.sum())
 
     def highest_log_densities(self, rows: Table) -> np.ndarray:
-        """Log densities with probabilities of 1 for the codes of the row: zero.
-
-        Parameters
-        ----------
-        rows : Table
-            What the emission's `read` returned.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_rows,)
-            In nats.
-        """
+        """Log densities with probabilities of 1 for the codes of the row: zero."""
         return np.zeros(rows.n_rows)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: one less than the number of categories for each column of each component.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: one less than the number of categories for each column of each component."""
         return self.n_components * (self.n_statistics - self.n_features)
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            Codes.
-        """
+        """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_codes(key, labels, np.ascontiguousarray(parameters.means.T), self.column_start, out)
         return out
 
     def clusters(self, rows: Table | None = None) -> CodeFamilyClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : Table, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : CodeFamilyClusters
-            Statistics, draws and marginal densities of clusters.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from ._clusters.categories.families import CodeFamilyClusters  # its kernels are slow to import
 
         return CodeFamilyClusters(self, empty_table(self.column_start) if rows is None else rows)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
-        """The fitted attributes ``components_``, probabilities by column, and ``n_categories_``.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to object
-            Fitted attributes by their names. ``components_`` is a list with an array of shape (K, n_categories) for
-            each column.
-        """
+        """The fitted attributes ``components_``, probabilities by column, and ``n_categories_``."""
         columns = np.split(parameters.means, self.column_start[1:-1])
         probabilities = [np.ascontiguousarray(column.T) for column in columns]
         return {"components_": probabilities, "n_categories_": np.diff(self.column_start)}

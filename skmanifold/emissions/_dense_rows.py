@@ -63,37 +63,11 @@ class DenseRows(NamedTuple):
         return self.values[start:stop]
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random numbers.
-        first_row : int
-            Number of the first row in the whole data.
-
-        Returns
-        -------
-        hash : int
-            From 0 to 2**64 - 1.
-        """
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_dense(self.values, key, first_row)
 
     def part(self, start: int, stop: int) -> DenseRows:
-        """The rows `start` to `stop`, or to the last.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last; a larger number means all rows.
-
-        Returns
-        -------
-        rows : DenseRows
-            These rows alone.
-        """
+        """The rows `start` to `stop`, or to the last."""
         return DenseRows(self.values[start:stop])
 
     def take(self, rows: np.ndarray) -> DenseRows:
@@ -205,37 +179,11 @@ class IncompleteRows(NamedTuple):
         return start + order[:n_complete], start + order[n_complete:]
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random numbers.
-        first_row : int
-            Number of the first row in the whole data.
-
-        Returns
-        -------
-        hash : int
-            From 0 to 2**64 - 1.
-        """
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_dense(self.values, key, first_row)
 
     def part(self, start: int, stop: int) -> IncompleteRows:
-        """The rows `start` to `stop`, or to the last.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last; a larger number means all rows.
-
-        Returns
-        -------
-        rows : IncompleteRows
-            These rows alone, also if none of them has a missing cell.
-        """
+        """The rows `start` to `stop`, or to the last."""
         return IncompleteRows(self.values[start:stop], self.patterns[start:stop])
 
     def take(self, rows: np.ndarray) -> IncompleteRows:

@@ -79,18 +79,7 @@ class LinearFamily(Family):
         return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
 
     def check_parameters(self, parameters: LinearParameters) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters from a file.
-
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         check_shapes(parameters, self.parameter_shapes())
 
     def add_log_densities(
@@ -142,26 +131,7 @@ class LinearFamily(Family):
         return BlockSums.whole((sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Sizes and sums of the rows `first` to `stop`, given their membership probabilities.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes and sums of the rows `first` to `stop`, given their membership probabilities."""
         return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
@@ -194,40 +164,12 @@ class LinearFamily(Family):
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
     def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds among the rows; available if the family has `highest_log_densities`.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels from seeds among the rows; available if the family has `highest_log_densities`."""
         return seed_labels(self, rows, key)
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
     def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, of weighted rows; available under the same condition.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels as of `seed_labels`, of weighted rows; available under the same condition."""
         return seed_labels(self, rows, key, row_weights)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:

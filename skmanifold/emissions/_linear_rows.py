@@ -48,20 +48,7 @@ class LinearRows(NamedTuple):
         return len(self.indptr) - 1
 
     def part(self, start: int, stop: int) -> LinearRows:
-        """The rows `start` to `stop`, or to the last.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last; a larger number means all rows.
-
-        Returns
-        -------
-        rows : LinearRows
-            These rows alone.
-        """
+        """The rows `start` to `stop`, or to the last."""
         indptr = self.indptr[start : stop + 1]
         cells = slice(indptr[0], indptr[-1])
         log_base = None if self.log_base is None else self.log_base[start:stop]
@@ -100,20 +87,7 @@ class LinearRows(NamedTuple):
         return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random numbers.
-        first_row : int
-            Number of the first row in the whole data.
-
-        Returns
-        -------
-        hash : int
-            From 0 to 2**64 - 1.
-        """
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)
 
     def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:

@@ -72,27 +72,7 @@ class Multinomial(BaseEmission):
         self.category_prior = category_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of counts.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : LinearRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-        """
+        """Validate X of counts."""
         return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
 
     def token_distribution(self, attributes: dict[str, Any]) -> Tokens:
@@ -111,95 +91,22 @@ class Multinomial(BaseEmission):
         return Tokens(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
-        """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : MultinomialFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows."""
         return self._bind(rows, n_components, None)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> MultinomialFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Number of tokens of each row.
-
-        Returns
-        -------
-        family : MultinomialFamily
-            The family.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         prior = positive_prior(self.category_prior, n_features, "category_prior")
         return MultinomialFamily(prior, n_components, np.full(1, n_tokens, np.int64))
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> MultinomialFamily:
-        """Make the family of rows; `sample` draws their numbers of tokens in proportion to their weights.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : MultinomialFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows; `sample` draws their numbers of tokens in proportion to their weights."""
         return self._bind(rows, n_components, row_weights)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """Make the family of tokens.
-
-        Parameters
-        ----------
-        tokens : Counts
-            What `read_tokens` returned.
-        n_components : int
-            Number of components K.
-        word_vectors : array-like of shape (n_features, n_dims), default=None
-            One vector for each column of X, for emissions whose tokens are vectors.
-
-        Returns
-        -------
-        family : MultinomialFamily
-            The family, both a `TokenFamily` and a `DirichletFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the tokens.
-        """
+        """Make the family of tokens."""
         return MultinomialFamily(positive_prior(self.category_prior, tokens.n_features, "category_prior"), n_components)
 
     def _bind(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> MultinomialFamily:
@@ -242,36 +149,12 @@ class MultinomialFamily(LinearFamily):
         self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode in softmax coordinates.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The posterior mode in softmax coordinates."""
         cells = statistics[1] + self.prior[:, None]
         return self._parameters(np.log(cells) - np.log(cells.sum(axis=0)))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their Dirichlet posteriors.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """Draw probabilities from their Dirichlet posteriors."""
         shapes = statistics[1] + self.prior[:, None]
         logs = np.empty(shapes.shape)
         fill_log_gamma_variates(key, shapes, logs)
@@ -279,55 +162,16 @@ class MultinomialFamily(LinearFamily):
         return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density in softmax coordinates, up to a constant.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log prior density in softmax coordinates, up to a constant."""
         return float((self.prior[:, None] * parameters.naturals).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Log densities with probabilities that equal the proportions of the row's counts.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_rows,)
-            In nats.
-        """
+        """Log densities with probabilities that equal the proportions of the row's counts."""
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
 
     def clusters(self, rows: LinearRows | None = None) -> CategoryFamilyClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : LinearRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone. Fractional
-            counts are weights, but only of rows that are scored.
-
-        Returns
-        -------
-        clusters : CategoryFamilyClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If the pseudo-counts differ.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         prior = float(self.prior[0])
         if (self.prior != prior).any():
             raise ValueError(
@@ -339,32 +183,11 @@ class MultinomialFamily(LinearFamily):
         return CategoryFamilyClusters(self, rows, table, prior)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: one less than the number of features for each component.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: one less than the number of features for each component."""
         return self.n_components * (self.n_features - 1)
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, with numbers of tokens that occur in the fitted rows.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """Draw new rows from given components, with numbers of tokens that occur in the fitted rows."""
         lengths = draw_lengths(self.lengths, self._levels, len(labels), subkey(key, 0))
         out = np.zeros((len(labels), self.n_features), np.int64)
         probabilities = np.ascontiguousarray(parameters.means.T)
@@ -372,33 +195,11 @@ class MultinomialFamily(LinearFamily):
         return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics from counts of tokens by component.
-
-        Parameters
-        ----------
-        counts : TokenCounts
-            Counts of tokens by component.
-
-        Returns
-        -------
-        statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
-        """
+        """Statistics from counts of tokens by component."""
         return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probability of each token given each component.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_tokens, K)
-            In nats.
-        """
+        """Log probability of each token given each component."""
         return parameters.naturals
 
     @property

@@ -85,27 +85,7 @@ class Poisson(BaseEmission):
         self.rate_prior = rate_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of counts and NaN.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : LinearRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-        """
+        """Validate X of counts and NaN."""
         return read_count_rows(self, estimator, X, reset=reset)
 
     def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
@@ -124,101 +104,23 @@ class Poisson(BaseEmission):
         return CountCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : PoissonFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows."""
         return PoissonFamily(*prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows), n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> PoissonFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : PoissonFamily
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If `shape_prior` is None, or a hyperparameter has a wrong shape.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "shape_prior")
         return self.bind(LinearRows.none(n_features), n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
-        """Make the family of rows; the default prior uses their weights.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : PoissonFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows; the default prior uses their weights."""
         prior = prior_of_means(self, rows.overall(2 * rows.n_features, row_weights), row_weights.sum())
         return PoissonFamily(*prior, n_components)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
-        """Make the family of tokens, which are multinomial given the total of the row.
-
-        Parameters
-        ----------
-        tokens : Counts
-            What `read_tokens` returned.
-        n_components : int
-            Number of components K.
-        word_vectors : array-like of shape (n_features, n_dims), default=None
-            One vector for each column of X, for emissions whose tokens are vectors.
-
-        Returns
-        -------
-        family : MultinomialFamily
-            The family, both a `TokenFamily` and a `DirichletFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the tokens.
-        """
+        """Make the family of tokens, which are multinomial given the total of the row."""
         prior = _TOKEN_PRIOR if self.shape_prior is None else self.shape_prior
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
 
@@ -246,120 +148,37 @@ class PoissonFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode of the logs of rates.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The posterior mode of the logs of rates."""
         shapes, rates = self._posterior(statistics)
         return self._parameters(np.log(shapes) - np.log(rates))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw rates from their gamma posteriors.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """Draw rates from their gamma posteriors."""
         shapes, rates = self._posterior(statistics)
         logs = np.empty(shapes.shape)
         fill_log_gamma_variates(key, shapes, logs)
         return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density of the logs of rates, up to a constant.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log prior density of the logs of rates, up to a constant."""
         logs = parameters.naturals[: self.n_features]
         return float((self.shape[:, None] * logs - self.rate[:, None] * parameters.means).sum())
 
     def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Log densities with rates that equal the row's counts.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_rows,)
-            In nats.
-        """
+        """Log densities with rates that equal the row's counts."""
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
     def clusters(self, rows: LinearRows | None = None) -> PoissonClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : LinearRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : PoissonClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If a count is a fraction.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         return PoissonClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: one for each feature of each component.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: one for each feature of each component."""
         return self.n_components * self.n_features
 
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out

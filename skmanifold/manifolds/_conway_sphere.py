@@ -71,36 +71,12 @@ class ConwaySphere(Manifold):
         return self.size - 1
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw uniformly."""
         direction = rng.standard_normal(self.shape)
         return self._centre + self.radius / np.linalg.norm(direction) * direction
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless every point has its distance from the centre within `atol`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless every point has its distance from the centre within `atol`."""
         excess = np.abs(np.linalg.norm(finite_array(x, self.shape) - self._centre, axis=-1) - self.radius)
         if (excess > atol).any():
             raise ValueError(
@@ -109,43 +85,17 @@ class ConwaySphere(Manifold):
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Remove the radial part of `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Remove the radial part of `v`, in place."""
         project_to_sphere(x - self._centre, v, self._radii)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along great circles about the centre for time `t`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along great circles about the centre for time `t`, in place."""
         x -= self._centre
         flow_on_sphere(x, v, t, self._radii)
         x += self._centre
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Scale the distance of `x` from the centre to the radius, then remove the radial part of `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; modified in place.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Scale the distance of `x` from the centre to the radius, then remove the radial part of `v`, in place."""
         x -= self._centre
         retract_to_sphere(x, v, self._radii)
         x += self._centre

@@ -43,107 +43,33 @@ class Euclidean(ShapedLikeArray):
         return FlatGeometry(self.size)
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw standard normal coordinates.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw standard normal coordinates."""
         return rng.standard_normal(self.shape)
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x` has the right shape and is finite.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance; ignored.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless `x` has the right shape and is finite."""
         finite_array(x, self.shape)
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: every vector is tangent.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; not changed.
-        """
+        """Do nothing: every vector is tangent."""
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along straight lines for time `t`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along straight lines for time `t`, in place."""
         _move_straight(x, v, t)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: every array is a point of this manifold.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; not changed.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; not changed.
-        """
+        """Do nothing: every array is a point of this manifold."""
 
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write ones to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the diagonal of the inverse metric.
-        """
+        """Write ones to `out`."""
         out.fill(1.0)
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write zeros to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the divergence.
-        """
+        """Write zeros to `out`."""
         out.fill(0.0)
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Do nothing: there is no boundary.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points after a step; not changed.
-        momentum : ndarray of shape (n_chains, ...), default=None
-            Momenta of the points; not changed; None for samplers without momentum.
-        """
+        """Do nothing: there is no boundary."""
 
 
 @njit(cache=True, nogil=True)

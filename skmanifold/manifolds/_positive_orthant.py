@@ -36,107 +36,33 @@ class PositiveOrthant(ShapedLikeArray):
     """
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw standard exponential coordinates.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw standard exponential coordinates."""
         return rng.standard_exponential(self.shape)
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x` has the right shape, is finite and nowhere negative.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance; ignored.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless `x` has the right shape, is finite and nowhere negative."""
         check_non_negative(finite_array(x, self.shape))
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: every vector is tangent.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; not changed.
-        """
+        """Do nothing: every vector is tangent."""
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along straight lines for time `t`, with reflection at the boundary, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along straight lines for time `t`, with reflection at the boundary, in place."""
         _move_and_reflect(x, v, t)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Do nothing: the flow keeps coordinates non-negative exactly.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; not changed.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; not changed.
-        """
+        """Do nothing: the flow keeps coordinates non-negative exactly."""
 
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write `x` itself to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the diagonal of the inverse metric.
-        """
+        """Write `x` itself to `out`."""
         np.copyto(out, x)
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Write ones to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the divergence.
-        """
+        """Write ones to `out`."""
         out.fill(1.0)
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Reflect negative coordinates at zero and reverse their momenta, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points after a step; modified in place.
-        momentum : ndarray of shape (n_chains, ...), default=None
-            Momenta of the points; modified in place; None for samplers without momentum.
-        """
+        """Reflect negative coordinates at zero and reverse their momenta, in place."""
         if momentum is None:
             np.abs(x, out=x)
         else:

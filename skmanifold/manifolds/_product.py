@@ -101,35 +101,11 @@ class Product(Manifold):
         ]
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw a random point of each factor, in order.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw a random point of each factor, in order."""
         return np.concatenate([factor.random_point(rng).ravel() for factor in self.factors])
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError, naming the factor, unless every part is on its factor within `atol`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError, naming the factor, unless every part is on its factor within `atol`."""
         for i, (factor, part) in enumerate(zip(self.factors, self.split(finite_array(x, self.shape)), strict=True)):
             try:
                 factor.check_point(part, atol)
@@ -143,82 +119,32 @@ class Product(Manifold):
 
     @available_if(_all_factors(GeodesicFlow))
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Replace `v` by its tangent part at `x`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Replace `v` by its tangent part at `x`, in place."""
         self._call_factors("project", [x], [v])
 
     @available_if(_all_factors(GeodesicFlow))
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along the geodesic from `x` with velocity `v` for time `t`; both are updated in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along the geodesic from `x` with velocity `v` for time `t`; both are updated in place."""
         self._call_factors("flow", [], [x, v], t)
 
     @available_if(_all_factors(GeodesicFlow))
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Remove rounding errors from `x` and from its tangent vector `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; modified in place.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Remove rounding errors from `x` and from its tangent vector `v`, in place."""
         self._call_factors("retract", [], [x, v])
 
     @available_if(_all_factors(DiffusionMetric))
     def inverse_metric(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Diagonal of the inverse metric at `x`, written to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the diagonal of the inverse metric.
-        """
+        """Diagonal of the inverse metric at `x`, written to `out`."""
         self._call_factors("inverse_metric", [x], [out])
 
     @available_if(_all_factors(DiffusionMetric))
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Divergence of the inverse metric at `x`, written to `out`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        out : ndarray of shape (n_chains, ...)
-            Output: the divergence.
-        """
+        """Divergence of the inverse metric at `x`, written to `out`."""
         self._call_factors("divergence", [x], [out])
 
     @available_if(_all_factors(DiffusionMetric))
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
-        """Reflect coordinates that left the space back into it and reverse their momenta, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points after a step; modified in place.
-        momentum : ndarray of shape (n_chains, ...), default=None
-            Momenta of the points; modified in place; None for samplers without momentum.
-        """
+        """Reflect coordinates that left the space back into it and reverse their momenta, in place."""
         self._call_factors("reflect", [], [x] if momentum is None else [x, momentum])
 
     def _call_factors(self, method: str, read: list, written: list, *arguments) -> None:
@@ -251,23 +177,7 @@ class Product(Manifold):
         return {"factors": self.factors}
 
     def set_params(self, **params: Any) -> Self:
-        """Set the parameters.
-
-        Parameters
-        ----------
-        **params : dict
-            ``factors``, a sequence of manifolds.
-
-        Returns
-        -------
-        self : Product
-            The same object.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If another parameter is given, a factor is not a manifold, or there are no factors.
-        """
+        """Set the parameters."""
         if unknown := sorted(params.keys() - {"factors"}):
             raise ValueError(f"Product has no parameter {unknown[0]!r}, only 'factors'.")
         if params:

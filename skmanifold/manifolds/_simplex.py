@@ -33,35 +33,11 @@ class Simplex(RowsOfVectors):
     """
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw uniformly."""
         return rng.dirichlet(np.ones(self.d), size=self.n_points)
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless `x` is nowhere negative and every vector sums to one within `atol`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless `x` is nowhere negative and every vector sums to one within `atol`."""
         x = finite_array(x, self.shape)
         check_non_negative(x)
         excess = np.abs(x.sum(axis=-1) - 1)

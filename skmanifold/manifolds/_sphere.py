@@ -85,36 +85,12 @@ class Sphere(RowsOfVectors):
         return SphereGeometry(self.d, self._radii)
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw uniformly."""
         x = rng.standard_normal(self.shape)
         return x / np.linalg.norm(x, axis=-1, keepdims=True) * self._lengths[..., None]
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless the length of every vector is r within a relative tolerance of `atol`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance of the ratio of the length to r.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless the length of every vector is r within a relative tolerance of `atol`."""
         excess = np.abs(np.linalg.norm(finite_array(x, self.shape), axis=-1) / self._lengths - 1)
         if (excess > atol).any():
             length = "1" if np.all(self._radii == 1) else "equal to the radius"
@@ -123,41 +99,15 @@ class Sphere(RowsOfVectors):
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Remove the radial part of `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Remove the radial part of `v`, in place."""
         project_to_sphere(x, v, self._radii)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along great circles for time `t`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along great circles for time `t`, in place."""
         flow_on_sphere(x, v, t, self._radii)
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Scale `x` to the length r, then remove the radial part of `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; modified in place.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Scale `x` to the length r, then remove the radial part of `v`, in place."""
         retract_to_sphere(x, v, self._radii)
 
     @property

@@ -86,37 +86,13 @@ class Stiefel(Manifold):
         return self.n * self.p - self.p * (self.p + 1) // 2
 
     def random_point(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly (Haar).
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        x : ndarray
-            A point, an array of `shape`.
-        """
+        """Draw uniformly (Haar)."""
         frame, triangle = np.linalg.qr(rng.standard_normal(self.shape))
         # LAPACK does not choose signs at random: the frame is Haar only if the diagonal of the triangle is positive
         return frame * (self.radius * np.sign(np.diagonal(triangle)))
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
-        """Raise a ValueError unless the columns, divided by r, are orthonormal within `atol`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Points: an array of `shape`, after any leading axes.
-        atol : float, default=1e-8
-            Absolute tolerance.
-
-        Raises
-        ------
-        ValueError
-            If a point is not on the manifold.
-        """
+        """Raise a ValueError unless the columns, divided by r, are orthonormal within `atol`."""
         x = finite_array(x, self.shape) / self.radius
         excess = np.abs(x.mT @ x - np.eye(self.p))
         if (excess > atol).any():
@@ -126,29 +102,11 @@ class Stiefel(Manifold):
             )
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Remove the part of `v` that is normal to the manifold, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Remove the part of `v` that is normal to the manifold, in place."""
         v -= x @ (_symmetric_part(x.mT @ v) / self._square)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
-        """Move along geodesics for time `t`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points; replaced by the points at time `t`.
-        v : ndarray of shape (n_chains, ...)
-            Tangent velocities; replaced by those at time `t`.
-        t : float
-            Time, which may be negative.
-        """
+        """Move along geodesics for time `t`, in place."""
         # In the usual basis [X, V] one exponential is of a matrix that is not skew. Rounding errors then grow
         # exponentially with time, and overflow if a column hardly moves. Here all exponentials are of skew matrices.
         p = self.p
@@ -170,15 +128,7 @@ class Stiefel(Manifold):
         x[...] = x @ to_x[:, :p] + outward @ (to_directions @ to_x[:, p:])
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
-        """Replace `x` by the nearest frame, its polar factor, then project `v`, in place.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_chains, ...)
-            Points close to the manifold; modified in place.
-        v : ndarray of shape (n_chains, ...)
-            Vectors at these points; modified in place.
-        """
+        """Replace `x` by the nearest frame, its polar factor, then project `v`, in place."""
         squares, axes = np.linalg.eigh((x.mT @ x) / self._square)
         x[...] = x @ ((axes / np.sqrt(squares)[:, None, :]) @ axes.mT)
         self.project(x, v)

@@ -112,17 +112,7 @@ class Chart(TargetWrapper):
 
     @available_if(target_has("grad_log_density"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient of the log density in these coordinates, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-        """
+        """Gradient of the log density in these coordinates, written to `out`."""
         x, aid = self._change(position)
         gradient = np.empty_like(x)
         self.target.grad_log_density(x, keys, gradient)
@@ -131,23 +121,7 @@ class Chart(TargetWrapper):
 
     @available_if(target_has("grad_with_deviations"))
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient estimate of a minibatch in these coordinates, and the deviations of its samples.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64
-            One key for each chain, which selects its minibatch.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-
-        Returns
-        -------
-        deviations : ndarray of shape (n_chains, n, ...)
-            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
-            the covariance of the gradient estimate.
-        """
+        """Gradient estimate of a minibatch in these coordinates, and the deviations of its samples."""
         x, aid = self._change(position)
         gradient = np.empty_like(x)
         deviations = self.target.grad_with_deviations(x, keys, gradient)
@@ -157,18 +131,7 @@ class Chart(TargetWrapper):
 
     @available_if(target_has("log_density"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density with respect to the base measure of these coordinates.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_chains,)
-            Log densities, up to a constant.
-        """
+        """Log density with respect to the base measure of these coordinates."""
         x, aid = self._change(position)
         return self.target.log_density(x) + self._log_jacobian(aid).reshape(len(x), -1).sum(axis=1)
 
@@ -245,18 +208,7 @@ class ExpandedMean(Chart):
         self._power = self._total - d
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: each row multiplied by `total`, the mean of its sum.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., k)
-            Their coordinates.
-        """
+        """Coordinates of points: each row multiplied by `total`, the mean of its sum."""
         return self._total[..., np.newaxis] * np.asarray(x)
 
     def _domain(self, manifold: Any) -> Manifold:
@@ -297,18 +249,7 @@ class Softmax(Chart):
     source = Simplex
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: log ratios to the last entry.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., k)
-            Their coordinates.
-        """
+        """Coordinates of points: log ratios to the last entry."""
         logs = np.log(np.maximum(x, _LEAST))
         return logs[..., :-1] - logs[..., -1:]
 
@@ -359,18 +300,7 @@ class SquareRoot(Chart):
     source = Simplex
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: non-negative square roots.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., k)
-            Their coordinates.
-        """
+        """Coordinates of points: non-negative square roots."""
         x = np.asarray(x, np.float64)
         return np.sqrt(x / x.sum(axis=-1, keepdims=True))
 
@@ -407,18 +337,7 @@ class Log(Chart):
     source = PositiveOrthant
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: the logarithm of each entry.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., k)
-            Their coordinates.
-        """
+        """Coordinates of points: the logarithm of each entry."""
         return np.log(np.maximum(x, _LEAST))
 
     def _domain(self, manifold: Any) -> Manifold:

@@ -58,51 +58,15 @@ class DirichletPosterior(MinibatchTarget):
         self.concentrations = self.prior + np.bincount(self.observations, minlength=d)
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior + N / n * counts of all rows or of a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the expected counts.
-        """
+        """Prior + N / n * counts of all rows or of a minibatch, written to `out`."""
         out[...] = self._estimate(self._chosen_rows(keys))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient of the log density, from all rows or from a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-        """
+        """Gradient of the log density, from all rows or from a minibatch, written to `out`."""
         out[...] = (self._estimate(self._chosen_rows(keys)) - 1) / position
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64
-            One key for each chain, which selects its minibatch.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-
-        Returns
-        -------
-        deviations : ndarray of shape (n_chains, n, ...)
-            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
-            the covariance of the gradient estimate.
-        """
+        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance."""
         rows = self._chosen_rows(keys)
         out[...] = (self._estimate(rows) - 1) / position
         if rows is None:
@@ -111,18 +75,7 @@ class DirichletPosterior(MinibatchTarget):
         return self._centre(indicators) / position[:, np.newaxis]
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density, from all rows.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_chains,)
-            Log densities, up to a constant.
-        """
+        """Log density, from all rows."""
         return xlogy(self.concentrations - 1, position).sum(axis=1)
 
     def _estimate(self, rows: np.ndarray | None) -> np.ndarray:
@@ -219,32 +172,12 @@ class LogNormalMean(MinibatchTarget):
         self.log_mean = self._mean(z.mean(axis=0))
 
     def expected_log(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Mean of the logarithms, from all rows or estimated from a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the mean of the logarithms.
-        """
+        """Mean of the logarithms, from all rows or estimated from a minibatch, written to `out`."""
         rows = self._chosen_rows(keys)
         out[...] = self.log_mean if rows is None else self._mean(self.observations[rows].mean(axis=1))
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient of the log density, from all rows or from a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-        """
+        """Gradient of the log density, from all rows or from a minibatch, written to `out`."""
         self.expected_log(position, keys, out)
         out -= np.log(position)
         out /= self.log_variance
@@ -252,23 +185,7 @@ class LogNormalMean(MinibatchTarget):
         out /= position
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64
-            One key for each chain, which selects its minibatch.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-
-        Returns
-        -------
-        deviations : ndarray of shape (n_chains, n, ...)
-            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
-            the covariance of the gradient estimate.
-        """
+        """Gradient estimate of a minibatch, and the deviations of its samples, which estimate its covariance."""
         self.grad_log_density(position, keys, out)
         rows = self._chosen_rows(keys)
         if rows is None:
@@ -276,18 +193,7 @@ class LogNormalMean(MinibatchTarget):
         return self._centre(self.observations[rows]) / (self.noise_variance * position)[:, np.newaxis]
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density, from all rows.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_chains,)
-            Log densities, up to a constant.
-        """
+        """Log density, from all rows."""
         logs = np.log(position)
         terms = -0.5 * (logs - self.log_mean) ** 2 / self.log_variance - logs
         return terms.reshape(len(position), -1).sum(axis=1)

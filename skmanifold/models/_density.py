@@ -261,17 +261,7 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_gradient"))
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-        """
+        """Gradient at each chain's position, of all rows or (with `keys`) of a minibatch, written to `out`."""
         rows = self._rows(position, keys)
         if rows is None:
             self._evaluate(self._gradient, "grad_log_density", position, None, out)
@@ -280,28 +270,7 @@ class Density(MinibatchTarget):
 
     @available_if(lambda self: self._gradient is not None and self.n_samples is not None)
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64
-            One key for each chain, which selects its minibatch.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-
-        Returns
-        -------
-        deviations : ndarray of shape (n_chains, n, ...)
-            Deviations of the n samples of each minibatch. The sum of their outer products is an unbiased estimate of
-            the covariance of the gradient estimate.
-
-        Raises
-        ------
-        ValueError
-            If the user's function does not return one gradient for each row.
-        """
+        """Gradient of a minibatch, and the deviations of its samples that estimate its covariance."""
         rows = self._rows(position, keys)
         gradients = self._gradient_of_rows(position, rows)
         if gradients.ndim == position.ndim:
@@ -315,18 +284,7 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_value"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density at each chain's position, of all rows.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_chains,)
-            Log densities, up to a constant.
-        """
+        """Log density at each chain's position, of all rows."""
         out = np.empty(len(position))
         if self.n_samples is None:
             self._evaluate(self._value, "log_density", position, None, out)
@@ -345,39 +303,17 @@ class Density(MinibatchTarget):
 
     @available_if(_has("_linear"))
     def linear_parameter(self) -> np.ndarray:
-        """The parameter of a density that `linear` has made.
-
-        Returns
-        -------
-        parameter : ndarray of shape ``manifold.shape``
-            F.
-        """
+        """The parameter of a density that `linear` has made."""
         assert self._linear is not None
         return self._linear
 
     @available_if(_has("_counts"))
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Prior + counts, from all rows or from a minibatch, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which selects its minibatch; None uses all rows.
-        out : ndarray of shape (n_chains, ...)
-            Output: the expected counts.
-        """
+        """Prior + counts, from all rows or from a minibatch, written to `out`."""
         self._evaluate(self._counts, "expected_counts", position, self._rows(position, keys), out)
 
     def compiled_functions(self) -> CompiledFunctions | None:
-        """The functions for compiled samplers, if numba has compiled all of them.
-
-        Returns
-        -------
-        functions : CompiledFunctions or None
-            The gradient and, if there is one, the log density.
-        """
+        """The functions for compiled samplers, if numba has compiled all of them."""
         shape = self.manifold.shape
         if self._gradient is None or (self.n_samples is not None and self.vectorized):
             return None

@@ -80,18 +80,7 @@ class Linear(Chart):
             self.noise_covariance = self._noise_at(np.zeros((1, *self.manifold.shape)))[0]
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: :math:`L^{-1} x`.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., *shape)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., *shape)
-            Their coordinates.
-        """
+        """Coordinates of points: :math:`L^{-1} x`."""
         x = np.asarray(x, np.float64)
         if self._root.ndim == 1:
             return (self._flat(x) / self._root).reshape(x.shape)

@@ -34,18 +34,7 @@ class Mirror(Chart):
     source = PositiveOrthant
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Coordinates of points: the points themselves.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d)
-            Points of the target's manifold.
-
-        Returns
-        -------
-        y : ndarray of shape (..., k)
-            Their coordinates.
-        """
+        """Coordinates of points: the points themselves."""
         return np.array(x, np.float64)
 
     def _domain(self, manifold: Any) -> Manifold:

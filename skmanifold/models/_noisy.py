@@ -59,17 +59,7 @@ class NoisyGradient(TargetWrapper):
         self._root: Any = None if varies else _square_root(self.noise_covariance)
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Gradient of the log density, with noise if `keys` are given, written to `out`.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-        keys : ndarray of shape (n_chains,), uint64, or None
-            One key for each chain, which determines the noise; None returns the gradient without noise.
-        out : ndarray of shape (n_chains, ...)
-            Output: the gradient.
-        """
+        """Gradient of the log density, with noise if `keys` are given, written to `out`."""
         self.target.grad_log_density(position, keys, out)
         if keys is None:
             return
@@ -86,18 +76,7 @@ class NoisyGradient(TargetWrapper):
 
     @available_if(target_has("log_density"))
     def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density of the target, which has no noise.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_chains,)
-            Log densities, up to a constant.
-        """
+        """Log density of the target, which has no noise."""
         return self.target.log_density(position)
 
     def __repr__(self) -> str:

@@ -42,37 +42,11 @@ class BaseSampler(PlainNumbers, LinksToItsPage, BaseEstimator):
         return (FullPasses, MinibatchStreams) if self.batching == "either" else (FullPasses,)
 
     def init(self, model: Any, key: np.uint64) -> Any:
-        """The state before the first step.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The state before the first step."""
         raise TypeError(f"{type(self).__name__} must define init(model, key).")
 
     def step(self, model: Any, state: Any) -> Any:
-        """The state after one more pass over the data.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """The state after one more pass over the data."""
         raise TypeError(f"{type(self).__name__} must define step(model, state).")
 
     def parameters(self, model: Any, state: Any) -> Any:

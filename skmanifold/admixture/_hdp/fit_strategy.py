@@ -132,10 +132,7 @@ class HDPFit(FitStrategy):
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """Means over passes of the best chain, for the topics that are in use at its end and in half of the passes.
-
-        Topics are numbered in descending order of their mean number of tokens.
-        """
+        """Means over passes of the best chain, for the topics that are in use at its end and in half of the passes."""
         best = best_chain(chains)
         total, n_passes = chains[best].estimate()
         model = chains[best].model

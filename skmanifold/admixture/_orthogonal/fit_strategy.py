@@ -76,11 +76,7 @@ class OrthogonalFit(FitStrategy):
         return draw
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's mean topics over the draws with its most frequent number of topics.
-
-        The log density given the proportions rises with the number of topics. So if this number is inferred, chains
-        are compared by their log evidence, with topics and proportions integrated out.
-        """
+        """The best chain's mean topics over the draws with its most frequent number of topics."""
         sums = [as_sums(*chain.estimate()) for chain in chains]
         frames = [nearest_frame(of_chain.by_number[of_chain.modal][0]) for of_chain in sums]
         best = best_chain(chains)

@@ -85,12 +85,7 @@ class OrthogonalModel(SphericalModel):
         return np.multiply.outer(self._word_power, self.noise / self.radii**2).ravel()
 
     def curvature_plus_noise(self, coupling: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        r"""Largest curvature of the log posterior with respect to unit topics, plus the gradient's variance, (1,).
-
-        `coupling` is the mean over documents. Along a geodesic with velocity D the second derivative of the log
-        likelihood is :math:`-\mathrm{tr}(\phi' F D' D)`, and at the mode :math:`\phi' F` is the coupling. Under the
-        uniform distribution the variance of a coordinate is 1 / V.
-        """
+        r"""Largest curvature of the log posterior with respect to unit topics, plus the gradient's variance, (1,)."""
         largest = self.document_density.reference * self.total_samples * np.linalg.eigvalsh(coupling)[-1]
         return np.array([largest + self.rows.n_features + noise.max()])
 
@@ -107,10 +102,7 @@ class OrthogonalModel(SphericalModel):
     def fill_gradient(
         self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, prior: Prior, out: np.ndarray
     ) -> None:
-        """Write the gradient of the log posterior at the position, (V, K), as estimated from documents `rows`.
-
-        This is the gradient of the linear form in the ambient space. The coupling's term is orthogonal to the manifold.
-        """
+        """Write the gradient of the log posterior at the position, (V, K), as estimated from documents `rows`."""
         out[:] = 0.0
         self.add_parameter(rows, terms.weights, out)
 

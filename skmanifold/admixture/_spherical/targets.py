@@ -102,11 +102,7 @@ class MinibatchSAM(MinibatchTarget):
         return self.model.noise_covariance() if self.model.noise.any() else None
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
-        """Estimate the gradient at the chain's position from the minibatch of the keys.
-
-        Without keys, compute the gradient at an anchor, from all documents, and store the proportions that it uses.
-        These are means over draws: `grad_difference` is unbiased for any fixed proportions.
-        """
+        """Estimate the gradient at the chain's position from the minibatch of the keys."""
         if keys is not None:
             self._estimate(self._rows(keys), position, keys[0], out)
             return
@@ -119,10 +115,7 @@ class MinibatchSAM(MinibatchTarget):
         self._fill(rows, self._reference_terms(rows, word_topic, gram), word_topic, out)
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Gradient of a minibatch, and the deviations of its documents' gradients, which estimate its covariance.
-
-        They include the variance that the draws of proportions add.
-        """
+        """Gradient of a minibatch, and the deviations of its documents' gradients, which estimate its covariance."""
         rows, word_major = self._rows(keys), self.model.to_word_major(position[0])
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
         self._fill(rows, self._move(rows, keys[0], *word_major, draws), word_major[0], out)

@@ -142,30 +142,7 @@ class Columns(BaseEmission, BaseComposition):
         self.blocks = [(*pair, block[2]) for pair, block in zip(pairs, self.blocks, strict=True)]
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> ColumnRows:
-        """Validate X and return the rows of all blocks.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does, and their kinds, blocks and
-            categories. If `reset` is true, the blocks of this emission become those that were chosen.
-        X : array-like of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store these attributes, or to compare X with those of `fit`.
-
-        Returns
-        -------
-        rows : ColumnRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If a column is in no block or in two, or has values that its emission does not accept.
-        TypeError
-            If X is sparse.
-        """
+        """Validate X and return the rows of all blocks."""
         table = open_table(X)
         if reset:
             return self._read_new(estimator, table)
@@ -177,20 +154,7 @@ class Columns(BaseEmission, BaseComposition):
         return self._read_blocks(table, ordered(table, names), layout)
 
     def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> ColumnRows:
-        """Rows of cells that have been read before, without names of columns.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            The fitted estimator.
-        values : ndarray of shape (n_samples, n_features)
-            Numbers or codes; NaN where a cell is missing.
-
-        Returns
-        -------
-        rows : ColumnRows
-            What `read` returns.
-        """
+        """Rows of cells that have been read before, without names of columns."""
         layout: ColumnLayout = vars(estimator)["_layout"]
         triples = zip(self._named_emissions, layout.places, layout.readers, strict=True)
         blocks = tuple(emission.read(reader, values[:, place], reset=False) for (_, emission), place, reader in triples)
@@ -215,49 +179,11 @@ class Columns(BaseEmission, BaseComposition):
         return JoinedCells(blocks, places)
 
     def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : ColumnsFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows."""
         return self._bind(rows, lambda emission, own: emission.bind(own, n_components))
 
     def bind_weighted(self, rows: ColumnRows, n_components: int, row_weights: np.ndarray) -> ColumnsFamily:
-        """Make the family of rows with weights.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : ColumnsFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows with weights."""
         return self._bind(rows, lambda emission, own: emission.bind_weighted(own, n_components, row_weights))
 
     def _bind(self, rows: ColumnRows, of_block: Callable[[Any, Any], Any]) -> ColumnsFamily:
@@ -268,29 +194,12 @@ class Columns(BaseEmission, BaseComposition):
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
-        """Hyperparameters of blocks that Dirichlet process mixtures learn, since they are None.
-
-        Returns
-        -------
-        names : tuple of str
-            With the names of the blocks, such as ``numbers__mean_precision``.
-        """
+        """Hyperparameters of blocks that Dirichlet process mixtures learn, since they are None."""
         learning = [(name, emission) for name, emission in self._named_emissions if isinstance(emission, LearnsPrior)]
         return tuple(f"{name}__{each}" for name, emission in learning for each in emission.free_hyperparameters())
 
     def with_prior_of(self, clusters: Any) -> Columns:
-        """The emission with the priors of clusters.
-
-        Parameters
-        ----------
-        clusters : Clusters
-            Clusters of a family of this emission.
-
-        Returns
-        -------
-        emission : Columns
-            A new emission.
-        """
+        """The emission with the priors of clusters."""
         blocks = []
         for name, emission, columns in self.blocks:
             if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():

@@ -100,82 +100,24 @@ class ColumnsFamily(Family):
         self.n_features = sum(map(len, places))
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes, and of the other statistics of each block.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes, and of the other statistics of each block."""
         return (self.n_components,), *(shape for block in self.blocks for shape in block.shapes()[1:])
 
     def add_log_densities(
         self, rows: ColumnRows, first: int, stop: int, parameters: ColumnParameters, out: np.ndarray
     ) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : ColumnParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
         for block, own, of_block in zip(self.blocks, rows.blocks, parameters.blocks, strict=True):
             block.add_log_densities(own, first, stop, of_block, out)
 
     def sum_labels(self, rows: ColumnRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their labels.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block of rows that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Statistics of the rows `first` to `stop`, given their labels."""
         pairs = zip(self.blocks, rows.blocks, strict=True)
         return _beside([block.sum_labels(own, first, stop, first_block, labels) for block, own in pairs])
 
     @available_if(_all_offer("sum_shares"))
     def sum_shares(self, rows: ColumnRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their membership probabilities.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block of rows that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Statistics of the rows `first` to `stop`, given their membership probabilities."""
         pairs = zip(self.blocks, rows.blocks, strict=True)
         return _beside([block.sum_shares(own, first, stop, first_block, shares) for block, own in pairs])
 
@@ -189,30 +131,7 @@ class ColumnsFamily(Family):
         key: np.uint64,
         first_row: int,
     ) -> ColumnRows:
-        """Draw the missing cells of the rows `first` to `stop` in blocks whose families draw them.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-        parameters : ColumnParameters
-            Parameters of all components.
-        key : uint64
-            Key of the random numbers. The draws of a row depend only on the key and on the number of the row.
-        first_row : int
-            Number of the row 0 of `rows` in the whole data.
-
-        Returns
-        -------
-        completed : ColumnRows
-            These rows alone. Other blocks keep their missing cells.
-        """
+        """Draw the missing cells of the rows `first` to `stop` in blocks whose families draw them."""
         completed = []
         for i, (block, own) in enumerate(zip(self.blocks, rows.blocks, strict=True)):
             if _completes(block, own):
@@ -232,28 +151,7 @@ class ColumnsFamily(Family):
         shares: np.ndarray,
         parameters: ColumnParameters,
     ) -> BlockSums:
-        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block of rows that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-        parameters : ColumnParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
         sums, of_rows = [], (first, stop, first_block, shares)
         for block, own, of_block in zip(self.blocks, rows.blocks, parameters.blocks, strict=True):
             if _completes(block, own):
@@ -263,129 +161,38 @@ class ColumnsFamily(Family):
         return _beside(sums)
 
     def mode(self, statistics: Arrays) -> ColumnParameters:
-        """The posterior mode of the parameters of each block.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : ColumnParameters
-            Parameters of all components.
-        """
+        """The posterior mode of the parameters of each block."""
         pairs = zip(self.blocks, self._divided(statistics), strict=True)
         return ColumnParameters(tuple(block.mode(own) for block, own in pairs))
 
     @available_if(_all_offer("draw"))
     def draw(self, statistics: Arrays, key: np.uint64) -> ColumnParameters:
-        """Draw the parameters of each block from their posterior.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : ColumnParameters
-            Parameters of all components.
-        """
+        """Draw the parameters of each block from their posterior."""
         pairs = enumerate(zip(self.blocks, self._divided(statistics), strict=True))
         return ColumnParameters(tuple(block.draw(own, subkey(key, i)) for i, (block, own) in pairs))
 
     @available_if(_all_offer("log_prior"))
     def log_prior(self, parameters: ColumnParameters) -> float:
-        """Log prior density of the natural parameters, up to a constant.
-
-        Parameters
-        ----------
-        parameters : ColumnParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components and blocks, up to a constant.
-        """
+        """Log prior density of the natural parameters, up to a constant."""
         return sum(block.log_prior(own) for block, own in zip(self.blocks, parameters.blocks, strict=True))
 
     @available_if(_all_offer("log_likelihood"))
     def log_likelihood(self, statistics: Arrays, parameters: ColumnParameters) -> float:
-        """Log density of rows with these statistics given their components, without their ``log_base``.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-        parameters : ColumnParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics given their components, without their ``log_base``."""
         triples = zip(self.blocks, self._divided(statistics), parameters.blocks, strict=True)
         return sum(block.log_likelihood(own, of_block) for block, own, of_block in triples)
 
     def seed_labels(self, rows: ColumnRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means, in which each column has the same weight.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key)
 
     def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows by k-means, in which each column has the same weight.
-
-        Parameters
-        ----------
-        rows : ColumnRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels of weighted rows by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key, row_weights)
 
     @available_if(_all_offer("sample"))
     def sample(self, parameters: ColumnParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components.
-
-        Parameters
-        ----------
-        parameters : ColumnParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            Numbers, and codes of categories.
-        """
+        """Draw new rows from given components."""
         out = np.empty((len(labels), self.n_features))
         for i, (block, own) in enumerate(zip(self.blocks, parameters.blocks, strict=True)):
             out[:, self.places[i]] = block.sample(own, labels, subkey(key, i))
@@ -393,29 +200,12 @@ class ColumnsFamily(Family):
 
     @available_if(_all_offer("n_parameters"))
     def n_parameters(self) -> int:
-        """Number of free parameters of all components.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components and blocks.
-        """
+        """Number of free parameters of all components."""
         return sum(block.n_parameters() for block in self.blocks)
 
     @available_if(_all_offer("clusters"))
     def clusters(self, rows: ColumnRows | None = None) -> Clusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : ColumnRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : JoinedClusters
-            Statistics, draws and marginal densities of clusters.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from .._clusters.columns.clusters import JoinedClusters  # its kernels are slow to import
 
         of_blocks = [None] * len(self.blocks) if rows is None else rows.blocks
@@ -427,18 +217,7 @@ class ColumnsFamily(Family):
         return JoinedClusters(dict(zip(names, blocks, strict=True)), places, rows)
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
-        """The fitted attribute ``components_``, a list with an array for each column of X.
-
-        Parameters
-        ----------
-        parameters : ColumnParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to list of ndarray
-            Arrays of shape (K, 1) for numbers and (K, n_categories) for categories.
-        """
+        """The fitted attribute ``components_``, a list with an array for each column of X."""
         columns: list[Any] = [None] * self.n_features
         for place, of_block in zip(self.places, self.attributes_of_blocks(parameters).values(), strict=True):
             values = of_block["components_"]
@@ -464,18 +243,7 @@ class ColumnsFamily(Family):
         return {name: block.attributes(own) for name, block, own in triples}
 
     def check_parameters(self, parameters: ColumnParameters) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
-
-        Parameters
-        ----------
-        parameters : ColumnParameters
-            Parameters from a file.
-
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         for block, own in zip(self.blocks, parameters.blocks, strict=True):
             block.check_parameters(own)
 

@@ -45,20 +45,7 @@ class ColumnRows(NamedTuple):
         return any(getattr(rows, "has_missing", False) for rows in self.blocks)
 
     def part(self, start: int, stop: int) -> ColumnRows:
-        """The rows `start` to `stop`, or to the last.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last; a larger number means all rows.
-
-        Returns
-        -------
-        rows : ColumnRows
-            These rows alone.
-        """
+        """The rows `start` to `stop`, or to the last."""
         return ColumnRows(tuple(rows.part(start, stop) for rows in self.blocks), self.places)
 
     def take(self, rows: np.ndarray) -> ColumnRows:
@@ -77,19 +64,6 @@ class ColumnRows(NamedTuple):
         return ColumnRows(tuple(block.take(rows) for block in self.blocks), self.places)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random numbers.
-        first_row : int
-            Number of the first row in the whole data.
-
-        Returns
-        -------
-        hash : int
-            From 0 to 2**64 - 1.
-        """
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         hashes = (int(rows.hash_rows(subkey(key, i), first_row)) for i, rows in enumerate(self.blocks))
         return sum(hashes) % 2**64

@@ -159,54 +159,15 @@ class GaussianFamily(Family):
         return (K, d), of_covariances, of_covariances, (K,)
 
     def check_parameters(self, parameters: GaussianParameters) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters from a file.
-
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         check_shapes(parameters, self.parameter_shapes())
 
     def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means, with features scaled to equal ranges.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels by k-means, with features scaled to equal ranges."""
         return cluster_rows(rows.values, self.n_components, key)
 
     def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, by k-means of weighted rows.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels as of `seed_labels`, by k-means of weighted rows."""
         return cluster_rows(rows.values, self.n_components, key, row_weights)
 
     def sum_labels(
@@ -270,34 +231,12 @@ class GaussianFamily(Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def feature_variances(self, parameters: Any) -> np.ndarray:
-        """Variances of the features within components, summed over components.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        variances : ndarray of shape (n_features,)
-            A scale on which the features of a component are comparable.
-        """
+        """Variances of the features within components, summed over components."""
         covariances = parameters.covariances
         return np.einsum("kvv->v" if covariances.ndim == 3 else "kv->v", covariances)
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics from counts of word vectors by component.
-
-        Parameters
-        ----------
-        counts : TokenCounts
-            Counts of tokens by component.
-
-        Returns
-        -------
-        statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
-        """
+        """Statistics from counts of word vectors by component."""
         _, sums, products, *others = map(np.zeros, self.shapes())
         table = counts.tocsr()
         add_counted_products(
@@ -330,20 +269,7 @@ class GaussianFamily(Family):
         return out
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray:
-        """Initial components from clusters of the word vectors.
-
-        Random initial components would be nearly equal, and would separate slowly.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        components : ndarray of shape (n_tokens,)
-            Equal tokens have the same component.
-        """
+        """Initial components from clusters of the word vectors."""
         assert self.word_vectors is not None
         assert self.word_weights is not None
         return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
@@ -391,18 +317,7 @@ class GaussianFamily(Family):
         return {"components_": parameters.means, "covariances_": parameters.covariances}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
-        """The parameters with these means and covariances.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as `attributes` returns them.
-
-        Returns
-        -------
-        parameters : GaussianParameters
-            Parameters of all components.
-        """
+        """The parameters with these means and covariances."""
         return self._parameters(attributes["components_"] - self.origin, attributes["covariances_"])
 
     if TYPE_CHECKING:  # each subclass defines these

@@ -174,32 +174,7 @@ class Gaussian(BaseEmission):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
-        """Validate X of finite numbers and NaN.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : array-like of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : DenseRows or IncompleteRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-
-        Warns
-        -----
-        UserWarning
-            If `reset` is true, and columns are linearly dependent.
-        """
+        """Validate X of finite numbers and NaN."""
         rows = read_dense(estimator, X, reset=reset, emission=self, missing=True)
         if reset:
             warn_of_dependent_columns(estimator, rows.values)
@@ -224,49 +199,11 @@ class Gaussian(BaseEmission):
         return NormalCells(means, covariances)
 
     def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : DenseRows or IncompleteRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : FullFamily, TiedFamily or DiagonalFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows."""
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> GaussianFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : GaussianFamily
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If `mean_prior` or `covariance_prior` is None, or a hyperparameter has a wrong shape.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "mean_prior", "covariance_prior")
         location = np.asarray(self.mean_prior, dtype=np.float64).reshape(1, -1)
         if location.shape[1] != n_features:
@@ -276,51 +213,11 @@ class Gaussian(BaseEmission):
     def bind_weighted(
         self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray
     ) -> GaussianFamily:
-        """Make the family of rows; default priors use their weights.
-
-        Parameters
-        ----------
-        rows : DenseRows or IncompleteRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : FullFamily, TiedFamily or DiagonalFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows; default priors use their weights."""
         return self._bind(rows.values, row_weights, n_components, "rows of X that have a weight")
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
-        """Make the family of tokens, which are rows of `word_vectors`.
-
-        Parameters
-        ----------
-        tokens : Counts
-            What `read_tokens` returned.
-        n_components : int
-            Number of components K.
-        word_vectors : array-like of shape (n_features, n_dims), default=None
-            One vector for each column of X, for emissions whose tokens are vectors.
-
-        Returns
-        -------
-        family : FullFamily, TiedFamily or DiagonalFamily
-            The family, a `TokenFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the tokens.
-        """
+        """Make the family of tokens, which are rows of `word_vectors`."""
         if word_vectors is None:
             raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")
         vectors = check_array(word_vectors, dtype=np.float64, input_name="word_vectors")
@@ -335,33 +232,14 @@ class Gaussian(BaseEmission):
         return family
 
     def free_hyperparameters(self) -> tuple[str, ...]:
-        """Hyperparameters that Dirichlet process mixtures learn, since they are None.
-
-        The degrees of freedom are learned only together with the covariance.
-
-        Returns
-        -------
-        names : tuple of str
-            Among "mean_precision", "covariance" and "degrees".
-        """
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
         free = ["mean_precision"] if self.mean_precision_prior is None else []
         if self.covariance_prior is None and self.covariance_type != "tied":
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
         return tuple(free)
 
     def with_prior_of(self, clusters: GaussianClusters | DiagonalClusters) -> Gaussian:
-        """The emission with the prior of clusters.
-
-        Parameters
-        ----------
-        clusters : Clusters
-            Clusters of a family of this emission.
-
-        Returns
-        -------
-        emission : Gaussian
-            A new emission.
-        """
+        """The emission with the prior of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
         return Gaussian(self.covariance_type, mean, mean_precision, given, degrees)

@@ -82,48 +82,14 @@ class FullFamily(CompletingFamily):
     """
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The mode of precisions and their products with the means, which are the natural parameters.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        NoModeError
-            If a component has no mode, as where its covariance is singular.
-        """
+        """The mode of precisions and their products with the means, which are the natural parameters."""
         _, means, scatters = self._posterior(statistics)
         degrees = self.prior.degrees - self.n_features - 2.0 + statistics[0]
         covariances = scatters / np.where(degrees > 0.0, degrees, np.nan)[:, None, None]
         return self._parameters(means, covariances)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Draw means and covariances from their posterior.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """Draw means and covariances from their posterior."""
         K, d = self.n_components, self.n_features
         if self not in _PROPER:
             self._check_proper(d - 1, is_definite(self.prior.covariance))
@@ -137,18 +103,7 @@ class FullFamily(CompletingFamily):
         return GaussianParameters(means + self.origin, covariances, factors, log_roots - 0.5 * d * LOG_2PI)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log normal-inverse-Wishart density of the natural parameters, up to a constant.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""
         d, prior = self.n_features, self.prior
         log_roots = np.log(np.diagonal(parameters.factors, axis1=1, axis2=2)).sum(axis=1)
         halves = parameters.factors @ (parameters.means - prior.mean)[:, :, None]
@@ -157,20 +112,7 @@ class FullFamily(CompletingFamily):
         return float(((prior.degrees - d - 2.0) * log_roots - 0.5 * spread).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
-        """Log density of rows with these statistics, given whose they are.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics, given whose they are."""
         sizes, sums, products = statistics
         means = parameters.means - self.origin
         lower = np.tril(products) + np.tril(products, -1).mT
@@ -180,55 +122,18 @@ class FullFamily(CompletingFamily):
         return float(sizes @ parameters.offsets - 0.5 * spread)
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> FullClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : DenseRows or IncompleteRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : FullClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from .._clusters.gaussian.full import FullClusters  # its kernels are slow to import
 
         return FullClusters(values_of(rows, self.n_features), self.prior, self.origin)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: means and covariances.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: means and covariances."""
         d = self.n_features
         return self.n_components * (d + d * (d + 1) // 2)
 
     def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """New rows of components `labels`."""
         out = np.empty((len(labels), self.n_features))
         fill_normal(fold_in_each(key, np.arange(len(labels))), 0, out)
         for k, covariance in enumerate(parameters.covariances):
@@ -286,58 +191,18 @@ class DiagonalFamily(GaussianFamily):
         return self.n_features if self.spherical else 1
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes, sums, squares and numbers of missing cells.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes, sums, squares and numbers of missing cells."""
         return *super().shapes(), (self.n_components, self.n_features)
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The mode of precisions and their products with the means, which are the natural parameters.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        NoModeError
-            If a component has no mode, as where its covariance is singular.
-        """
+        """The mode of precisions and their products with the means, which are the natural parameters."""
         _, means, squares = self._posterior(statistics)
         degrees = (self.prior.degrees - 2.0 + self._n_pooled * (statistics[0] - 1.0))[:, None]
         degrees = degrees - self._pooled(statistics[3])
         return self._parameters(means, squares / np.where(degrees > 0.0, degrees, np.nan))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Draw means and variances from their posterior.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """Draw means and variances from their posterior."""
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
         precision, means, squares = self._posterior(statistics)
         degrees = (self.prior.degrees + self._n_pooled * statistics[0])[:, None] - self._pooled(statistics[3])
@@ -348,18 +213,7 @@ class DiagonalFamily(GaussianFamily):
         return self._parameters(means + normals * np.sqrt(variances / precision), variances)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
-        """Log normal-inverse-gamma density of the natural parameters, up to a constant.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log normal-inverse-gamma density of the natural parameters, up to a constant."""
         prior = self.prior
         gaps = prior.mean_precision * (parameters.means - prior.mean) ** 2
         variances = parameters.covariances
@@ -369,20 +223,7 @@ class DiagonalFamily(GaussianFamily):
         return float(-0.5 * (power * np.log(variances) + (prior.covariance + gaps) / variances).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
-        """Log density of rows with these statistics, given whose they are.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics, given whose they are."""
         sizes, sums, products, missing = statistics
         means = parameters.means - self.origin
         squares = products[:, :, 0] - means * (2.0 * sums - (sizes[:, None] - missing) * means)
@@ -390,54 +231,17 @@ class DiagonalFamily(GaussianFamily):
         return float(of_cells - 0.5 * (parameters.factors * squares).sum())
 
     def clusters(self, rows: DenseRows | None = None) -> DiagonalClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : DenseRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : DiagonalClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
         values = np.empty((0, self.n_features)) if rows is None else rows.values
         return DiagonalClusters(values, self.prior, self.origin)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: means and variances.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: means and variances."""
         return self.n_components * (self.n_features + (1 if self.spherical else self.n_features))
 
     def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """New rows of components `labels`."""
         out = np.empty((len(labels), self.n_features))
         fill_normal(fold_in_each(key, np.arange(len(labels))), 0, out)
         return parameters.means[labels] + out * np.sqrt(parameters.covariances)[labels]

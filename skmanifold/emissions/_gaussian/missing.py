@@ -37,30 +37,7 @@ class CompletingFamily(GaussianFamily):
         key: np.uint64,
         first_row: int,
     ) -> DenseRows:
-        """Draw the missing cells of the rows `first` to `stop`, given their components and the observed cells.
-
-        Parameters
-        ----------
-        rows : IncompleteRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-        parameters : GaussianParameters or TiedParameters
-            Parameters of all components.
-        key : uint64
-            Key of the random numbers. The draws of a row depend only on the key and on the number of the row.
-        first_row : int
-            Number of the row 0 of `rows` in the whole data.
-
-        Returns
-        -------
-        completed : DenseRows
-            These rows, with drawn cells.
-        """
+        """Draw the missing cells of the rows `first` to `stop`, given their components and the observed cells."""
         values = rows.values[first:stop].copy()
         _, incomplete = rows.split(first, stop)
         incomplete = incomplete[np.argsort(labels[incomplete - first], kind="stable")]
@@ -78,28 +55,7 @@ class CompletingFamily(GaussianFamily):
         shares: np.ndarray,
         parameters: GaussianParameters | TiedParameters,
     ) -> BlockSums:
-        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities.
-
-        Parameters
-        ----------
-        rows : IncompleteRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-        parameters : GaussianParameters or TiedParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
         d, factors = self.n_features, self._shared_factors(parameters)
 
         def add(start, stop, *arrays):

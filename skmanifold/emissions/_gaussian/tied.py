@@ -51,69 +51,23 @@ class TiedFamily(CompletingFamily):
     """
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes, sums, and products of all rows together.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes, sums, and products of all rows together."""
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (d, d)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of means, the covariance, its factor and offsets.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of means, the covariance, its factor and offsets."""
         K, d = self.n_components, self.n_features
         return (K, d), (d, d), (d, d), (K,)
 
     def mode(self, statistics: Arrays) -> TiedParameters:
-        """The mode of the precision and its products with the means, which are the natural parameters.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : TiedParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        NoModeError
-            If there is no mode, as where the covariance is singular.
-        """
+        """The mode of the precision and its products with the means, which are the natural parameters."""
         _, means, scatter = self._posterior(statistics)
         degrees = self.prior.degrees - self.n_features - 1.0 - self.n_components + statistics[0].sum()
         return self._parameters(means, scatter / (degrees if degrees > 0.0 else np.nan))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> TiedParameters:
-        """Draw the covariance from its posterior, with the means integrated out, and then the means.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : TiedParameters
-            Parameters of all components.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """Draw the covariance from its posterior, with the means integrated out, and then the means."""
         d = self.n_features
         self._check_proper(d - 1, is_definite(self.prior.covariance))
         precisions, means, scatter = self._posterior(statistics)
@@ -131,18 +85,7 @@ class TiedFamily(CompletingFamily):
         return self._whole(means, covariances[0], factors[0], log_roots[0])
 
     def log_prior(self, parameters: TiedParameters) -> float:
-        """Log normal-inverse-Wishart density of the natural parameters, up to a constant.
-
-        Parameters
-        ----------
-        parameters : TiedParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""
         prior, factor = self.prior, parameters.factors
         log_root = np.log(np.diagonal(factor)).sum()
         of_means = prior.mean_precision * ((parameters.means - prior.mean) @ factor.T) ** 2
@@ -150,20 +93,7 @@ class TiedFamily(CompletingFamily):
         return float((prior.degrees - self.n_features - 1.0 - self.n_components) * log_root - 0.5 * spread)
 
     def log_likelihood(self, statistics: Arrays, parameters: TiedParameters) -> float:
-        """Log density of rows with these statistics, given whose they are.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : TiedParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics, given whose they are."""
         sizes, sums, products = statistics
         means, factor = parameters.means - self.origin, parameters.factors
         # Products about the means, as for full covariances: the quadratic form does not need a symmetric matrix
@@ -172,87 +102,28 @@ class TiedFamily(CompletingFamily):
         return float(sizes @ parameters.offsets - 0.5 * spread)
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> TiedClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : DenseRows or IncompleteRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : TiedClusters
-            Statistics, draws and marginal densities of clusters.
-
-        Raises
-        ------
-        ValueError
-            If the prior is not proper.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from .._clusters.gaussian.tied import TiedClusters  # its kernels are slow to import
 
         return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: means and the covariance.
-
-        Returns
-        -------
-        n_parameters : int
-            Of all components.
-        """
+        """Number of free parameters: means and the covariance."""
         d = self.n_features
         return self.n_components * d + d * (d + 1) // 2
 
     def sample(self, parameters: TiedParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`.
-
-        Parameters
-        ----------
-        parameters : TiedParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """New rows of components `labels`."""
         out = np.empty((len(labels), self.n_features))
         fill_normal(fold_in_each(key, np.arange(len(labels))), 0, out)
         return parameters.means[labels] + out @ np.linalg.cholesky(parameters.covariances).T
 
     def feature_variances(self, parameters: TiedParameters) -> np.ndarray:
-        """Variances of the features within components.
-
-        Parameters
-        ----------
-        parameters : TiedParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        variances : ndarray of shape (n_features,)
-            A scale on which the features of a component are comparable.
-        """
+        """Variances of the features within components."""
         return np.diagonal(parameters.covariances)
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics from counts of word vectors by component.
-
-        Parameters
-        ----------
-        counts : TokenCounts
-            Counts of tokens by component.
-
-        Returns
-        -------
-        statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
-        """
+        """Statistics from counts of word vectors by component."""
         sizes, sums, products = map(np.zeros, self.shapes())
         table = counts.tocsr().astype(np.float64)
         n_tokens, n_features = table.shape[0], len(products)

@@ -93,27 +93,7 @@ class NegativeBinomial(BaseEmission):
         self.rate_prior = rate_prior
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of counts and NaN.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : LinearRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that the emission does not accept.
-        """
+        """Validate X of counts and NaN."""
         return read_count_rows(self, estimator, X, reset=reset)
 
     def cell_distribution(self, attributes: dict[str, Any]) -> OverdispersedCells:
@@ -132,102 +112,27 @@ class NegativeBinomial(BaseEmission):
         return OverdispersedCells(attributes["components_"], attributes["dispersions_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> NegativeBinomialFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : NegativeBinomialFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows."""
         prior = prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows)
         return NegativeBinomialFamily(*prior, dispersions_of(rows, self._dispersion_of(rows)), n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> NegativeBinomialFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : NegativeBinomialFamily
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If `shape_prior` is None, or a hyperparameter has a wrong shape.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "shape_prior")
         return self.bind(LinearRows.none(n_features), n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> NegativeBinomialFamily:
-        """Make the family of rows; the default prior and the dispersions use their weights.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : NegativeBinomialFamily
-            The family, a `RowFamily`.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter does not fit the rows.
-        """
+        """Make the family of rows; the default prior and the dispersions use their weights."""
         prior = prior_of_means(self, rows.overall(2 * rows.n_features, row_weights), row_weights.sum())
         dispersions = dispersions_of(rows, self._dispersion_of(rows), row_weights)
         return NegativeBinomialFamily(*prior, dispersions, n_components)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
-        """Hyperparameters that Dirichlet process mixtures learn, since they are None.
-
-        Returns
-        -------
-        names : tuple of str
-            "dispersion" or none.
-        """
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
         return ("dispersion",) if self.dispersion is None else ()
 
     def with_prior_of(self, clusters: Any) -> NegativeBinomial:
-        """The emission with the dispersions of clusters.
-
-        Parameters
-        ----------
-        clusters : NegativeBinomialClusters
-            Clusters of a family of this emission.
-
-        Returns
-        -------
-        emission : NegativeBinomial
-            A new emission.
-        """
+        """The emission with the dispersions of clusters."""
         return NegativeBinomial(1.0 / clusters.prior, self.shape_prior, self.rate_prior)
 
     def _dispersion_of(self, rows: LinearRows) -> np.ndarray | None:

@@ -75,66 +75,22 @@ class NegativeBinomialFamily(LinearFamily):
         self.n_statistics = 2 * self.n_features
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters, means and inverse dispersions.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of offsets, natural parameters, means and inverse dispersions."""
         return *super().parameter_shapes(), (self.n_features,)
 
     def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
         super().add_log_densities(rows, first, stop, parameters, out)
         add_log_rising(first, stop, *rows[:3], parameters.sizes, out)
 
     def mode(self, statistics: Arrays) -> NegativeBinomialParameters:
-        """The posterior mode of the logs of p and of the dispersions.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-        """
+        """The posterior mode of the logs of p and of the dispersions."""
         shapes, rates = self._posterior(statistics)
         sizes = self.dispersions.most_probable(shapes, rates, *self._given(statistics))
         return self._parameters(np.log(shapes) - np.log(rates) - np.log(sizes)[:, None], sizes)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> NegativeBinomialParameters:
-        """Draw dispersions given the partition, and then p from the beta posteriors.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-        """
+        """Draw dispersions given the partition, and then p from the beta posteriors."""
         shapes, rates = self._posterior(statistics)
         of_dispersions = subkey(key, _OF_DISPERSIONS)
         sizes = self.dispersions.drawn(shapes, rates, *self._given(statistics), of_dispersions)
@@ -144,95 +100,26 @@ class NegativeBinomialFamily(LinearFamily):
         return self._parameters(of_counts - of_rows, sizes)
 
     def log_prior(self, parameters: NegativeBinomialParameters) -> float:
-        """Log prior density of the logs of p, up to a constant.
-
-        Parameters
-        ----------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over components, up to a constant.
-        """
+        """Log prior density of the logs of p, up to a constant."""
         log_p, of_missing = np.split(parameters.naturals, 2)
         of_each = self.shape[:, None] * log_p - self.rate[:, None] * of_missing
         return float(of_each.sum() - self.n_components * betaln(self.shape, 1.0 + self.rate * parameters.sizes).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: Any) -> float:
-        """Log density of rows with these statistics given their components, without their ``log_base``.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics given their components, without their ``log_base``."""
         of_cells = self.dispersions.log_rising(parameters.sizes, self.observed(statistics).sum(axis=1))
         return super().log_likelihood(statistics, parameters) + of_cells
 
     def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means of the logs of counts plus one.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels by k-means of the logs of counts plus one."""
         return cluster_rows(_log_counts(rows), self.n_components, key)
 
     def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows by k-means of the logs of counts plus one.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels of weighted rows by k-means of the logs of counts plus one."""
         return cluster_rows(_log_counts(rows), self.n_components, key, row_weights)
 
     def clusters(self, rows: LinearRows | None = None) -> Any:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : LinearRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : NegativeBinomialClusters
-            Statistics, draws and marginal densities of clusters. If the dispersions were not given, they are those of
-            all rows in one cluster.
-
-        Raises
-        ------
-        ValueError
-            If a count is a fraction.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from .._clusters.linear.negative_binomial import NegativeBinomialClusters
 
         sizes = self.dispersions.inverses[:, 0]
@@ -245,51 +132,19 @@ class NegativeBinomialFamily(LinearFamily):
         return NegativeBinomialClusters(self, LinearRows.none(self.n_features) if rows is None else rows, sizes)
 
     def n_parameters(self) -> int:
-        """Number of free parameters: a mean for each feature of each component, and a dispersion for each feature.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components. Given dispersions do not count.
-        """
+        """Number of free parameters: a mean for each feature of each component, and a dispersion for each feature."""
         n_free = self.n_features if self.dispersions.inverses.shape[1] > 1 else 0
         return self.n_components * self.n_features + n_free
 
     def sample(self, parameters: NegativeBinomialParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells.
-
-        Parameters
-        ----------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            New rows.
-        """
+        """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         means = np.ascontiguousarray(parameters.means.T)
         fill_negative_binomial(key, labels, means, parameters.sizes, out)
         return out
 
     def attributes(self, parameters: Any) -> dict[str, Any]:
-        """The fitted attributes ``components_``, the expected rows, and ``dispersions_``.
-
-        Parameters
-        ----------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """The fitted attributes ``components_``, the expected rows, and ``dispersions_``."""
         return {**super().attributes(parameters), "dispersions_": 1.0 / parameters.sizes}
 
     def parameters_again(self, naturals: np.ndarray, sizes: np.ndarray) -> NegativeBinomialParameters:

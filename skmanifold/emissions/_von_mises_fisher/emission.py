@@ -109,27 +109,7 @@ class VonMisesFisher(BaseEmission):
         self.prior_rows = prior_rows
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DirectedRows:
-        """Validate X of finite numbers.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        rows : DenseRows or SparseRows
-            Rows, with ``n_rows``, ``n_features`` and ``log_base``.
-
-        Raises
-        ------
-        ValueError
-            If X has values that are not finite, a row of zeros, or a single column.
-        """
+        """Validate X of finite numbers."""
         rows = read_rows(estimator, X, reset=reset)
         if not rows.directed.all():
             row = int(np.argmin(rows.directed))
@@ -137,44 +117,11 @@ class VonMisesFisher(BaseEmission):
         return rows
 
     def bind(self, rows: DirectedRows, n_components: int) -> VonMisesFisherFamily:
-        """Make the family of rows.
-
-        Parameters
-        ----------
-        rows : DenseRows or SparseRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-
-        Returns
-        -------
-        family : VonMisesFisherFamily
-            The family, a `RowFamily`.
-        """
+        """Make the family of rows."""
         return self.bind_weighted(rows, n_components, np.ones(rows.n_rows))
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> VonMisesFisherFamily:
-        """Make a family whose hyperparameters do not depend on rows.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Not used.
-
-        Returns
-        -------
-        family : VonMisesFisherFamily
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If a concentration has a prior and `cosine_prior` is None, or a hyperparameter has a wrong shape.
-        """
+        """Make a family whose hyperparameters do not depend on rows."""
         if isinstance(self.concentration, str):
             refuse_unset(self, "cosine_prior")
         cosine = _LEAST_COSINE if self.cosine_prior is None else float(self.cosine_prior)
@@ -182,22 +129,7 @@ class VonMisesFisher(BaseEmission):
         return VonMisesFisherFamily(prior, self._kind, n_components, n_features)
 
     def bind_weighted(self, rows: DirectedRows, n_components: int, row_weights: np.ndarray) -> VonMisesFisherFamily:
-        """Make the family of weighted rows.
-
-        Parameters
-        ----------
-        rows : DenseRows or SparseRows
-            What the emission's `read` returned.
-        n_components : int
-            Number of components K.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        family : VonMisesFisherFamily
-            The family, a `RowFamily`.
-        """
+        """Make the family of weighted rows."""
         cosine = self.cosine_prior
         if cosine is None:
             with Workers(1) as workers, limit_threads("blas"):
@@ -208,28 +140,11 @@ class VonMisesFisher(BaseEmission):
         return VonMisesFisherFamily(prior, self._kind, n_components, rows.n_features)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
-        """Hyperparameters that Dirichlet process mixtures learn, since they are None.
-
-        Returns
-        -------
-        names : tuple of str
-            "cosine", or nothing.
-        """
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
         return ("cosine",) if self.cosine_prior is None and self.concentration == "per_component" else ()
 
     def with_prior_of(self, clusters: DirectionClusters) -> VonMisesFisher:
-        """The emission with the prior of clusters.
-
-        Parameters
-        ----------
-        clusters : DirectionClusters
-            Clusters of a family of this emission.
-
-        Returns
-        -------
-        emission : VonMisesFisher
-            A new emission.
-        """
+        """The emission with the prior of clusters."""
         return VonMisesFisher(self.concentration, clusters.prior.cosine, clusters.prior.rows)
 
     @property

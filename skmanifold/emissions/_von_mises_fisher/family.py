@@ -84,118 +84,33 @@ class VonMisesFisherFamily(Family):
         self.n_features = n_features
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the statistics: sizes, and sums of unit vectors.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of the statistics: sizes, and sums of unit vectors."""
         return (self.n_components,), (self.n_components, self.n_features)
 
     def add_log_densities(
         self, rows: DirectedRows, first: int, stop: int, parameters: VonMisesFisherParameters, out: np.ndarray
     ) -> None:
-        """Add the log densities of the rows `first` to `stop`, relative to the uniform distribution.
-
-        Parameters
-        ----------
-        rows : DirectedRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the rows `first` to `stop`, relative to the uniform distribution."""
         directions, concentrations = parameters
         log_peaks = log_peak(self.n_features, concentrations)
         rows.add_log_densities(first, stop, directions, concentrations, log_peaks, out)
 
     def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their labels.
-
-        Parameters
-        ----------
-        rows : DirectedRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Statistics of the rows `first` to `stop`, given their labels."""
         count = partial(np.bincount, minlength=self.n_components)
         return self._sum(first, stop, first_block, labels, count, rows.add_labelled)
 
     def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their membership probabilities.
-
-        Parameters
-        ----------
-        rows : DirectedRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Statistics of the rows `first` to `stop`, given their membership probabilities."""
         return self._sum(first, stop, first_block, shares, partial(np.sum, axis=0), rows.add_shares)
 
     def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
-        r"""The posterior mode of directions and concentrations.
-
-        For the sum :math:`r_k` of :math:`n_k` rows, :math:`\mu_k = r_k / \|r_k\|` and :math:`A_d(\kappa_k) =
-        (\|r_k\| + a A_0) / (n_k + a)`.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-
-        Returns
-        -------
-        parameters : VonMisesFisherParameters
-            Parameters of all components. A component without rows has the direction of the first axis.
-        """
+        r"""The posterior mode of directions and concentrations."""
         sizes, lengths, units = self._lengths(statistics)
         return VonMisesFisherParameters(units.T, self.prior.mode(self.n_features, self.concentration, sizes, lengths))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> VonMisesFisherParameters:
-        """Draw concentrations with the directions integrated out, and then directions.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-        """
+        """Draw concentrations with the directions integrated out, and then directions."""
         sizes, lengths, _ = self._lengths(statistics)
         of_prior = self.n_features, self.concentration, sizes, lengths
         concentrations = self.prior.draw(*of_prior, subkey(key, _OF_CONCENTRATIONS))
@@ -203,118 +118,38 @@ class VonMisesFisherFamily(Family):
         return VonMisesFisherParameters(np.ascontiguousarray(directions.T), concentrations)
 
     def log_prior(self, parameters: VonMisesFisherParameters) -> float:
-        """Log prior density of the parameters, up to a constant.
-
-        Parameters
-        ----------
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over the concentrations that are learned.
-        """
+        """Log prior density of the parameters, up to a constant."""
         if not isinstance(self.concentration, str):
             return 0.0
         n_learned = 1 if self.concentration == "shared" else self.n_components
         return float(self.prior.log_density(self.n_features, parameters.concentrations[:n_learned]).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: VonMisesFisherParameters) -> float:
-        """Log density of rows with these statistics given their components.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows, with the shapes that `shapes` returns.
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, relative to the uniform distribution.
-        """
+        """Log density of rows with these statistics given their components."""
         sizes, sums = statistics
         directions, concentrations = parameters
         cosines = np.einsum("kj,jk->k", sums, directions)
         return float(sizes @ log_peak(self.n_features, concentrations) + concentrations @ (cosines - sizes))
 
     def attributes(self, parameters: VonMisesFisherParameters) -> dict[str, np.ndarray]:
-        """Expected rows, which are mean directions times mean cosines, mean directions and concentrations.
-
-        Parameters
-        ----------
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """Expected rows, which are mean directions times mean cosines, mean directions and concentrations."""
         return attributes_of(np.ascontiguousarray(parameters.directions.T), parameters.concentrations)
 
     def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
-
-        Parameters
-        ----------
-        parameters : object
-            Parameters from a file.
-
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         check_shapes(parameters, ((self.n_features, self.n_components), (self.n_components,)))
 
     def n_parameters(self) -> int:
-        """Number of free parameters: directions, and the concentrations that are learned.
-
-        Returns
-        -------
-        n_parameters : int
-            Summed over components.
-        """
+        """Number of free parameters: directions, and the concentrations that are learned."""
         n_concentrations = {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
         return self.n_components * (self.n_features - 1) + n_concentrations
 
     def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by spherical k-means from seeds.
-
-        Parameters
-        ----------
-        rows : DirectedRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels by spherical k-means from seeds."""
         return self.seed_weighted_labels(rows, key, np.ones(rows.n_rows))
 
     def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows.
-
-        Parameters
-        ----------
-        rows : DirectedRows
-            What the emission's `read` returned.
-        key : uint64
-            Key of the random numbers.
-        row_weights : ndarray of shape (n_rows,)
-            Positive weights.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-            Components.
-        """
+        """Initial labels of weighted rows."""
         with Workers(1) as workers:  # chains may run in parallel
             found = SphericalKMeans(rows, row_weights, self.n_components, workers)
             directions, alike = found.begin_at_rows(key, "k-means++").directions, np.ones(self.n_components)
@@ -322,38 +157,12 @@ class VonMisesFisherFamily(Family):
         return found.labels.astype(np.int32)
 
     def sample(self, parameters: VonMisesFisherParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components.
-
-        Parameters
-        ----------
-        parameters : VonMisesFisherParameters
-            Parameters of all components.
-        labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
-        key : uint64
-            Key of the random numbers.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
-            Unit vectors.
-        """
+        """Draw new rows from given components."""
         directions = np.ascontiguousarray(parameters.directions.T)
         return draw_directions(key, directions[labels], parameters.concentrations[labels])
 
     def clusters(self, rows: DirectedRows | None = None) -> DirectionClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them.
-
-        Parameters
-        ----------
-        rows : DirectedRows, default=None
-            What the emission's `read` returned. None: no rows, for the prior alone.
-
-        Returns
-        -------
-        clusters : DirectionClusters
-            Statistics, draws and marginal densities of clusters.
-        """
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
         from .._clusters.directions.clusters import DirectionClusters
         from .rows import DenseRows
 

@@ -111,16 +111,7 @@ class SubspaceModel:
         return gather(bases, ratios, np.array(centres), noise, weights)
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw noise precisions, (K,).
-
-        Parameters
-        ----------
-        counts : (K,)
-            Numbers of rows.
-        squares : (K,)
-            Sums of squares about the centres, where squares along a subspace are multiplied by the ratios.
-        key : uint64
-        """
+        """Draw noise precisions, (K,)."""
         prior = self.priors
         if prior.shared_noise:
             counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
@@ -164,10 +155,7 @@ class SubspaceModel:
 
     @cached_property
     def start_model(self) -> SubspaceModel:
-        """The same model with a smaller maximum dimension, for the comparison of initial partitions.
-
-        A subspace with many directions fits any rows that are assigned to it, so that no row would change its label.
-        """
+        """The same model with a smaller maximum dimension, for the comparison of initial partitions."""
         log_dimension = self.priors.log_dimension
         lowest = np.isfinite(log_dimension).argmax(axis=1).max()
         highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * self.n_components), lowest)

@@ -52,20 +52,7 @@ class _ExactSampler(ManifoldSampler):
         return super()._begin_at_log(model, keys, log_position)._replace(log_theta=log_position)
 
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
-        """The logarithm of the position, ``log_position``, which does not underflow.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        stats : dict of str to ndarray
-            Arrays whose first axis is that of the chains.
-        """
+        """The logarithm of the position, ``log_position``, which does not underflow."""
         if not isinstance(model.manifold, Simplex):
             return {"log_position": state.log_theta}
         log_position = np.empty_like(state.log_theta)
@@ -135,29 +122,7 @@ class SCIR(_ExactSampler):
         return self.control_variate == "stored"
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
-        """The state before the first step; see `ManifoldSampler`.
-
-        For targets with counts by rows the initial position is a draw from the prior.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-        key : ndarray of shape (n_chains,), uint64
-            One key for each chain.
-        position : ndarray of shape (n_chains, ...), optional
-            Initial position.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-
-        Raises
-        ------
-        IncompatibleError
-            If `control_variate` is set and the target has no counts by rows.
-        """
+        """The state before the first step; see `ManifoldSampler`."""
         if offers(model, HasRowCounts) and position is None:
             self._validate_params()
             return begin_rows(self, model, np.atleast_1d(np.asarray(key, dtype=np.uint64)))
@@ -179,20 +144,7 @@ class SCIR(_ExactSampler):
         return LogPositionState(position, step_keys(keys), 0, np.nan, log_theta)
 
     def step(self, model: Any, state: Any) -> Any:
-        """One exact transition of every coordinate, or of every row that the minibatch reads.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One exact transition of every coordinate, or of every row that the minibatch reads."""
         if isinstance(state, SCIRRowsState):
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
@@ -262,20 +214,7 @@ class GeometricBrownian(_ExactSampler):
         return LogPositionState(position, step_keys(keys), 0, np.nan, np.log(position))
 
     def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
-        """One exact transition of every coordinate.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One exact transition of every coordinate."""
         h = step_size_at(self.step_size, state.n_steps)
         keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
         fold_keys(state.key, state.n_steps, keys)

@@ -51,27 +51,7 @@ class ManifoldSampler(BaseSampler):
     _draws_isolated_points: ClassVar[bool] = False  # whether it works on manifolds of dimension 0
 
     def init(self, model: Any, key: Any, position: ArrayLike | None = None) -> Any:
-        """The state before the first step.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-        key : ndarray of shape (n_chains,), uint64
-            One key for each chain.
-        position : ndarray of shape (n_chains, *shape), optional
-            Initial positions; by default random points of the manifold.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is invalid, a position is not on the manifold, or the manifold consists of isolated points.
-        """
+        """The state before the first step."""
         self._validate_params()
         keys = np.atleast_1d(np.asarray(key, dtype=np.uint64))
         manifold = model.manifold
@@ -111,20 +91,7 @@ class ManifoldSampler(BaseSampler):
         state.position[...] *= ratio
 
     def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
-        """Diagnostics that `skmanifold.sample` stores with each draw.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        stats : dict of str to ndarray
-            Arrays whose first axis is that of the chains.
-        """
+        """Diagnostics that `skmanifold.sample` stores with each draw."""
         return {}
 
     def burn_in(self, model: Any, state: Any, n_steps: int) -> Any:
@@ -149,7 +116,7 @@ class ManifoldSampler(BaseSampler):
         return state
 
     def compiled_run(self, model: Any, state: Any) -> Any:
-        """What makes many steps in one call, or None; see `GradientSampler.compiled_run`.
+        """What makes many steps in one call of a kernel, if the functions of the target are compiled.
 
         Parameters
         ----------
@@ -161,7 +128,7 @@ class ManifoldSampler(BaseSampler):
         Returns
         -------
         run : CompiledRun or None
-            None.
+            None if there is none for this sampler, target or manifold; here always.
         """
         return None
 

@@ -69,20 +69,7 @@ class ColumnGibbs(ManifoldSampler):
         return ColumnGibbsState(position, step_keys(keys), 0, np.nan)
 
     def step(self, model: HasLinearLogDensity, state: ColumnGibbsState) -> ColumnGibbsState:
-        """`n_sweeps` Gibbs sweeps over the columns.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """`n_sweeps` Gibbs sweeps over the columns."""
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame
         for frame, key in zip(state.position, state.key, strict=True):

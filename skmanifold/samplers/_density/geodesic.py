@@ -33,20 +33,7 @@ class _GeodesicSampler(GradientSampler):
     scheme: str
 
     def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """`n_steps` steps of the integrator."""
         first = state.n_steps * self.n_steps
         self._make_steps(model, state, step_size_at(self.step_size, state.n_steps), first, self.n_steps)
         return self._counted(state, first + self.n_steps - 1)

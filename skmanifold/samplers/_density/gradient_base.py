@@ -232,20 +232,7 @@ class GradientSampler(ManifoldSampler):
         return first
 
     def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """`n_steps` steps of the integrator."""
         step_size = step_size_at(self.step_size, state.n_steps)
         n = self.n_steps
         for t in range(state.n_steps * n, (state.n_steps + 1) * n):
@@ -258,20 +245,7 @@ class GradientSampler(ManifoldSampler):
         return self._counted(state, t)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
-        """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        stats : dict of str to ndarray
-            Arrays whose first axis is that of the chains.
-        """
+        """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``."""
         fields, stats = self.state_types[0]._fields, {}  # type: ignore[attr-defined]
         if "momentum" in fields:
             stats["temperature"] = mean_squares(state.momentum, model.manifold.dim)
@@ -280,17 +254,7 @@ class GradientSampler(ManifoldSampler):
         return stats
 
     def rescale(self, state: Any, ratio: np.ndarray, noise_covariance: np.ndarray) -> None:
-        """Multiply the coordinates of all chains, in place, and change the memory of gradients accordingly.
-
-        Parameters
-        ----------
-        state : State
-            Current state.
-        ratio : ndarray
-            Factors of the coordinates; broadcasts to the shape of a point.
-        noise_covariance : ndarray of shape (size,)
-            Variances of the minibatch gradient that the target declares from now on.
-        """
+        """Multiply the coordinates of all chains, in place, and change the memory of gradients accordingly."""
         super().rescale(state, ratio, noise_covariance)
         memory = state.memory
         if memory.anchor is not None:
@@ -303,20 +267,7 @@ class GradientSampler(ManifoldSampler):
             memory.covariance.values[...] = noise_covariance
 
     def compiled_run(self, model: Any, state: Any) -> Any:
-        """What makes many steps in one call of a kernel, if the functions of the target are compiled.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            The initial state.
-
-        Returns
-        -------
-        run : CompiledRun or None
-            None if there is none for this sampler, target or manifold.
-        """
+        """What makes many steps in one call of a kernel, if the functions of the target are compiled."""
         memory = state.memory
         if not type(self).__dict__.get("is_compiled") or model.manifold.geometry is None:
             return None

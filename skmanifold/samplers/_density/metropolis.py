@@ -90,20 +90,7 @@ class GMC(GradientSampler):
         return state._replace(log_density=log_density)
 
     def step(self, model: Any, state: MetropolisState) -> MetropolisState:
-        """One transition; ``log_density`` is that of the position.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One transition; ``log_density`` is that of the position."""
         t = state.n_steps
         (h,), (n_steps,) = self._paths(t, 1)
         log_density, accepted = state.log_density.copy(), np.empty(len(state.key), bool)
@@ -130,20 +117,7 @@ class GMC(GradientSampler):
         return step_sizes, n_steps
 
     def stats(self, model: Any, state: MetropolisState) -> dict[str, np.ndarray]:
-        """The ``log_density``, and whether the last proposal was ``accepted``.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        stats : dict of str to ndarray
-            Arrays whose first axis is that of the chains.
-        """
+        """The ``log_density``, and whether the last proposal was ``accepted``."""
         return {"log_density": state.log_density, "accepted": state.accepted}
 
 

@@ -139,39 +139,11 @@ class NUTS(ManifoldSampler):
         return state if self.step_size is not None else self._with_first_step_sizes(_Kernels(self, model), state)
 
     def step(self, model: Any, state: NUTSState) -> NUTSState:
-        """One transition.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One transition."""
         return _Kernels(self, model).run(state, 1)
 
     def burn_in(self, model: Any, state: NUTSState, n_steps: int) -> NUTSState:
-        """Transitions that adapt the step size and the metric.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-        n_steps : int
-            Number of transitions.
-
-        Returns
-        -------
-        state : State
-            The new state.
-        """
+        """Transitions that adapt the step size and the metric."""
         kernels = _Kernels(self, model)
         if self.step_size is not None and isinstance(state.scale, UnitScale):
             return kernels.run(state, n_steps)
@@ -218,24 +190,11 @@ class NUTS(ManifoldSampler):
         return state
 
     def stats(self, model: Any, state: NUTSState) -> dict[str, np.ndarray]:
-        """Diagnostics of the last transition.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        stats : dict of str to ndarray
-            ``log_density``, ``energy``, ``diverging``, the mean ``acceptance`` probability, the ``depth`` of the tree,
-            ``n_gradients`` and the ``step_size``.
-        """
+        """Diagnostics of the last transition."""
         return {"log_density": state.log_density, **reported(state.report), "step_size": state.step_size}
 
     def compiled_run(self, model: Any, state: NUTSState) -> Any:
+        """What makes many transitions in one call of a kernel."""
         kernels = _Kernels(self, model)
         return _NUTSRun(kernels) if kernels.functions is not None else None
 

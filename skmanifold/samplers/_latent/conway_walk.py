@@ -116,25 +116,7 @@ class ConwayWalk(BaseSampler):
         self.n_moves = n_moves
 
     def init(self, model: SubspaceWalkModel, key: np.uint64) -> ConwayWalkState:
-        """The initial state: the initial partition of highest likelihood, with points at its projections.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-
-        Raises
-        ------
-        ValueError
-            If the model has more than 50 features.
-        """
+        """The initial state: the initial partition of highest likelihood, with points at its projections."""
         if model.n_features > _MAX_FEATURES:
             raise ValueError(
                 f"ConwayWalk supports at most {_MAX_FEATURES} features, not {model.n_features}, because the "
@@ -154,22 +136,7 @@ class ConwayWalk(BaseSampler):
         return ConwayWalkState(position, key, 0, -np.inf, labels, walk)
 
     def step(self, model: SubspaceWalkModel, state: ConwayWalkState) -> ConwayWalkState:
-        """Move the subspaces, and draw the other parameters and the labels.
-
-        ``log_density`` is log p(data | parameters).
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """Move the subspaces, and draw the other parameters and the labels."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         before, walk = state.position, state.walk
         moments = model.moments(state.latents, before.centres)
@@ -200,20 +167,7 @@ class ConwayWalk(BaseSampler):
         return ConwayWalkState(position, state.key, state.n_steps + 1, log_likelihood, labels, walk)
 
     def parameters(self, model: SubspaceWalkModel, state: ConwayWalkState) -> Any:
-        """The parameters as drawn.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The parameters as drawn."""
         return state.position
 
     @staticmethod

@@ -44,39 +44,13 @@ class CVB0(BaseSampler):
     averages_passes = False  # the algorithm converges
 
     def init(self, model: CollapsedVariationalModel, key: np.uint64) -> CVB0State:
-        """The initial state: random responsibilities.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: random responsibilities."""
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
         return CVB0State(None, key, 0, -np.inf, statistics, responsibilities)
 
     def step(self, model: CollapsedVariationalModel, state: CVB0State) -> CVB0State:
-        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
         return CVB0State(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)

@@ -80,38 +80,12 @@ class EM(BaseSampler):
         return self.tol > 0.0
 
     def init(self, model: ExpectationModel, key: np.uint64) -> EMState:
-        """The initial state: the mode of the parameters given initial latents.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: the mode of the parameters given initial latents."""
         _, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         return EMState(model.mode(statistics), key, 0, -np.inf, statistics, np.inf)
 
     def step(self, model: ExpectationModel, state: EMState) -> EMState:
-        """One E step and one M step; ``log_density`` is log p(data | parameters) before the M step.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One E step and one M step; ``log_density`` is log p(data | parameters) before the M step."""
         statistics, log_likelihood = model.expect_latents(state.position)
         position = model.mode(statistics)
         gain = model.log_joint(statistics, position) - model.log_joint(statistics, state.position)
@@ -120,33 +94,9 @@ class EM(BaseSampler):
         return EMState(position, state.key, state.n_steps + 1, log_likelihood, statistics, gain / n_rows)
 
     def parameters(self, model: Any, state: EMState) -> Any:
-        """The mode of the parameters given the expectations of the last pass.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The mode of the parameters given the expectations of the last pass."""
         return state.position
 
     def has_converged(self, state: Any) -> bool:
-        """Whether the last M step increased the objective by less than `tol`.
-
-        Parameters
-        ----------
-        state : State
-            Current state.
-
-        Returns
-        -------
-        bool
-            Whether the chain has converged.
-        """
+        """Whether the last M step increased the objective by less than `tol`."""
         return state.gain < self.tol

@@ -130,39 +130,13 @@ class ESCA(BaseSampler):
         self.tol = tol
 
     def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
-        """The initial state: random latents, and the mode of the parameters given them.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: random latents, and the mode of the parameters given them."""
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         position = self._next_position(model, statistics, key, 0)
         return ESCAState(position, key, 0, -np.inf, statistics, latents)
 
     def step(self, model: Any, state: ESCAState) -> ESCAState:
-        """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         sample = model.sample_given_others if self.exclude_self else model.sample_latents
         latents, statistics, log_likelihood = sample(state.position, state.latents, key)
@@ -170,20 +144,7 @@ class ESCA(BaseSampler):
         return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
     def parameters(self, model: Any, state: ESCAState) -> Any:
-        """The mode of the parameters given the statistics of the last pass.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The mode of the parameters given the statistics of the last pass."""
         return state.position if self.counter == "exact" else model.mode(state.statistics)
 
     def _next_position(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
@@ -193,22 +154,7 @@ class ESCA(BaseSampler):
         return model.mode(statistics)
 
     def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> ESCAState:
-        """Initialise a stream by `n_first_sweeps` passes over the first minibatch, weighted by `scale`.
-
-        Parameters
-        ----------
-        model : object
-            Model of the first minibatch.
-        key : uint64
-            Key of the chain.
-        scale : float
-            Number of rows of the stream that each row of the minibatch represents.
-
-        Returns
-        -------
-        state : State
-            The state after the first minibatch.
-        """
+        """Initialise a stream by `n_first_sweeps` passes over the first minibatch, weighted by `scale`."""
         state = self.init(model, key)
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
@@ -216,78 +162,20 @@ class ESCA(BaseSampler):
         return ESCAState(model.mode(statistics), key, 1, state.log_density, statistics, None)
 
     def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> ESCAState:
-        """The state of a stream after `n_steps` minibatches, from its statistics.
-
-        Parameters
-        ----------
-        model : object
-            Model of a minibatch.
-        statistics : object
-            Sufficient statistics of the stream.
-        key : uint64
-            Key of the chain.
-        n_steps : int
-            Number of minibatches so far.
-
-        Returns
-        -------
-        state : State
-            The state.
-        """
+        """The state of a stream after `n_steps` minibatches, from its statistics."""
         return ESCAState(model.mode(statistics), key, n_steps, np.nan, statistics, None)
 
     def step_stream(self, model: StreamModel, state: ESCAState, rate: float, scale: float) -> ESCAState:
-        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch.
-
-        Parameters
-        ----------
-        model : object
-            Model of the minibatch.
-        state : State
-            Current state.
-        rate : float
-            Length of the step, from 0 to 1.
-        scale : float
-            Number of rows of the stream that each row of the minibatch represents.
-
-        Returns
-        -------
-        state : State
-            The new state.
-        """
+        """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
         return ESCAState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
 
     def has_settled(self, log_density: Sequence[float], n_rows: int) -> bool:
-        """Whether the mean log density of seven passes rises by less than `tol` per row.
-
-        Parameters
-        ----------
-        log_density : sequence of float
-            The log density of each pass so far.
-        n_rows : int
-            Number of rows of the data.
-
-        Returns
-        -------
-        bool
-            Whether the chain has settled; False without a tolerance, and in the first 13 passes.
-        """
+        """Whether the mean log density of seven passes rises by less than `tol` per row."""
         return self.tol is not None and mean_rise(log_density) < self.tol * n_rows
 
     def average_window(self, n_kept_passes: int) -> int:
-        """The last `n_average` passes, or all after burn-in if they are fewer.
-
-        Parameters
-        ----------
-        n_kept_passes : int
-            Number of passes after burn-in.
-
-        Returns
-        -------
-        int
-            Number of passes.
-        """
+        """The last `n_average` passes, or all after burn-in if they are fewer."""
         return min(self.n_average, n_kept_passes)

@@ -46,58 +46,19 @@ class CollapsedGibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: CollapsedModel, key: np.uint64) -> CollapsedGibbsState:
-        """The initial state: random assignments.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: random assignments."""
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
         return CollapsedGibbsState(None, key, 0, -np.inf, model.collapsed_statistics(assignments), assignments)
 
     def step(self, model: CollapsedModel, state: CollapsedGibbsState) -> CollapsedGibbsState:
-        """One systematic scan; ``log_density`` is log p(data, assignments) after it.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
         return CollapsedGibbsState(None, state.key, state.n_steps + 1, log_joint, statistics, state.latents)
 
     def parameters(self, model: CollapsedModel, state: CollapsedGibbsState) -> Any:
-        """A draw of the parameters, which were integrated out, given the assignments.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """A draw of the parameters, which were integrated out, given the assignments."""
         return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
 
 
@@ -138,60 +99,18 @@ class Gibbs(BaseSampler):
     draws_parameters = True
 
     def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> GibbsState:
-        """The initial state: random assignments, and parameters drawn given them.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: random assignments, and parameters drawn given them."""
         latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
         position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
         return GibbsState(position, key, 0, -np.inf, statistics, latents)
 
     def step(self, model: PartiallyCollapsedModel, state: GibbsState) -> GibbsState:
-        """One scan of every row, then a draw of the parameters.
-
-        ``log_density`` is the sum over tokens of the log predictive probability of each token given the others of its
-        row, at the parameters before this step.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One scan of every row, then a draw of the parameters."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
         position = model.draw(statistics, subkey(state.key, Purpose.DRAW, state.n_steps + 1))
         return GibbsState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
     def parameters(self, model: PartiallyCollapsedModel, state: GibbsState) -> Any:
-        """The parameters as drawn.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The parameters as drawn."""
         return state.position

@@ -40,38 +40,12 @@ class _Factors(BaseSampler):
     tol: float
 
     def init(self, model: MeanFieldModel, key: np.uint64) -> MeanFieldState:
-        """The initial state: initial factors of the model.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: initial factors of the model."""
         factors, rows = model.init_factors(subkey(key, Purpose.INITIAL_LATENTS))
         return _state(key, 0, factors, rows, model.objective(factors, rows, model.scale))
 
     def parameters(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
-        """The estimate of the topics.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The estimate of the topics."""
         return state.statistics
 
 
@@ -130,20 +104,7 @@ class MeanField(_Factors):
         self.tol = tol
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
-        """Update the factors of all rows, then those of the topics; ``log_density`` is the objective.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """Update the factors of all rows, then those of the topics; ``log_density`` is the objective."""
         rows, pull = model.fit_rows(state.latents, self.n_document_steps, self.tol)
         before = model.scale * pull.objective + model.topic_objective(state.position)
         rate = state.rate
@@ -219,20 +180,7 @@ class StochasticMeanField(_Factors):
         self.learning_offset = learning_offset
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
-        """Minibatches that use each row once; ``log_density`` is the objective after them.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """Minibatches that use each row once; ``log_density`` is the objective after them."""
         batches = model.choose_batches(subkey(state.key, Purpose.MINIBATCH, state.n_steps))
         factors, rows = state.position, state.latents
         for t, chosen in enumerate(batches, state.n_steps * len(batches)):
@@ -245,22 +193,7 @@ class StochasticMeanField(_Factors):
         return _state(state.key, state.n_steps + 1, factors, rows, model.objective(factors, rows, model.scale))
 
     def init_stream(self, model: MeanFieldModel, key: np.uint64, scale: float) -> MeanFieldState:
-        """Initialise a stream: initial factors from the first minibatch, and one step with it.
-
-        Parameters
-        ----------
-        model : object
-            Model of the first minibatch.
-        key : uint64
-            Key of the chain.
-        scale : float
-            Number of rows of the stream that each row of the minibatch represents.
-
-        Returns
-        -------
-        state : State
-            The state after the first minibatch.
-        """
+        """Initialise a stream: initial factors from the first minibatch, and one step with it."""
         return self.step_stream(model, self.init(model, key), self.learning_offset**-self.learning_decay, scale)
 
     def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> MeanFieldState:
@@ -285,24 +218,7 @@ class StochasticMeanField(_Factors):
         return MeanFieldState(factors, key, n_steps, np.nan, None, None)
 
     def step_stream(self, model: MeanFieldModel, state: MeanFieldState, rate: float, scale: float) -> MeanFieldState:
-        """Move the factors of the topics by one minibatch, all rows of `model`.
-
-        Parameters
-        ----------
-        model : object
-            Model of the minibatch.
-        state : State
-            Current state.
-        rate : float
-            Length of the step, from 0 to 1.
-        scale : float
-            Number of rows of the stream that each row of the minibatch represents.
-
-        Returns
-        -------
-        state : State
-            The new state.
-        """
+        """Move the factors of the topics by one minibatch, all rows of `model`."""
         rows = model.init_rows(state.position)
         rows, pull = model.fit_rows(rows, self.n_document_steps, self.tol)
         factors = model.move_topics(state.position, pull, rate, scale)

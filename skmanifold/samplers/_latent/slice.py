@@ -104,38 +104,12 @@ class Slice(BaseSampler):
         self.redraw_order = redraw_order
 
     def init(self, model: StickBreakingModel, key: np.uint64) -> SliceState:
-        """The initial state: initial labels; the position is the concentration.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: initial labels; the position is the concentration."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         return SliceState(model.init_concentration(), key, 0, -np.inf, model.count(labels), labels)
 
     def step(self, model: StickBreakingModel, state: SliceState) -> SliceState:
-        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
         n_moves = self._n_moves(model)
@@ -151,20 +125,7 @@ class Slice(BaseSampler):
         return SliceState(concentration, state.key, state.n_steps + 1, log_joint, counts, labels)
 
     def parameters(self, model: StickBreakingModel, state: SliceState) -> Any:
-        """Weights and components, drawn given the partition.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """Weights and components, drawn given the partition."""
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
 
     def _n_moves(self, model: StickBreakingModel) -> int:

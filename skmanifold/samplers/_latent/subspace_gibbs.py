@@ -92,20 +92,7 @@ class FrameGibbs(BaseSampler):
         self.n_pilot = n_pilot
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> FrameGibbsState:
-        """The initial state: the best initial partition, after pilot runs if there are several.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        key : uint64
-            Key of the chain.
-
-        Returns
-        -------
-        state : State
-            The initial state.
-        """
+        """The initial state: the best initial partition, after pilot runs if there are several."""
         trial = model.start_model
         begun = [
             FrameGibbsState(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, labels)
@@ -117,20 +104,7 @@ class FrameGibbs(BaseSampler):
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> FrameGibbsState:
-        """One sweep; ``log_density`` is log p(data | parameters).
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        state : State
-            The new state. It may reuse the arrays of the old one.
-        """
+        """One sweep; ``log_density`` is log p(data | parameters)."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         of_components = subkey(key, Purpose.COMPONENTS)
         position = model.draw_subspaces(state.position, state.latents, self.n_sweeps, of_components)
@@ -138,18 +112,5 @@ class FrameGibbs(BaseSampler):
         return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
 
     def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:
-        """The subspaces as drawn.
-
-        Parameters
-        ----------
-        model : object
-            The model or target.
-        state : State
-            Current state.
-
-        Returns
-        -------
-        parameters : object
-            Parameters, in the form that the model uses.
-        """
+        """The subspaces as drawn."""
         return state.position

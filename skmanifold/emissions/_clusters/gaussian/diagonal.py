@@ -114,10 +114,7 @@ class DiagonalClusters(Clusters):
         return other
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalClusters:
-        """These rows with the most probable prior given a partition.
-
-        The prior means of the variances are a multiple of the pooled variances within the clusters.
-        """
+        """These rows with the most probable prior given a partition."""
         labels, prior, data = occupied(statistics), self.prior, self.data
         K, n_pools, d = len(labels), len(data.scatter), len(self.origin)
         observed, sums = statistics.observed[labels].astype(float), statistics.sums[labels]
@@ -215,10 +212,7 @@ class DiagonalClusters(Clusters):
         return self.origin + self.scales * rows
 
     def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++.
-
-        Features are scaled to equal variances. Distances are those of the observed cells.
-        """
+        """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++."""
         n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
         order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))
         chosen = self.data.rows[np.sort(np.argpartition(order, n_chosen - 1)[:n_chosen])]

@@ -88,10 +88,7 @@ class FullClusters(GaussianClusters):
         return FullClusters(self.values, prior, self.origin)
 
     def with_learned_prior(self, statistics: FullSums, free: Any) -> FullClusters:
-        """These rows with the most probable prior given a partition.
-
-        The prior mean of the covariances is a multiple of the pooled covariance within the clusters.
-        """
+        """These rows with the most probable prior given a partition."""
         labels, prior, d = occupied(statistics), self.prior, self.n_features
         sizes, products = statistics.sizes[labels], statistics.products[labels]
         means = statistics.sums[labels] / sizes[:, np.newaxis]
@@ -200,10 +197,7 @@ class FullClusters(GaussianClusters):
         return {"components": components.means, "covariances": roots @ roots.mT}
 
     def expected(self, statistics: FullSums) -> dict[str, np.ndarray]:
-        """Posterior means of the mean and the covariance of each cluster.
-
-        The mean of a covariance is infinite with too few degrees of freedom.
-        """
+        """Posterior means of the mean and the covariance of each cluster."""
         means, roots, _, _ = self._posteriors(statistics, Workers(1))
         degrees = (self.prior.degrees + statistics.sizes - self.n_features - 1.0)[:, np.newaxis, np.newaxis]
         scatters = roots @ roots.mT

@@ -81,10 +81,7 @@ class TiedClusters(GaussianClusters):
         return other
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedClusters:
-        """These rows with the most probable prior of the means given a partition.
-
-        The rows determine the covariance that all clusters share, so that its prior is not learned.
-        """
+        """These rows with the most probable prior of the means given a partition."""
         prior = self.prior
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
 
@@ -172,10 +169,7 @@ class TiedClusters(GaussianClusters):
         return {"components": components.means, "covariances": root @ root.T}
 
     def expected(self, statistics: TiedSums) -> dict[str, np.ndarray]:
-        """Posterior means of the mean of each cluster, and of the covariance.
-
-        The mean of the covariance is infinite with too few degrees of freedom.
-        """
+        """Posterior means of the mean of each cluster, and of the covariance."""
         means, root, n = self._posterior(statistics)
         degrees = self.prior.degrees + n - self.n_features - 1.0
         scatter = root @ root.T
