@@ -148,7 +148,7 @@ def test_densities_and_scores_given_components(kind):
                 covariance = covariances[k][np.ix_(seen, seen)]
                 log_densities[k] = stats.multivariate_normal.logpdf(row[seen], mean[seen], covariance)
     out = np.zeros((len(X), 4))
-    clusters.add_log_densities(components, out, ONE)
+    clusters.add_densities_of_rows(components, out, ONE)
     np.testing.assert_allclose(out, expected, rtol=1e-9)
 
     rows = clusters.sorted_rows(np.arange(len(X)), labels)
@@ -469,7 +469,7 @@ def test_seeds_find_planted_clusters(kind):
     labels = rng.integers(4, size=3000)
     X = rng.normal(labels[:, None] * 30.0, 1.0, (3000, D))
     X[::50, 2] = NAN
-    found = clusters_of(X, kind).seed_labels(8, root_key(0))
+    found = clusters_of(X, kind).spread_labels(8, root_key(0))
     assert found.dtype == np.int32
     assert found.max() < 8
     agrees = [np.bincount(labels[found == k]).max() / np.sum(found == k) for k in np.unique(found)]

@@ -135,7 +135,7 @@ def test_densities_given_components(kind):
     assert means.shape == variances.shape == (4, 3)
     expected = np.nansum(stats.norm.logpdf(X[:, None], means, np.sqrt(variances)), axis=2)
     out, scores = np.zeros((len(X), 4)), np.full((3, 4), 7.0)
-    clusters.add_log_densities(components, out, ONE)
+    clusters.add_densities_of_rows(components, out, ONE)
     np.testing.assert_allclose(out, expected, rtol=1e-10)  # exactly 0 if no cell is observed
     rows, n_above = np.array([5, 4, 1]), np.array([3, 2, 1])
     kernels.fill_scores(clusters.data, counted(clusters, labels), rows, n_above, np.zeros(3, int), components, scores)
@@ -367,16 +367,16 @@ def test_seeds_are_spread_over_the_rows():
     X = rng.normal(size=(8, 6))[truth] * 40.0 + rng.normal(size=(5600, 6))
     X[rng.random(X.shape) < 0.1] = NAN
     prior = NormalPrior(np.zeros(6), 0.01, np.ones(6), 4.0)
-    labels = clusters_of(X, "diag", prior).seed_labels(30, root_key(0))
+    labels = clusters_of(X, "diag", prior).spread_labels(30, root_key(0))
     assert labels.dtype == np.int32
     assert 20 < len(np.unique(labels)) <= 30
     table = np.zeros((8, 30))
     np.add.at(table, (truth, labels), 1)
     assert table.max(axis=0).sum() > 0.99 * len(X)
     few = clusters_of(X[:3], "diag", prior)
-    np.testing.assert_array_equal(np.sort(few.seed_labels(5, root_key(0))), [0, 1, 2])
+    np.testing.assert_array_equal(np.sort(few.spread_labels(5, root_key(0))), [0, 1, 2])
     same = clusters_of(np.ones((4, 6)), "diag", prior)
-    np.testing.assert_array_equal(same.seed_labels(3, root_key(0)), 0)
+    np.testing.assert_array_equal(same.spread_labels(3, root_key(0)), 0)
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -435,15 +435,15 @@ def test_many_columns_start_from_clusters_with_one_covariance():
     truth = rng.integers(0, K, n)
     X = (rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(K, d))[truth]) @ root
     clusters, _ = clusters_of(X, "full")
-    assert adjusted_rand_score(truth, GaussianClusters.seed_labels(clusters, K, root_key(3))) < 0.5
-    labels = clusters.seed_labels(K, root_key(3))
+    assert adjusted_rand_score(truth, GaussianClusters.spread_labels(clusters, K, root_key(3))) < 0.5
+    labels = clusters.spread_labels(K, root_key(3))
     assert labels.dtype == np.int32
     assert adjusted_rand_score(truth, labels) > 0.9
     X[:, 1] = 2.0  # a constant column and a copy: the scatter of the rows is singular
     X[:, 3] = X[:, 2]
     X[rng.random(X.shape) < 0.01] = NAN
     clusters, _ = clusters_of(X, "full")
-    assert adjusted_rand_score(truth, clusters.seed_labels(K, root_key(3))) > 0.8
+    assert adjusted_rand_score(truth, clusters.spread_labels(K, root_key(3))) > 0.8
 
 
 def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):

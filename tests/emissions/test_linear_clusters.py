@@ -171,7 +171,7 @@ def test_draws_of_components(name):
         assert_disagrees(summarize(drawn), others)
     few = type(draws)(draws.offsets[:7], np.ascontiguousarray(draws.naturals[:, :7]))
     out, scores = np.ones((40, 7)), np.zeros((40, 7))
-    clusters.add_log_densities(few, out, ONE)
+    clusters.add_densities_of_rows(few, out, ONE)
     cells = law_of_cells(case, values[0, :7]).logpmf(np.nan_to_num(case.X)[:, None])
     exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
     np.testing.assert_allclose(out - 1, exact, atol=1e-9)
@@ -240,12 +240,12 @@ def test_seeds_find_planted_clusters_among_many_rows(name):
     emission = kinds[name]()
     rows = emission.read(ExponentialFamilyMixture(2), X.astype(float), reset=True)
     clusters = emission.bind(rows, 1).clusters(rows)
-    labels = clusters.seed_labels(8, KEY)
+    labels = clusters.spread_labels(8, KEY)
     assert labels.dtype == np.int32
     assert 4 <= len(np.unique(labels)) <= 8
     purity = sum(np.bincount(z[labels == label]).max() for label in np.unique(labels)) / 3000
     assert purity > 0.95
-    assert normalized_mutual_info_score(z, clusters.part(0, 500).seed_labels(1, KEY).repeat(6)) == 0.0
+    assert normalized_mutual_info_score(z, clusters.part(0, 500).spread_labels(1, KEY).repeat(6)) == 0.0
 
 
 def test_fractions_are_refused():

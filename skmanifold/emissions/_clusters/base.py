@@ -45,7 +45,7 @@ class Clusters:
         self.data = data
         self.n_rows = n_rows
 
-    def attributes(self) -> dict[str, Any]:
+    def kept_attributes(self) -> dict[str, Any]:
         """Attributes of the data that a fit keeps."""
         return {}
 
@@ -135,7 +135,7 @@ class Clusters:
         """Add to `out`, (n_rows, K), the log predictive density of these rows given each cluster of `statistics`."""
         raise NotImplementedError
 
-    def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, K), the log density of these rows given each component."""
         raise NotImplementedError
 
@@ -166,7 +166,7 @@ class Clusters:
         """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i."""
         raise NotImplementedError
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels, (n_rows,) int32, from seeds that are spread over the rows."""
         raise NotImplementedError
 

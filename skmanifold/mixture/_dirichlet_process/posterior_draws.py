@@ -91,7 +91,7 @@ class ParameterDraw(NamedTuple):
     def log_terms(self, clusters: Clusters, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         terms = _begin(clusters, self.log_weights[:-1])
-        clusters.add_log_densities(self.components, terms, workers)
+        clusters.add_densities_of_rows(self.components, terms, workers)
         empty = _begin(clusters, self.log_weights[-1:])
         clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)

@@ -144,7 +144,7 @@ def _best_clusters(
     effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
     found = []
     for n in (most, *(n for n in effort.fewer_seeds if n < most)):
-        labels = clusters.seed_labels(n, subkey(key, Purpose.CENTRES, n))
+        labels = clusters.spread_labels(n, subkey(key, Purpose.CENTRES, n))
         found.append(_improved(clusters, labels, free, effort.n_rounds, subkey(key, Purpose.WARM_UP, n), workers))
     best = _best(found)
     if effort.least_size > 0.0:

@@ -119,7 +119,7 @@ class CategoryClusters(Clusters):
         data = table.indptr, table.indices, table.counts.astype(np.float64)
         workers.run(add_given_counts, [(a, b, *data, *shared) for a, b in _tasks(out)])
 
-    def add_log_densities(self, components: np.ndarray, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: np.ndarray, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         table = self.table
         components = np.ascontiguousarray(components, np.float64)
@@ -171,7 +171,7 @@ class CategoryClusters(Clusters):
 class CodeClusters(CategoryClusters):
     """Rows of codes: one token for each cell of a table that is not missing."""
 
-    def attributes(self) -> dict[str, Any]:
+    def kept_attributes(self) -> dict[str, Any]:
         """The number of categories of each column."""
         return {"n_categories_": np.diff(self.table.column_start)}
 

@@ -59,7 +59,7 @@ class CategoryFamilyClusters(CategoryClusters):
         parameters = self.family.draw(of_rows, subkey(key, _PARAMETERS))
         return self.family.sample(parameters, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
         return seed_labels(self.family, self.rows, n_clusters, key)
 
@@ -83,7 +83,7 @@ class CodeFamilyClusters(CodeClusters):
         """Codes drawn from the predictive distributions, without missing cells."""
         return self.family.sample(self.family.mode((statistics.sizes, statistics.categories)), labels, key)
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
         return seed_labels(self.family, self.table, n_clusters, key)
 

@@ -135,10 +135,10 @@ class JoinedClusters(Clusters):
         for _, block, own in self._with(statistics):
             block.add_log_predictive(own, out, workers)
 
-    def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         for _, block, own in self._with(components):
-            block.add_log_densities(own, out, workers)
+            block.add_densities_of_rows(own, out, workers)
 
     def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given a new component."""
@@ -182,7 +182,7 @@ class JoinedClusters(Clusters):
         of_blocks = [block.column_information(own)[np.newaxis] for _, block, own in self._with(statistics)]
         return self._scattered(of_blocks)[0]
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds that are spread over the rows."""
         from ..._columns.seeds import cluster_tables
 

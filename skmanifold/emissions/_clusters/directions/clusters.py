@@ -166,7 +166,7 @@ class DirectionClusters(Clusters):
         shared = np.ascontiguousarray(units.T), coefficients, out
         workers.run(self._add_interpolated, [(*task, *shared) for task in self._tasks(len(lengths))])
 
-    def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component, relative to the uniform distribution."""
         of_components = self._columns(components), components.concentrations, components.log_peaks
         tasks = self._tasks(out.shape[1])
@@ -213,7 +213,7 @@ class DirectionClusters(Clusters):
         means = draw_directions(subkey(key, _OF_DIRECTIONS), statistics.sums[labels], of_means)
         return draw_directions(subkey(key, _OF_ROWS), means, concentrations)
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
         family, n = self.family, min(n_clusters, self.n_rows)
         return VonMisesFisherFamily(self.prior, family.concentration, n, self.n_features).seed_labels(self.rows, key)

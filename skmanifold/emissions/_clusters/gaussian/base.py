@@ -117,7 +117,7 @@ class GaussianClusters(Clusters):
         tasks = [(self._by_pattern()[a:b], *students, out) for a, b in self._observed_tasks()]
         workers.run(self._add_observed_predictive, tasks)
 
-    def add_log_densities(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
         self._add_normal(components.means, self._factors_of(components), components.offsets, out, workers)
 
@@ -174,7 +174,7 @@ class GaussianClusters(Clusters):
 
         def _add_normal_of_complete(self, means, factors, offsets, out, workers): ...
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS, self.n_rows)
         values = self.values

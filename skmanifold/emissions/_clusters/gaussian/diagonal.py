@@ -172,7 +172,7 @@ class DiagonalClusters(Clusters):
         """Add the log predictive density of the rows given each cluster."""
         self._add_log_predictive(self.data.rows, statistics, out, workers)
 
-    def add_log_densities(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         workers.run(add_given_components, [(a, b, self.data.rows, components, out) for a, b in self._tasks(out)])
 
@@ -211,7 +211,7 @@ class DiagonalClusters(Clusters):
         fill_new_rows(self.data, self._posteriors(statistics), labels, key, rows)
         return self.origin + self.scales * rows
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++."""
         n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
         order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))

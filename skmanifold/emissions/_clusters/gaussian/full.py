@@ -154,9 +154,9 @@ class FullClusters(GaussianClusters):
     def _has_many_columns(self) -> bool:
         return self.n_features >= _MANY_COLUMNS
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means; with many columns, of clusters with one covariance that EM finds from there."""
-        labels = super().seed_labels(n_clusters, key)
+        labels = super().spread_labels(n_clusters, key)
         if n_clusters == 1 or not self._has_many_columns:
             return labels
         d, prior = self.n_features, self.prior

@@ -102,7 +102,7 @@ class LinearClusters(Clusters):
         log_base = 0.0 if self.log_base is None else float(self.log_base.sum())
         return float(sum(kernel(self.data, sizes[label], sums[label]) for label in occupied(statistics))) + log_base
 
-    def add_log_densities(self, components: LinearComponents, out: np.ndarray, workers: Workers) -> None:
+    def add_densities_of_rows(self, components: LinearComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         self._add(add_linear_scores, components, out, workers)
 
@@ -134,7 +134,7 @@ class LinearClusters(Clusters):
         entries_of_row = len(self.rows.indices) / self.n_rows
         return int(self.rows_per_feature * self.family.n_features / (entries_of_row + 12))
 
-    def seed_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
         return seed_labels(self.family, self.rows, n_clusters, key)
 
