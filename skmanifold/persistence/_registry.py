@@ -63,7 +63,7 @@ _PLACES = {
     "ColumnParameters": "emissions._columns.family:ColumnParameters",
     "Columns": "emissions._columns.emission:Columns",
     "ColumnsFamily": "emissions._columns.family:ColumnsFamily",
-    "DiagonalFamily": "emissions._gaussian.families:DiagonalFamily",
+    "DiagonalFamily": "emissions._gaussian.diagonal:DiagonalFamily",
     "FullFamily": "emissions._gaussian.families:FullFamily",
     "Gaussian": "emissions._gaussian.emission:Gaussian",
     "GaussianParameters": "emissions._gaussian.base:GaussianParameters",

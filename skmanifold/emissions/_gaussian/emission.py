@@ -19,7 +19,8 @@ from .._base import BaseEmission, refuse_unset
 from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
-from .families import DiagonalFamily, FullFamily
+from .diagonal import DiagonalFamily
+from .families import FullFamily
 from .moments import location_and_covariance, warn_of_dependent_columns
 from .tied import TiedFamily
 
