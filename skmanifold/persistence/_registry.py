@@ -126,7 +126,7 @@ _PLACES = {
     "BlockSums": "numerics.block_sums:BlockSums",
     "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
-    "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
+    "DiagonalSums": "emissions._gaussian.diagonal:DiagonalSums",
     "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",

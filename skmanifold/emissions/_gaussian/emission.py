@@ -26,7 +26,6 @@ from .tied import TiedFamily
 
 if TYPE_CHECKING:
     from .._clusters.gaussian.base import GaussianClusters
-    from .._clusters.gaussian.diagonal import DiagonalClusters
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
@@ -239,7 +238,7 @@ class Gaussian(BaseEmission):
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
         return tuple(free)
 
-    def with_prior_of(self, clusters: GaussianClusters | DiagonalClusters) -> Gaussian:
+    def with_prior_of(self, clusters: GaussianClusters | DiagonalFamily) -> Gaussian:
         """The emission with the prior of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance

@@ -1,4 +1,4 @@
-"""Kernels of clusters with diagonal covariances: sums of rows, draws of components, and scores of rows.
+"""Kernels of components with diagonal covariances: sums of rows, posteriors, draws, and scores of rows.
 
 The features of a pool share a variance: each feature is a pool, or all features are one. Given the variance v of its
 pool, the mean of feature j is N(mean_j, v / kappa), and v is IG(nu / 2, scatter / 2). Rows and prior are relative to an
@@ -9,7 +9,7 @@ and contributes to no sum and to no density.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,11 +39,30 @@ class DiagonalData(NamedTuple):
 
 
 class DiagonalComponents(NamedTuple):
-    """Drawn parameters of K components; the log density of cell x is ``log_heights - (roots x + shifts)^2 / 2``."""
+    """Parameters of K components; the log density of cell x is ``height - precision (x - mean)^2 / 2``."""
 
-    roots: np.ndarray  # (d, K): square roots of precisions
-    shifts: np.ndarray  # (d, K): minus the means times the roots
-    log_heights: np.ndarray  # (d, K): log densities at the means, in the units of the user's rows
+    means: np.ndarray  # (d, K)
+    precisions: np.ndarray  # (d, K)
+    heights: np.ndarray  # (d, K): log densities at the means, in the units of the user's rows
+
+
+class DiagonalPosteriors(NamedTuple):
+    """Posteriors of components, or of the two sides of a split, which come first."""
+
+    observed: np.ndarray  # (n, d): numbers of observed cells
+    pooled: np.ndarray  # (n, n_pools): observed cells of each pool
+    means: np.ndarray  # (n, d)
+    weights: np.ndarray  # (n, d): of a new cell's squared distance from the mean in the scatter
+    scatters: np.ndarray  # (n, n_pools)
+    log_marginals: np.ndarray  # (n,)
+
+
+def no_posteriors(data: DiagonalData, n: int, dtype: Any = np.int64) -> DiagonalPosteriors:
+    """Space for the posteriors of n components, with numbers of cells of this type."""
+    d, n_pools = len(data.mean), len(data.scatter)
+    wide, narrow = (n, d), (n, n_pools)
+    counts = np.zeros(wide, dtype), np.zeros(narrow, dtype)
+    return DiagonalPosteriors(*counts, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
 
 
 # Sums
@@ -77,50 +96,55 @@ def _merge_labels(data, statistics, kept, gone):
         statistics.sums[gone, j] = statistics.squares[gone, j] = 0.0
 
 
+# Posteriors
+
+
 @njit(cache=True, nogil=True)
-def posterior_of_cells(data, j, n, total, squares):
-    """Posterior mean of the mean of feature j, and what its n cells add to the scatter of its pool."""
-    if n == 0:
-        return data.mean[j], 0.0
-    kappa, prior = data.mean_precision, data.mean[j]
-    mean = (kappa * prior + total) / (kappa + n)
-    average = total / n
-    within = squares - total * average
-    between = kappa * n / (kappa + n) * ((average - prior) * (average - prior))
-    return mean, max(within, 0.0) + between
+def fill_posteriors(data, observed, sums, squares, posteriors):
+    """Compute the posteriors of components from their sums, (K, d), all but the marginal densities."""
+    for k in range(len(observed)):
+        fill_posterior(data, observed[k], sums[k], squares[k], posteriors, k)
+
+
+@njit(cache=True, nogil=True)
+def fill_posterior(data, observed, sums, squares, posteriors, c):
+    """Compute the posterior c from the sums of a component, all but its marginal density."""
+    kappa = data.mean_precision
+    for g in range(len(data.scatter)):
+        posteriors.pooled[c, g] = 0
+        posteriors.scatters[c, g] = data.scatter[g]
+        for j in range(data.pool_start[g], data.pool_start[g + 1]):
+            n, prior = observed[j], data.mean[j]
+            posteriors.means[c, j] = prior
+            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
+            posteriors.observed[c, j] = n
+            posteriors.pooled[c, g] += n
+            if n > 0:
+                average = sums[j] / n
+                within = max(squares[j] - sums[j] * average, 0.0)
+                between = kappa * n / (kappa + n) * ((average - prior) * (average - prior))
+                posteriors.means[c, j] = (kappa * prior + sums[j]) / (kappa + n)
+                posteriors.scatters[c, g] += within + between
 
 
 # Components
 
 
 @njit(cache=True, nogil=True)
-def draw_components(data, first, stop, labels, statistics, key, components):
-    """Draw the components `first` to `stop` given the sums of their labels; labels beyond the capacity have no rows."""
-    capacity, n_pools = statistics.observed.shape[0], len(data.scatter)
-    means = np.empty(len(data.mean))
+def draw_components(data, first, stop, posteriors, key, components):
+    """Draw the components `first` to `stop` from their posteriors."""
     for k in range(first, stop):
-        label = labels[k]
         of_component = fold_in(key, k)
         of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
-        for g in range(n_pools):
-            scatter, n_pooled = data.scatter[g], 0
+        for g in range(len(data.scatter)):
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[k, g]))
+            log_root = max(0.5 * (log_gamma - math.log(0.5 * posteriors.scatters[k, g])), _LEAST_LOG_ROOT)
+            precision = math.exp(2.0 * log_root)
             for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                means[j] = data.mean[j]
-                if label < capacity:
-                    n = statistics.observed[label, j]
-                    means[j], added = posterior_of_cells(
-                        data, j, n, statistics.sums[label, j], statistics.squares[label, j]
-                    )
-                    scatter += added
-                    n_pooled += n
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + n_pooled))
-            log_root = max(0.5 * (log_gamma - math.log(0.5 * scatter)), _LEAST_LOG_ROOT)
-            root = math.exp(log_root)
-            for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                n = statistics.observed[label, j] if label < capacity else 0
-                components.roots[j, k] = root
-                components.shifts[j, k] = -root * means[j] - normal(of_normals, j) / math.sqrt(data.mean_precision + n)
-                components.log_heights[j, k] = log_root - data.log_scales[j] - _HALF_LOG_2PI
+                precision_of_mean = precision * (data.mean_precision + posteriors.observed[k, j])
+                components.means[j, k] = posteriors.means[k, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
+                components.precisions[j, k] = precision
+                components.heights[j, k] = log_root - data.log_scales[j] - _HALF_LOG_2PI
 
 
 @kernels.fill_scores.of(DiagonalData)
@@ -142,11 +166,11 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
 @njit(cache=True, nogil=True)
 def total_heights(components):
     """Log densities of complete rows at the means, (K,)."""
-    d, K = components.roots.shape
+    d, K = components.means.shape
     totals = np.zeros(K)
     for j in range(d):
         for k in range(K):
-            totals[k] += components.log_heights[j, k]
+            totals[k] += components.heights[j, k]
     return totals
 
 
@@ -163,7 +187,7 @@ def list_present(x, out):
 @njit(cache=True, nogil=True)
 def add_scores(x, n, components, totals, present, scores):
     """Add to `scores` the log densities of a row given the first n components; `present` is overwritten."""
-    roots, shifts, log_heights = components
+    means, precisions, heights = components
     n_present = list_present(x, present)
     if n_present == 0:
         return
@@ -173,26 +197,18 @@ def add_scores(x, n, components, totals, present, scores):
         for j in range(len(x)):
             if x[j] != x[j]:
                 for k in range(n):
-                    scores[k] -= log_heights[j, k]
+                    scores[k] -= heights[j, k]
     whole = n_present - n_present % 4
     for p in range(0, whole, 4):  # scores are read and written once for four cells
         a, b, c, d = present[p], present[p + 1], present[p + 2], present[p + 3]
         x_a, x_b, x_c, x_d = x[a], x[b], x[c], x[d]
         for k in range(n):
-            of_a, of_b = roots[a, k] * x_a + shifts[a, k], roots[b, k] * x_b + shifts[b, k]
-            of_c, of_d = roots[c, k] * x_c + shifts[c, k], roots[d, k] * x_d + shifts[d, k]
-            scores[k] -= 0.5 * ((of_a * of_a + of_b * of_b) + (of_c * of_c + of_d * of_d))
+            of_a, of_b, of_c, of_d = x_a - means[a, k], x_b - means[b, k], x_c - means[c, k], x_d - means[d, k]
+            two = precisions[a, k] * of_a * of_a + precisions[b, k] * of_b * of_b
+            scores[k] -= 0.5 * (two + (precisions[c, k] * of_c * of_c + precisions[d, k] * of_d * of_d))
     for p in range(whole, n_present):
         j = present[p]
         cell = x[j]
         for k in range(n):
-            gap = roots[j, k] * cell + shifts[j, k]
-            scores[k] -= 0.5 * (gap * gap)
-
-
-@njit(cache=True, nogil=True)
-def add_given_components(first, stop, rows, components, out):
-    """Add to `out`, (n_rows, K), the log densities of the rows `first` to `stop` given each component."""
-    present, totals = np.empty(rows.shape[1], np.int64), total_heights(components)
-    for row in range(first, stop):
-        add_scores(rows[row], len(totals), components, totals, present, out[row])
+            gap = cell - means[j, k]
+            scores[k] -= 0.5 * (precisions[j, k] * gap * gap)

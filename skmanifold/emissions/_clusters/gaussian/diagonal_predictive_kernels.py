@@ -20,7 +20,7 @@ from ....numerics.vector_math import fill_log
 from ....random._keys import fold_in
 from ....random._variates import log_gamma_variate, normal
 from ....utils._njit import njit
-from .diagonal_kernels import DiagonalData, list_present, posterior_of_cells
+from .diagonal_kernels import fill_posterior, list_present  # noqa: F401
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _LARGE, _SMALL = 1e100, 1e-100  # products beyond them are replaced by their logarithms
@@ -28,51 +28,12 @@ _N_FACTORS = 4  # of products whose sizes are not checked: each is below 1e75
 _MOST_LOG_DEVIATION = 150.0  # as for the components
 
 
-class DiagonalPosteriors(NamedTuple):
-    """Posteriors of clusters, or of the two sides of a split, which come first."""
-
-    observed: np.ndarray  # (n, d) int64
-    pooled: np.ndarray  # (n, n_pools) int64: observed cells of each pool
-    means: np.ndarray  # (n, d)
-    weights: np.ndarray  # (n, d): of a new cell's squared distance from the mean in the scatter
-    scatters: np.ndarray  # (n, n_pools)
-    log_marginals: np.ndarray  # (n,)
-
-
-def no_posteriors(data: DiagonalData, n: int) -> DiagonalPosteriors:
-    """Space for the posteriors of n clusters."""
-    d, n_pools = len(data.mean), len(data.scatter)
-    wide, narrow = (n, d), (n, n_pools)
-    counts = np.zeros(wide, np.int64), np.zeros(narrow, np.int64)
-    return DiagonalPosteriors(*counts, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
-
-
 @njit(cache=True, nogil=True)
-def fill_posterior(data, observed, sums, squares, posteriors, c):
-    """Compute the posterior c from the sums of a cluster, all but its marginal density."""
-    kappa = data.mean_precision
-    for g in range(len(data.scatter)):
-        posteriors.pooled[c, g] = 0
-        posteriors.scatters[c, g] = data.scatter[g]
-        for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            n = observed[j]
-            posteriors.means[c, j], added = posterior_of_cells(data, j, n, sums[j], squares[j])
-            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
-            posteriors.observed[c, j] = n
-            posteriors.pooled[c, g] += n
-            posteriors.scatters[c, g] += added
-
-
-@njit(cache=True, nogil=True)
-def fill_posteriors(data, statistics, posteriors):
-    """Compute the posteriors of all labels, and their marginal densities; returns the sum of these."""
+def total_log_marginal(data, posteriors):
+    """Log density of the observed cells of all clusters."""
     total = 0.0
-    for label in range(len(statistics.sizes)):
-        fill_posterior(
-            data, statistics.observed[label], statistics.sums[label], statistics.squares[label], posteriors, label
-        )
-        posteriors.log_marginals[label] = log_marginal(data, posteriors, label)
-        total += posteriors.log_marginals[label]
+    for c in range(len(posteriors.log_marginals)):
+        total += log_marginal(data, posteriors, c)
     return total
 
 
