@@ -22,8 +22,8 @@ from .._clusters.gaussian.diagonal_kernels import (
     DiagonalData,
     DiagonalPosteriors,
     draw_components,
-    fill_posteriors,
     no_posteriors,
+    posteriors_of,
 )
 from .._clusters.gaussian.diagonal_predictive_kernels import (
     PredictiveTerms,
@@ -32,7 +32,7 @@ from .._clusters.gaussian.diagonal_predictive_kernels import (
     total_log_marginal,
 )
 from .._clusters.gaussian.learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
-from .._clusters.statistics import occupied, selected
+from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_vectors
@@ -48,6 +48,7 @@ _CELLS_OF_TASK = 200_000  # rows times clusters times features
 _ROWS_PER_SEED = 20
 _LEAST_SEED_ROWS = 2_000
 _MOST_SEED_ROWS = 20_000
+_COUNTS = np.empty(0, np.int64)  # the type of numbers of cells
 _ROWS_AT_ONCE = 1 << 14  # whose distances from all seeds are stored
 
 
@@ -109,14 +110,16 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
         """The mode of precisions and their products with the means, which are the natural parameters."""
-        _, posteriors = self._posteriors_of(statistics)
+        data, sums = self._read_sums(statistics)
+        posteriors = posteriors_of(data, *sums)
         degrees = self.prior.degrees - 2.0 - self.n_features // len(self.prior.covariance) + posteriors.pooled
         return self._parameters(posteriors.means, posteriors.scatters / np.where(degrees > 0.0, degrees, np.nan))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw means and variances from their posterior."""
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
-        means, precisions, _ = self._drawn(*self._posteriors_of(statistics), key, Workers(1))
+        labels = np.arange(self.n_components)
+        means, precisions, _ = self._drawn(*self._read_sums(statistics), labels, key, Workers(1))
         return self._parameters(means.T, 1.0 / precisions.T)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -182,13 +185,13 @@ class DiagonalFamily(GaussianFamily, Clusters):
         if rows.has_missing:
             count_shared_missing(rows.values, first, stop, shares, missing)
 
-    def _posteriors_of(self, statistics: Arrays) -> tuple[DiagonalData, DiagonalPosteriors]:
-        """The prior and the posteriors relative to the origin, in the units of the rows."""
+    def _read_sums(self, statistics: Arrays) -> tuple[DiagonalData, tuple[np.ndarray, ...]]:
+        """The prior, and numbers of observed cells, sums and squares, as kernels read them: in the units of the rows."""
         sizes, sums, products, missing = statistics
         observed = sizes[:, None] - missing
         self._precisions(observed)  # refuses means without a posterior
         data = self._data(np.empty((0, self.n_features)), np.ones(self.n_features))
-        return data, self._posteriors(data, observed, sums, products[:, :, 0])
+        return data, (observed, sums, products[:, :, 0])
 
     def _parameters(self, means: np.ndarray, variances: np.ndarray) -> GaussianParameters:
         if not np.all(variances > 0.0):
@@ -239,13 +242,11 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def new_cache(self, capacity: int) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
-        return no_posteriors(self.data, capacity + 1)
+        return no_posteriors(self.data, capacity + 1, _COUNTS)
 
     def new_sides(self) -> DiagonalPosteriors:
         """Two sides without rows: their posteriors are the prior."""
-        sides = no_posteriors(self.data, 2)
-        fill_posteriors(self.data, *self.no_statistics(2)[1:], sides)
-        return sides
+        return posteriors_of(self.data, *self.no_statistics(2)[1:])
 
     def relabelled(
         self, labels: np.ndarray, statistics: DiagonalSums, new_labels: np.ndarray, workers: Workers
@@ -259,12 +260,11 @@ class DiagonalFamily(GaussianFamily, Clusters):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        chosen = selected(statistics, labels)
-        return self._drawn(self.data, self._posteriors(self.data, *chosen[1:]), key, workers)
+        return self._drawn(self.data, statistics[1:], labels, key, workers)
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
         """Log density of the observed cells of all rows given their labels."""
-        return float(total_log_marginal(self.data, self._posteriors(self.data, *statistics[1:])))
+        return float(total_log_marginal(self.data, posteriors_of(self.data, *statistics[1:])))
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
@@ -286,7 +286,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def expected(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
         """Posterior means of the means and variances, (K, d); a variance may have no finite mean."""
-        posteriors = self._posteriors(self.data, *statistics[1:])
+        posteriors = posteriors_of(self.data, *statistics[1:])
         degrees = self.data.degrees - 2.0 + posteriors.pooled
         variances = np.where(degrees > 0.0, posteriors.scatters / np.where(degrees > 0.0, degrees, 1.0), np.inf)
         return {
@@ -296,7 +296,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def cell_attributes(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
         """Means and variances of the predictive distributions of clusters."""
-        posteriors = self._posteriors(self.data, *statistics[1:])
+        posteriors = posteriors_of(self.data, *statistics[1:])
         after = self.data.degrees + posteriors.pooled
         variances = posteriors.scatters / np.where(after > _LEAST_DEGREES, after - 2.0, after)
         variances = np.repeat(variances, len(self.origin) // variances.shape[1], axis=1) / posteriors.weights
@@ -308,7 +308,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
     def new_rows(self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Complete rows drawn from the predictive distributions of clusters."""
         rows = np.empty((len(labels), len(self.origin)))
-        fill_new_rows(self.data, self._posteriors(self.data, *statistics[1:]), labels, key, rows)
+        fill_new_rows(self.data, posteriors_of(self.data, *statistics[1:]), labels, key, rows)
         return self.origin + self.scales * rows
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
@@ -351,7 +351,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
     def _add_log_predictive(
         self, rows: np.ndarray, statistics: DiagonalSums, out: np.ndarray, workers: Workers
     ) -> None:
-        terms = self._predictive_terms(self._posteriors(self.data, *statistics[1:]))
+        terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
         tasks = self._tasks(out)
         workers.run(add_given_sums, [(a, b, rows, self.data.pool_start, terms, out) for a, b in tasks])
 
@@ -389,7 +389,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
         n_table = min(len(rows) * (d // n_pools) + 1, _N_LOG_GAMMAS)
         return DiagonalData(
             rows,
-            np.linspace(0, d, n_pools + 1).astype(np.int64),
+            np.arange(n_pools + 1) * (d // n_pools),
             (mean - self.origin) / scales,
             float(mean_precision),
             covariance / scales[:n_pools] ** 2,
@@ -398,20 +398,14 @@ class DiagonalFamily(GaussianFamily, Clusters):
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
 
-    def _posteriors(self, data, observed, sums, squares) -> DiagonalPosteriors:
-        """Posteriors of components, or of clusters, from their sums, (K, d)."""
-        posteriors = no_posteriors(data, len(observed), observed.dtype)
-        fill_posteriors(data, observed, sums, squares, posteriors)
-        return posteriors
-
     def _drawn(
-        self, data: DiagonalData, posteriors: DiagonalPosteriors, key: np.uint64, workers: Workers
+        self, data: DiagonalData, sums: tuple[np.ndarray, ...], labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
-        """Components drawn from their posteriors."""
-        K, d = posteriors.means.shape
+        """Components drawn given the numbers of observed cells, sums and squares of their labels."""
+        K, d = len(labels), self.n_features
         components = DiagonalComponents(np.empty((d, K)), np.empty((d, K)), np.empty((d, K)))
         tasks = split_range(K, max(1, _CELLS_DRAWN // d))
-        workers.run(draw_components, [(data, a, b, posteriors, key, components) for a, b in tasks])
+        workers.run(draw_components, [(data, a, b, labels, *sums, key, components) for a, b in tasks])
         return components
 
 

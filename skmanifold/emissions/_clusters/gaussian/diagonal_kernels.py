@@ -9,7 +9,7 @@ and contributes to no sum and to no density.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,12 +57,12 @@ class DiagonalPosteriors(NamedTuple):
     log_marginals: np.ndarray  # (n,)
 
 
-def no_posteriors(data: DiagonalData, n: int, dtype: Any = np.int64) -> DiagonalPosteriors:
-    """Space for the posteriors of n components, with numbers of cells of this type."""
-    d, n_pools = len(data.mean), len(data.scatter)
-    wide, narrow = (n, d), (n, n_pools)
-    counts = np.zeros(wide, dtype), np.zeros(narrow, dtype)
-    return DiagonalPosteriors(*counts, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
+@njit(cache=True, nogil=True)
+def no_posteriors(data, n, counts):
+    """Space for the posteriors of n components, with numbers of cells of the type of `counts`."""
+    wide, narrow = (n, len(data.mean)), (n, len(data.scatter))
+    observed, pooled = np.zeros(wide, counts.dtype), np.zeros(narrow, counts.dtype)
+    return DiagonalPosteriors(observed, pooled, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
 
 
 # Sums
@@ -100,10 +100,12 @@ def _merge_labels(data, statistics, kept, gone):
 
 
 @njit(cache=True, nogil=True)
-def fill_posteriors(data, observed, sums, squares, posteriors):
-    """Compute the posteriors of components from their sums, (K, d), all but the marginal densities."""
+def posteriors_of(data, observed, sums, squares):
+    """The posteriors of components with these sums, (K, d), all but the marginal densities."""
+    posteriors = no_posteriors(data, len(observed), observed)
     for k in range(len(observed)):
         fill_posterior(data, observed[k], sums[k], squares[k], posteriors, k)
+    return posteriors
 
 
 @njit(cache=True, nogil=True)
@@ -131,18 +133,25 @@ def fill_posterior(data, observed, sums, squares, posteriors, c):
 
 
 @njit(cache=True, nogil=True)
-def draw_components(data, first, stop, posteriors, key, components):
-    """Draw the components `first` to `stop` from their posteriors."""
+def draw_components(data, first, stop, labels, observed, sums, squares, key, components):
+    """Draw the components `first` to `stop` given the sums of their labels; labels beyond the capacity have no rows."""
+    posterior = no_posteriors(data, 1, observed)
+    no_cells, zeros = posterior.observed[0].copy(), np.zeros(len(data.mean))
     for k in range(first, stop):
+        label = labels[k]
+        if label < len(observed):
+            fill_posterior(data, observed[label], sums[label], squares[label], posterior, 0)
+        else:
+            fill_posterior(data, no_cells, zeros, zeros, posterior, 0)
         of_component = fold_in(key, k)
         of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
         for g in range(len(data.scatter)):
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[k, g]))
-            log_root = max(0.5 * (log_gamma - math.log(0.5 * posteriors.scatters[k, g])), _LEAST_LOG_ROOT)
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posterior.pooled[0, g]))
+            log_root = max(0.5 * (log_gamma - math.log(0.5 * posterior.scatters[0, g])), _LEAST_LOG_ROOT)
             precision = math.exp(2.0 * log_root)
             for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                precision_of_mean = precision * (data.mean_precision + posteriors.observed[k, j])
-                components.means[j, k] = posteriors.means[k, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
+                precision_of_mean = precision * (data.mean_precision + posterior.observed[0, j])
+                components.means[j, k] = posterior.means[0, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
                 components.precisions[j, k] = precision
                 components.heights[j, k] = log_root - data.log_scales[j] - _HALF_LOG_2PI
 
