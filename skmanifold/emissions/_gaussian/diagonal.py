@@ -15,28 +15,25 @@ from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._clusters.base import Clusters
-from .._clusters.gaussian import diagonal_split_kernels  # noqa: F401 - its kernels are chosen by type
 from .._clusters.gaussian.base import refuse_far_rows
-from .._clusters.gaussian.diagonal_kernels import (
-    DiagonalComponents,
-    DiagonalData,
-    DiagonalPosteriors,
-    draw_components,
-    no_posteriors,
-    posteriors_of,
-)
-from .._clusters.gaussian.diagonal_predictive_kernels import (
-    PredictiveTerms,
-    add_given_sums,
-    fill_new_rows,
-    total_log_marginal,
-)
 from .._clusters.gaussian.learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
 from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_vectors
 from .base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior, refuse_singular
+from .diagonal_kernels import (
+    DiagonalComponents,
+    DiagonalData,
+    DiagonalPosteriors,
+    PredictiveTerms,
+    add_given_sums,
+    draw_components,
+    fill_new_rows,
+    no_posteriors,
+    posteriors_of,
+    total_log_marginal,
+)
 from .families import OF_GAUSSIANS, family_agrees
 from .kernels import add_diagonal_densities
 from .missing_kernels import count_labelled_missing, count_shared_missing
@@ -48,7 +45,6 @@ _CELLS_OF_TASK = 200_000  # rows times clusters times features
 _ROWS_PER_SEED = 20
 _LEAST_SEED_ROWS = 2_000
 _MOST_SEED_ROWS = 20_000
-_COUNTS = np.empty(0, np.int64)  # the type of numbers of cells
 _ROWS_AT_ONCE = 1 << 14  # whose distances from all seeds are stored
 
 
@@ -120,7 +116,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
         labels = np.arange(self.n_components)
         means, precisions, _ = self._drawn(*self._read_sums(statistics), labels, key, Workers(1))
-        return self._parameters(means.T, 1.0 / precisions.T)
+        return self._parameters(np.ascontiguousarray(means.T), np.ascontiguousarray(1.0 / precisions.T))
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-gamma density of the natural parameters, up to a constant."""
@@ -186,7 +182,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
             count_shared_missing(rows.values, first, stop, shares, missing)
 
     def _read_sums(self, statistics: Arrays) -> tuple[DiagonalData, tuple[np.ndarray, ...]]:
-        """The prior, and numbers of observed cells, sums and squares, as kernels read them: in the units of the rows."""
+        """The prior, and numbers of observed cells, sums and squares, as kernels read them, in the units of rows."""
         sizes, sums, products, missing = statistics
         observed = sizes[:, None] - missing
         self._precisions(observed)  # refuses means without a posterior
@@ -197,7 +193,8 @@ class DiagonalFamily(GaussianFamily, Clusters):
         if not np.all(variances > 0.0):
             singular = int(np.argmin(np.where(np.isnan(variances), 0.0, variances).min(axis=1)))
             refuse_singular(f"The covariance of component {singular}")
-        variances = np.array(np.broadcast_to(variances, means.shape))
+        if variances.shape[1] < self.n_features:
+            variances = np.repeat(variances, self.n_features, axis=1)
         offsets = -0.5 * (np.log(variances) + LOG_2PI).sum(axis=1)
         return GaussianParameters(means + self.origin, variances, 1.0 / variances, offsets)
 
@@ -240,13 +237,9 @@ class DiagonalFamily(GaussianFamily, Clusters):
         shape = capacity, len(self.origin)
         return DiagonalSums(np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
 
-    def new_cache(self, capacity: int) -> DiagonalPosteriors:
+    def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
-        return no_posteriors(self.data, capacity + 1, _COUNTS)
-
-    def new_sides(self) -> DiagonalPosteriors:
-        """Two sides without rows: their posteriors are the prior."""
-        return posteriors_of(self.data, *self.no_statistics(2)[1:])
+        return no_posteriors(self.data, capacity + 1, statistics.observed)
 
     def relabelled(
         self, labels: np.ndarray, statistics: DiagonalSums, new_labels: np.ndarray, workers: Workers
