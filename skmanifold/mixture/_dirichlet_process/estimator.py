@@ -318,11 +318,11 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         clusters = family.clusters(rows)
         check_settings(self, clusters)
         key = subkey(run.key, Purpose.PRIOR)
-        searched = searched_rows(clusters, rows, key)
+        searched = searched_rows(emission, clusters, rows, key)
         start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
             with Workers(self.n_jobs) as workers:
-                spread = spread_rows(rows, key)
+                spread = spread_rows(emission, rows, key)
                 before = clusters if spread is rows else family.clusters(spread)
                 found = find_clusters(before, searched, free, key, workers)
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)

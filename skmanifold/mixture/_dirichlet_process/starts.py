@@ -26,7 +26,7 @@ _N_PASSES = 3  # of each round
 _CONCENTRATION = 1.0
 
 
-def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
+def searched_rows(emission: Any, clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
     """Indices of the rows in which clusters are sought; None: all.
 
     They are a random sample if there are many rows, without those that repeat others, if many do: the density of a
@@ -49,7 +49,7 @@ def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray |
     if clusters.n_rows > n_sampled:
         order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows))
         searched = np.sort(np.argsort(order, kind="stable")[:n_sampled])
-    distinct = distinct_rows(rows, searched)
+    distinct = distinct_rows(emission, rows, searched)
     if distinct is None:
         return searched
     n_rows = clusters.n_rows if searched is None else n_sampled
