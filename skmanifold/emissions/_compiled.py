@@ -15,7 +15,7 @@ from ..utils._threads import Workers, split_range
 from ._base import Family
 from ._clusters.base import Clusters
 from ._clusters.kernels import add_predictive, count_row, fill_scores, refresh_posterior
-from ._clusters.statistics import selected
+from ._clusters.statistics import occupied, selected
 from ._dense_rows import DenseRows, IncompleteRows
 from ._protocols import Parameters
 from ._seeds import cluster_rows
@@ -29,7 +29,7 @@ class CompiledFamily(Family, Clusters):
     """Base class of conjugate families of real numbers that are written as six kernels, for all mixtures.
 
     A subclass has the methods ``prepare``, ``no_statistics``, ``new_posterior``, ``mode``, ``mean``, ``draw``,
-    ``log_marginal``, ``attributes`` and ``sample``, and registers the kernels of `skmanifold.emissions.kernels` for the
+    ``log_marginals``, ``attributes`` and ``sample``, and registers the kernels of `skmanifold.emissions.kernels` for the
     type that ``prepare`` returns. Log densities, sums, predictive densities, seeds and new rows follow from these.
 
     Attributes
@@ -51,6 +51,8 @@ class CompiledFamily(Family, Clusters):
         def mean(self, statistics: Any) -> Parameters: ...
 
         def draw(self, statistics: Any, key: np.uint64) -> Parameters: ...
+
+        def log_marginals(self, statistics: Any) -> np.ndarray: ...
 
         def attributes(self, parameters: Parameters) -> dict[str, Any]: ...
 
@@ -118,11 +120,18 @@ class CompiledFamily(Family, Clusters):
         _refresh_all(self.data, statistics, posterior)
         shared = self.data, statistics, posterior, out
         workers.run(_add_predictive, [(*task, *shared) for task in self._tasks(out)])
+        self._add_base(out)
 
     def add_densities_of_rows(self, components: Parameters, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         tasks = self._tasks(out)
         workers.run(self.add_log_densities, [(self.rows, a, b, components, out[a:b]) for a, b in tasks])
+        self._add_base(out)
+
+    def log_marginal(self, statistics: Any) -> float:
+        """Log density of all rows given their labels."""
+        log_base = 0.0 if self.rows.log_base is None else float(self.rows.log_base.sum())
+        return log_base + float(self.log_marginals(selected(statistics, occupied(statistics))).sum())
 
     def arrays_of(self, components: Parameters) -> dict[str, np.ndarray]:
         """Drawn parameters as arrays."""
@@ -163,6 +172,10 @@ class CompiledFamily(Family, Clusters):
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return max(1, _ENTRIES_OF_BATCH // self._n_cells_of_label())
+
+    def _add_base(self, out: np.ndarray) -> None:
+        if self.rows.log_base is not None:
+            out += self.rows.log_base[:, np.newaxis]
 
     def _n_cells_of_label(self) -> int:
         return sum(math.prod(array.shape) for array in self.no_statistics(1))

@@ -1,7 +1,8 @@
 """Statistics of clusters by label: named tuples of arrays, of which the first are the sizes.
 
-Each class has `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
-for the current values of missing cells, which predictions do not need. Not every label has rows.
+A class may have `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
+for the current values of missing cells, which predictions do not need. Without it the labels are the first axis of all
+arrays. Not every label has rows.
 """
 
 from __future__ import annotations
@@ -57,8 +58,12 @@ def selected(statistics: Any, labels: np.ndarray) -> Any:
         return _joined(selected(statistics.first, labels), selected(statistics.rest, labels))
     inside = np.flatnonzero(labels < len(statistics.sizes))
     chosen = _spread(statistics, len(labels), labels[inside], inside)
-    axes = statistics.label_axes
+    axes = _label_axes(statistics)
     return type(chosen)(*(a[:0].copy() if axis == OF_ROWS else a for a, axis in zip(chosen, axes, strict=True)))
+
+
+def _label_axes(statistics: Any) -> tuple:
+    return getattr(statistics, "label_axes", (0,) * len(statistics))
 
 
 def _spread(statistics: Any, capacity: int, old: Any, new: Any) -> Any:
@@ -66,7 +71,7 @@ def _spread(statistics: Any, capacity: int, old: Any, new: Any) -> Any:
     if isinstance(statistics, JoinedStatistics):
         return _joined(_spread(statistics.first, capacity, old, new), _spread(statistics.rest, capacity, old, new))
     arrays = []
-    for array, axis in zip(statistics, statistics.label_axes, strict=True):
+    for array, axis in zip(statistics, _label_axes(statistics), strict=True):
         if axis is None or axis == OF_ROWS:
             arrays.append(array)
             continue
