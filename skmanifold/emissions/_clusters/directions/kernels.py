@@ -8,6 +8,7 @@ import numpy as np
 
 from ....utils._by_type import by_type
 from ....utils._njit import njit, njit_part
+from ..._von_mises_fisher.sparse_kernels import fill_row_scores
 from .. import kernels
 
 _FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
@@ -34,22 +35,6 @@ class SparseDirectionData(NamedTuple):
     prior_rows: float
     prior_gap: float
     log_normalizer: float
-
-
-class DenseDirectionComponents(NamedTuple):
-    """Drawn parameters of K components, for dense rows."""
-
-    directions: np.ndarray  # (K, d), of the dtype of the rows
-    concentrations: np.ndarray  # (K,)
-    log_peaks: np.ndarray  # (K,): log densities at the mean directions
-
-
-class SparseDirectionComponents(NamedTuple):
-    """Drawn parameters of K components, for sparse rows."""
-
-    directions: np.ndarray  # (d, K)
-    concentrations: np.ndarray  # (K,)
-    log_peaks: np.ndarray  # (K,)
 
 
 # Rows
@@ -147,7 +132,7 @@ def _fill_eight(x, y, a, b, c, d, out):
 @kernels.fill_scores.of(DenseDirectionData)
 @njit(cache=True, nogil=True)
 def _fill_dense_scores(data, statistics, rows, n_above, current, components, scores):
-    directions, concentrations, log_peaks = components
+    directions, concentrations, log_peaks = components.directions.T, components.concentrations, components.log_peaks
     last, n, products = len(directions) - 1, len(rows), np.empty((2, 4), directions.dtype)
     for i in range(0, n, 2):
         other = min(i + 1, n - 1)
@@ -170,16 +155,8 @@ def _fill_dense_scores(data, statistics, rows, n_above, current, components, sco
 @njit(cache=True, nogil=True)
 def _fill_sparse_scores(data, statistics, rows, n_above, current, components, scores):
     directions, concentrations, log_peaks = components
+    of_rows = data.indptr, data.indices, data.values
     for i in range(len(rows)):
-        n = n_above[i]
-        if n <= 1:
-            continue
-        own = scores[i]
-        for k in range(n):
-            own[k] = -1.0
-        for e in range(data.indptr[rows[i]], data.indptr[rows[i] + 1]):
-            x, entries = data.values[e], directions[data.indices[e]]
-            for k in range(n):
-                own[k] += x * entries[k]
-        for k in range(n):
-            own[k] = log_peaks[k] + concentrations[k] * own[k]
+        if n_above[i] > 1:
+            own = scores[i, : n_above[i]]
+            fill_row_scores(*of_rows, rows[i], directions, concentrations, log_peaks, own)
