@@ -18,11 +18,9 @@ from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._base import Family, check_shapes
 from .._clusters.base import Clusters
-from .._clusters.directions.kernels import DenseDirectionData, SparseDirectionData
-from .._clusters.directions.split_kernels import DirectionCache, DirectionSides, log_marginal
-from .._clusters.kernels import clear_sides
 from .._clusters.statistics import selected
 from .._protocols import Arrays
+from .cluster_kernels import DenseDirectionData, DirectionPosterior, SparseDirectionData, sum_log_marginals
 from .concentrations import (
     MOST_NODES,
     Concentration,
@@ -324,9 +322,9 @@ class VonMisesFisherFamily(Clusters, Family):
 
     def with_prior(self, prior: ConcentrationPrior) -> VonMisesFisherFamily:
         """These rows with another prior."""
-        other, of_prior = copy(self), (prior.rows, prior.gap, prior.log_normalizer(self.n_features))
+        other, log_normalizer = copy(self), prior.log_normalizer(self.n_features)
         other.prior = prior
-        other.data = type(self.data)(*self.data[:-3], *of_prior)  # type: ignore[arg-type]
+        other.data = self.data._replace(prior_rows=prior.rows, prior_gap=prior.gap, log_normalizer=log_normalizer)
         return other
 
     def with_learned_prior(self, statistics: DirectionSums, free: Any) -> VonMisesFisherFamily:
@@ -346,15 +344,12 @@ class VonMisesFisherFamily(Clusters, Family):
         """Sums of no rows."""
         return DirectionSums(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_features)))
 
-    def split_merge_space(self, statistics: DirectionSums, key: np.uint64) -> tuple[DirectionCache, DirectionSides]:
-        """Cache and sides, with a concentration drawn given the partition if all clusters share it."""
+    def new_posterior(self, capacity: int, statistics: DirectionSums, key: np.uint64) -> DirectionPosterior:
+        """Space for the posteriors of labels, with a drawn concentration if all clusters share it."""
         concentration = self._given
         if self._is_shared:
             concentration = float(self._draw_concentrations(statistics, key)[0])
-        space = np.empty(len(statistics.sizes)), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES)
-        sides = DirectionSides(np.zeros(2, np.int64), np.zeros((2, self.n_features)), np.zeros(2), concentration)
-        clear_sides(self.data, sides)
-        return DirectionCache(*space), sides
+        return DirectionPosterior(np.zeros(capacity), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES))
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""
@@ -373,7 +368,7 @@ class VonMisesFisherFamily(Clusters, Family):
         if self._is_shared:
             order, n, gaps, _, lengths = self._posterior(statistics)
             return float(log_integral(order, n[0], gaps[0], lengths)) - self.data.log_normalizer
-        return float(_sum_log_marginals(self.data, self._given, statistics.sizes, statistics.lengths()))
+        return float(sum_log_marginals(self.data, self._given, statistics.sizes, statistics.lengths()))
 
     def add_log_predictive(self, statistics: DirectionSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster, relative to the uniform distribution."""
@@ -474,13 +469,3 @@ def draw_directions(key: np.uint64, means: np.ndarray, concentrations: np.ndarra
 def _fill_directions(keys, means, concentrations, out):
     for i in range(len(out)):
         fill_direction(keys[i], means[i], concentrations[i], out[i])
-
-
-@njit(cache=True, nogil=True)
-def _sum_log_marginals(data, concentration, sizes, lengths):
-    """Sum of log densities of the rows of clusters; with the concentration 0, each has its own."""
-    nodes, logs, total = np.empty(MOST_NODES), np.empty(MOST_NODES), 0.0
-    for k in range(len(sizes)):
-        if sizes[k] > 0:
-            total += log_marginal(data, concentration, sizes[k], lengths[k], nodes, logs)
-    return total
