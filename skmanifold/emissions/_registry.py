@@ -149,9 +149,11 @@ def are_of_family(family: Any, parameters: Any) -> str | None:
             return None
         return "has parameters that are not of its family"
     if isinstance(family, VonMisesFisherFamily):
-        shape = family.n_features, family.n_components
-        is_own = isinstance(parameters, VonMisesFisherParameters) and parameters.directions.shape == shape
-        return None if is_own else "has parameters that are not of its family"
+        is_own = isinstance(parameters, VonMisesFisherParameters)
+        if is_own and parameters.directions.shape == (family.n_features, family.n_components):
+            is_own = np.array_equal(VonMisesFisherParameters.of(*parameters[:2]).log_peaks, parameters.log_peaks)
+            return None if is_own else "has densities that are not those of its concentrations"
+        return "has parameters that are not of its family"
     expected = NegativeBinomialParameters if isinstance(family, NegativeBinomialFamily) else LinearParameters
     if not isinstance(parameters, expected):
         return "has parameters that are not of its family"

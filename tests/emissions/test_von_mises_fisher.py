@@ -11,9 +11,17 @@ from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.distributions import bessel_ratio
 from skmanifold.emissions import VonMisesFisher
 from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._von_mises_fisher.concentrations import MOST_NODES, draw_concentration, tabulate
-from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, draw_directions
-from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
+from skmanifold.emissions._von_mises_fisher.concentrations import (
+    MOST_NODES,
+    ConcentrationPrior,
+    draw_concentration,
+    tabulate,
+)
+from skmanifold.emissions._von_mises_fisher.family import (
+    VonMisesFisherFamily,
+    VonMisesFisherParameters,
+    draw_directions,
+)
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows, SparseRows
 from skmanifold.numerics.block_sums import merge
 from skmanifold.random._keys import fold_in_each, root_key
@@ -53,7 +61,7 @@ def test_log_densities_are_those_of_scipy(type_of_rows):
     directions, concentrations = rng.standard_normal((5, 8)), np.array([0.01, 1.0, 20.0, 300.0, 4e3])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     family = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "per_component", 5, 8)
-    parameters = family.mode((np.full(5, 9.0), 5.0 * directions))._replace(concentrations=concentrations)
+    parameters = VonMisesFisherParameters.of(directions.T, concentrations)
     found = np.full((30, 5), 0.25)
     family.add_log_densities(rows_of(X, type_of_rows), 10, 40, parameters, found)
     log_area = np.log(2 * np.pi**4 / 6)
@@ -94,7 +102,7 @@ def test_the_mode_maximises_the_log_joint_density(kind):
         directions /= np.linalg.norm(directions, axis=0)
         scale = np.exp(0.1 * rng.standard_normal(1 if kind == "shared" else 3))
         concentrations = mode.concentrations * (1.0 if kind == 6.0 else scale)
-        other = mode._replace(directions=directions, concentrations=concentrations)
+        other = VonMisesFisherParameters.of(directions, concentrations)
         assert family.log_likelihood((sizes, sums), other) + family.log_prior(other) < best
     if kind == "per_component":
         lengths = np.linalg.norm(sums, axis=1)
@@ -313,7 +321,7 @@ def test_expected_rows_are_means_of_new_rows(kind):
         assert (drawn == 6.0).all()
     else:
         assert_agrees(summarize(drawn[:, None]), expected["concentrations_"][0])
-    assert_agrees(summarize(np.array([draw.directions[1] for draw in components])), 0.0)  # without rows
+    assert_agrees(summarize(np.array([draw.directions[:, 1] for draw in components])), 0.0)  # without rows
 
 
 def test_the_learned_prior_maximises_the_marginal_likelihood():

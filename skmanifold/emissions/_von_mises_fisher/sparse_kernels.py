@@ -1,4 +1,4 @@
-"""Kernels of mixtures of von Mises-Fisher distributions: scores, responsibilities and sums of rows, and seeding."""
+"""Kernels of sparse directions: scores, responsibilities and sums of rows, and seeding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LEAST_GAP = 1e-12  # two rows whose cosine is closer to 1 have the same directi
 
 
 @njit(cache=True, nogil=True)
-def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores):
-    """Log of weight times density of each component for a row, ``log_peaks + concentrations (cosine - 1)``."""
+def fill_row_scores(indptr, indices, data, row, directions, concentrations, log_peaks, scores):
+    """Fill `scores`, (n,), of the first n components for a row: ``log_peaks + concentrations (cosine - 1)``."""
     n = len(scores)
     scores[:] = 0.0
     for e in range(indptr[row], indptr[row + 1]):
@@ -25,16 +25,6 @@ def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks
             scores[k] += x * entries[k]
     for k in range(n):
         scores[k] = log_peaks[k] + concentrations[k] * (scores[k] - 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _argmax(scores):
-    """Index of the largest score, the first of equal ones."""
-    best = 0
-    for k in range(1, len(scores)):
-        if scores[k] > scores[best]:
-            best = k
-    return best
 
 
 @njit(cache=True, nogil=True)
@@ -100,8 +90,11 @@ def expect_rows(
     chosen = np.empty(n, np.int64)
     total = 0.0
     for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        best = _argmax(scores)
+        fill_row_scores(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
+        best = 0
+        for k in range(1, n):
+            if scores[k] > scores[best]:
+                best = k
         labels[row] = best
         log_density[row] = scores[best] if hard else _normalize_row(scores, best, shares)
         weight = row_weights[row]
@@ -137,23 +130,11 @@ def expect_rows(
 
 
 @njit(cache=True, nogil=True)
-def predict_rows(
-    first, stop, indptr, indices, data, directions, concentrations, log_peaks, log_density, labels, shares
-):
-    """Fill the log densities, the most probable components and the responsibilities, (n_rows, K), of rows."""
-    scores = np.empty(len(concentrations))
-    for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        labels[row] = _argmax(scores)
-        log_density[row] = _normalize_row(scores, labels[row], shares[row])
-
-
-@njit(cache=True, nogil=True)
 def add_row_scores(first, stop, indptr, indices, data, directions, concentrations, log_peaks, out):
     """Add ``log_peaks + concentrations (cosine - 1)`` of a range of rows to `out`, (stop - first, K)."""
     scores = np.empty(len(concentrations))
     for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
+        fill_row_scores(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
         for k in range(len(scores)):
             out[row - first, k] += scores[k]
 

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...distributions import inverse_bessel_ratio
-from ...emissions._von_mises_fisher.k_means import SphericalKMeans
-from ...emissions._von_mises_fisher.prior import Concentration, ConcentrationPrior, log_peak
+from ...emissions._von_mises_fisher.concentrations import Concentration, ConcentrationPrior, log_peak
+from ...emissions._von_mises_fisher.family import VonMisesFisherFamily
+from ...emissions._von_mises_fisher.k_means import SphericalKMeans, Start
 from ...emissions._von_mises_fisher.rows import DirectedRows
 from ...utils._conditions import MOST_COUNTED, Array, Real
 from ...utils._declared import holds
@@ -73,7 +74,7 @@ class Climb(NamedTuple):
     def attributes(self, rows: DirectedRows) -> dict[str, Any]:
         """Fitted attributes of the estimator."""
         labels = self.labels.copy()
-        labels[~rows.directed] = np.argmax(self.mixture.weights)
+        labels[~rows.has_direction] = np.argmax(self.mixture.weights)
         return {
             **self.mixture.attributes(),
             "_statistics": self.statistics,
@@ -107,28 +108,29 @@ class VonMisesFisherEM(SphericalKMeans):
         self.hard = hard
         self.concentration = concentration
 
-    def begin(self, directions: np.ndarray) -> Mixture:
-        """Initial parameters by rounds of spherical k-means from the directions; also sets the prior."""
-        return self.maximize(self.improve(directions))
+    def first(self, start: Start) -> Mixture:
+        """Initial parameters; also sets the prior."""
+        self.mean_cosine, *of_clusters = start
+        return self._mode(*of_clusters)
 
     def expect(self, mixture: Mixture) -> float:
         """E-step: assign the rows to components; returns the lower bound at these parameters."""
         peaks = log_peak(self.rows.n_features, mixture.concentrations)
         log_peaks = np.log(mixture.weights) + peaks
-        total = self.assign_rows(mixture.directions, mixture.concentrations, log_peaks, self.hard)
+        total = self.assign_rows((mixture.directions, mixture.concentrations, log_peaks), self.hard)
         return (total - self._penalty(mixture.concentrations, peaks)) / self.total
 
     def maximize(self, directions: np.ndarray) -> Mixture:
         """M-step: parameters from the sums. Components whose rows sum to zero keep their `directions`."""
         directions, lengths = self.mean_directions(directions)
-        sizes = self.sizes[0]
+        return self._mode(self.sizes[0].copy(), lengths, directions)
+
+    def _mode(self, sizes, lengths, directions) -> Mixture:
         lengths = np.minimum(lengths, sizes)  # rounding may exceed the bound
         self.statistics = DirectionStatistics(lengths, float(sizes.sum()), float(self.mean_cosine))
-        return Mixture(sizes / sizes.sum(), directions, self._concentrations(lengths, sizes))
-
-    def _concentrations(self, lengths, sizes) -> np.ndarray:
         prior = ConcentrationPrior(1.0, self.mean_cosine)
-        return prior.mode(self.rows.n_features, self.concentration, sizes, lengths)
+        family = VonMisesFisherFamily(prior, self.concentration, len(sizes), len(directions))
+        return Mixture(sizes / sizes.sum(), directions, family.mode_of(sizes, lengths, directions).concentrations)
 
     def _penalty(self, concentrations, peaks) -> float:
         """Sum of KL divergences from a distribution with the concentration of the prior to those of the components.

@@ -312,7 +312,7 @@ class VonMisesFisherMixture(
                 )
             n_batches = getattr(self, "n_batch_iter_", 0)
             rows = read_rows(self, X, reset=old is None and n_batches == 0)
-            if not rows.directed.any():  # nothing to learn from
+            if not rows.has_direction.any():  # nothing to learn from
                 self.n_batch_iter_ = n_batches + 1
                 return self
             row_weights = _checked_row_weights(sample_weight, rows)
@@ -350,10 +350,10 @@ class VonMisesFisherMixture(
     def _beginnings(self, em: VonMisesFisherEM, n_init: int, given: np.ndarray | None) -> list[Callable[[], Mixture]]:
         """Functions that return initial parameters."""
         if given is not None:
-            return [partial(em.begin, given)]
+            return [lambda: em.first(em.begin(given))]
         key = root_key(self.random_state)
         keys = [subkey(key, Purpose.START, start) for start in range(n_init)]
-        return [partial(em.begin_at_rows, start_key, str(self.init)) for start_key in keys]
+        return [lambda at=at: em.first(em.begin_at_rows(at, str(self.init))) for at in keys]
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
@@ -364,7 +364,7 @@ class VonMisesFisherMixture(
                 f"({self.n_components}, {n_features}), not labels of rows; got an array of shape {given.shape}."
             )
         rows = DenseRows(given)
-        if not rows.directed.all():
+        if not rows.has_direction.all():
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.stack([rows.unit(row) for row in range(rows.n_rows)], axis=1)
 
@@ -415,7 +415,7 @@ class VonMisesFisherMixture(
 
 def _checked_row_weights(sample_weight, rows: DirectedRows) -> np.ndarray:
     """Validated weights of the rows, 0 for rows without a direction."""
-    with_direction = rows.directed
+    with_direction = rows.has_direction
     if not with_direction.any():
         raise ValueError("All rows of X are zeros, which have no direction.")
     if sample_weight is None:

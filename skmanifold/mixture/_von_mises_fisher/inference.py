@@ -136,10 +136,16 @@ class DirectionInference(MembershipTransformer, DensityScores, InformationCriter
         prediction = _Prediction(
             np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64), np.empty((rows.n_rows, len(self.weights_)))
         )
-        common = mixture.directions, mixture.concentrations, mixture.log_peaks(), *prediction
+        from .._exponential_family.kernels import fill_shares
+        def fill(first, stop):
+            terms = prediction.shares[first:stop]
+            terms[:] = 0.0
+            rows.add_log_densities(first, stop, (mixture.directions, mixture.concentrations, mixture.log_peaks()), terms)
+            fill_shares(terms, np.empty(2 * terms.size), prediction.log_density[first:stop])
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
-            workers.run(rows.predict, [(first, stop, *common) for first, stop in split_range(rows.n_rows, _BLOCK_ROWS)])
-        without = ~rows.directed
+            workers.run(fill, split_range(rows.n_rows, _BLOCK_ROWS))
+        prediction.labels[:] = prediction.shares.argmax(axis=1)
+        without = ~rows.has_direction
         prediction.log_density[without] = np.nan
         prediction.labels[without] = np.argmax(self.weights_)
         prediction.shares[without] = self.weights_

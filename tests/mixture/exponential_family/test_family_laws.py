@@ -23,8 +23,8 @@ from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._negative_binomial.dispersions import Dispersions
 from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
+from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
@@ -277,7 +277,7 @@ class DirectionCase:
 
     def parameters(self, rng):
         directions, concentrations = self.five.draw_components(K, rng)
-        return VonMisesFisherParameters(np.ascontiguousarray(directions.T), concentrations.copy())
+        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations.copy())
 
     def rows(self, parameters, labels, rng):
         return DirectedRows(self.five.draw_rows((parameters.directions.T, parameters.concentrations), labels, rng))

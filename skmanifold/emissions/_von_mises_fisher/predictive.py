@@ -11,25 +11,22 @@ import math
 import numpy as np
 from scipy.fft import dct
 
-from ....distributions._bessel_kernels import compute_log_peak
-from ....utils._njit import njit
-from ..._von_mises_fisher.concentrations import MOST_NODES, tabulate
+from ...distributions._bessel_kernels import compute_log_peak
+from ...utils._njit import njit
 
 _DEGREE = 64
 _POINTS = np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
 
 
-def coefficients_of(order: float, concentration: float, tables: list, lengths: np.ndarray) -> np.ndarray:
+def coefficients_of(order: float, tables: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> np.ndarray:
     """Chebyshev coefficients of the log predictive density of a row given each cluster, (K, degree + 1).
 
     Parameters
     ----------
     order : float
         d / 2 - 1.
-    concentration : float
-        The given one; 0 if concentrations are integrated out.
     tables : list of (ndarray, ndarray)
-        Values of the logarithm of the concentration, and logs of their probabilities: for each cluster, or one.
+        For each cluster, values of the logarithm of the concentration, and logs of their probabilities.
     lengths : ndarray of shape (K,)
         Lengths of the sums of the clusters.
 
@@ -39,33 +36,11 @@ def coefficients_of(order: float, concentration: float, tables: list, lengths: n
         Of densities relative to the uniform distribution.
     """
     values = np.empty((len(lengths), len(_POINTS)))
-    for k, length in enumerate(lengths):
-        if concentration > 0.0:
-            nodes, logs = np.array([math.log(concentration)]), np.zeros(1)
-        else:
-            nodes, logs = tables[min(k, len(tables) - 1)]
-        _fill_predictive(order, nodes, logs, length, _POINTS, values[k])
+    for (nodes, logs), length, own in zip(tables, lengths, values, strict=True):
+        _fill_predictive(order, nodes, logs, length, _POINTS, own)
     coefficients = dct(values, type=1, axis=1) / _DEGREE
     coefficients[:, [0, -1]] *= 0.5
     return coefficients
-
-
-def table_of(order: float, n: float, gap: float, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The posterior of a concentration: see `tabulate`.
-
-    Parameters
-    ----------
-    order, n, gap, lengths
-        As for `tabulate`.
-
-    Returns
-    -------
-    nodes, logs : ndarray of shape (n_nodes,)
-        Values of the logarithm of the concentration, and logs of their probabilities.
-    """
-    nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
-    n_nodes, _ = tabulate(order, float(n), float(gap), lengths, nodes, logs)
-    return nodes[:n_nodes].copy(), logs[:n_nodes].copy()
 
 
 @njit(cache=True, nogil=True)
