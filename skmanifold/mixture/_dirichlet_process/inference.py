@@ -276,7 +276,8 @@ class PartitionInference(ImputesCells, DrawsFromPrior, SummarizesClusters, Membe
         return emission.read(self, X, reset=reset)
 
     def _clusters_of(self, X: MatrixLike) -> Clusters:
-        return self._family.clusters(self._read(X))
+        rows = self._read(X)
+        return self._family.clusters(rows)
 
     def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
         clusters = self._family.clusters(rows)
