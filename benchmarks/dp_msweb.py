@@ -32,7 +32,7 @@ from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.posterior_draws import log_predictive, partition_draw
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import SCIR, SGRLD, Slice
 from skmanifold.utils._threads import Workers

@@ -235,7 +235,7 @@ def test_table_has_every_registered_sampler():
         ExponentialFamilyMixture: {ESCA, EM, Gibbs},
         ExponentialFamilyAdmixture: {ESCA, Gibbs},
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
-        DPMixture: {Slice},
+        DPMixture: {Slice, SCIR, SGRLD, SGRHMC},
         SubspaceMixture: set(OF_SUBSPACES),
         SphericalAdmixture: set(ON_SPHERES),
         OrthogonalSphericalAdmixture: set(ON_FRAMES),

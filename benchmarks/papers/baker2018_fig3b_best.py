@@ -33,7 +33,7 @@ from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
 from benchmarks.dp_msweb import Sampled, load, scores_of
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
 
 from ._searches import around, best_and_own, between, ranked, settings_of, whole

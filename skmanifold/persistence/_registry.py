@@ -12,7 +12,7 @@ from .._version import __version__
 # the location changes; a new class must get a name that no release has used.
 _PLACES = {
     # estimators
-    "DPCategoricalMixture": "mixture._dp_categorical.estimator:DPCategoricalMixture",
+    "DPCategoricalMixture": "mixture._dp_categorical:DPCategoricalMixture",
     "DPMixture": "mixture._dirichlet_process.estimator:DPMixture",
     "ExponentialFamilyAdmixture": "admixture._exponential_family.estimator:ExponentialFamilyAdmixture",
     "ExponentialFamilyMixture": "mixture._exponential_family.estimator:ExponentialFamilyMixture",
@@ -124,10 +124,10 @@ _PLACES = {
     # mixtures
     "DirectionStatistics": "mixture._von_mises_fisher.em:DirectionStatistics",
     "BlockSums": "numerics.block_sums:BlockSums",
-    "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
+    "Blocks": "mixture._dirichlet_process.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
     "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
-    "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
+    "DPSums": "mixture._dirichlet_process.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
     "LinearComponents": "emissions._clusters.linear.base:LinearComponents",
@@ -136,10 +136,10 @@ _PLACES = {
     "DirectionSums": "emissions._von_mises_fisher.family:DirectionSums",
     "TiedSums": "emissions._clusters.gaussian.tied:TiedSums",
     "LinearCounts": "emissions._clusters.linear.base:LinearCounts",
-    "MixtureStream": "mixture._dp_categorical.stream:MixtureStream",
-    "DPState": "mixture._dp_categorical.stochastic_slice:StochasticSliceState",
-    "DPStreamMixture": "mixture._dp_categorical.stochastic_slice:Mixture",
-    "DPStreamState": "mixture._dp_categorical.stochastic_slice:StreamState",
+    "MixtureStream": "mixture._dirichlet_process.stream:MixtureStream",
+    "DPState": "mixture._dirichlet_process.stochastic_slice:StochasticSliceState",
+    "DPStreamMixture": "mixture._dirichlet_process.stochastic_slice:Instantiated",
+    "DPStreamState": "mixture._dirichlet_process.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._dirichlet_process.posterior_draws:ParameterDraw",
     "Subspaces": "mixture._subspace.parameters:Subspaces",
     "SubspacePriors": "mixture._subspace.parameters:Priors",

@@ -25,13 +25,10 @@ class SummarizesClusters:
         typical_rows_: np.ndarray
         n_features_in_: int
         _summary: PartitionDraw
+        _family: Any
 
         @property
         def posterior_(self) -> dict[str, np.ndarray]: ...
-
-        def _clusters_of_no_rows(self) -> Clusters:
-            """The fitted prior."""
-            ...
 
     def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
         """Typical values of a column as the summary shows them."""
@@ -84,7 +81,7 @@ class SummarizesClusters:
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
-        clusters_of_prior, statistics = self._clusters_of_no_rows(), self._summary.statistics
+        clusters_of_prior, statistics = self._family.clusters(), self._summary.statistics
         found = None
         if clusters_of_prior.has_columns:
             information = clusters_of_prior.column_information(statistics)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories.clusters import CategoryCounts
@@ -23,13 +23,13 @@ from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
+from .._imputation.imputation import Memberships
 from .predictive_kernels import log_sums
 
 _TOLERANCE = 1e-6  # of sums to one
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
-
 
 _STATISTICS = Held(CategoryCounts, DiagonalSums, DirectionSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
 holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
@@ -59,6 +59,19 @@ class PartitionDraw(NamedTuple):
         clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
+    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+        """Memberships of the rows, and expected parameters of the components and of a new one."""
+        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        return shares, clusters.cell_attributes(with_new(self.statistics))
+
+    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and drawn parameters of the components and of a new one."""
+        draw = draw_parameters(clusters, self.statistics, self.concentration, key, workers)
+        shares = softmax(draw.log_terms(clusters, workers), axis=1)
+        labels, statistics = np.arange(shares.shape[1]), with_new(self.statistics)
+        components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
+        return shares, clusters.drawn_attributes(components)
+
 
 def with_new(statistics: Any) -> Any:
     """Statistics of all K clusters of a drawn partition, and of a new one without rows."""
@@ -82,7 +95,7 @@ def _agree(draw: ParameterDraw, sizes: Sizes) -> str | None:
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class ParameterDraw(NamedTuple):
-    """Drawn weights and components."""
+    """Drawn weights and components; those of chains are log probabilities of categories."""
 
     log_weights: np.ndarray  # (K + 1,): of the components, and the sum of all others
     components: Any  # parameters of K components
@@ -95,6 +108,21 @@ class ParameterDraw(NamedTuple):
         empty = _begin(clusters, self.log_weights[-1:])
         clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
+
+    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components and expected ones of a new component."""
+        means = clusters.cell_attributes(clusters.no_statistics(1))["components_"]
+        return self._memberships(clusters, np.log(np.hstack(means)).reshape(-1, 1), workers)
+
+    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components and drawn ones of a new component."""
+        labels = np.zeros(1, np.int64)
+        new = clusters.draw_components(clusters.no_statistics(1), labels, subkey(key, Purpose.COMPONENTS), workers)
+        return self._memberships(clusters, new, workers)
+
+    def _memberships(self, clusters: Clusters, new: np.ndarray, workers: Workers) -> Memberships:
+        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
 def draw_parameters(

@@ -5,7 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, summarize
 from scipy.special import digamma, logsumexp, polygamma
 
-from skmanifold.mixture._dp_categorical.gamma_target import (
+from skmanifold.mixture._dirichlet_process.gamma_target import (
     GammaBlocks,
     check_block_sampler,
     init_block,

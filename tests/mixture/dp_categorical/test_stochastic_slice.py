@@ -9,10 +9,10 @@ from scipy.special import digamma, logsumexp
 
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used
+from skmanifold.mixture._dirichlet_process import stochastic_slice
+from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dp_categorical import stochastic_slice
-from skmanifold.mixture._dp_categorical.gamma_target import log_rows
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows

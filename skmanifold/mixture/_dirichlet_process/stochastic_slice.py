@@ -31,9 +31,6 @@ from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
-from .._dirichlet_process.gibbs_kernels import draw_from_logs
-from .._dirichlet_process.model import DPModel
-from .._dirichlet_process.posterior_draws import ParameterDraw
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -42,6 +39,9 @@ from .gamma_target import (
     resize_block,
     step_block,
 )
+from .gibbs_kernels import draw_from_logs
+from .model import DPModel
+from .posterior_draws import ParameterDraw
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
@@ -93,7 +93,7 @@ class Sums(NamedTuple):
 
 
 @holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
-class Mixture(NamedTuple):
+class Instantiated(NamedTuple):
     """Normalised sticks and components, from which labels are drawn."""
 
     sticks: Sticks
@@ -104,14 +104,14 @@ class Mixture(NamedTuple):
         """Number of components that are instantiated."""
         return self.log_table.shape[1]
 
-    def append(self, sticks: Sticks, log_table: np.ndarray) -> Mixture:
-        """Mixture with additional sticks and components."""
+    def append(self, sticks: Sticks, log_table: np.ndarray) -> Instantiated:
+        """With additional sticks and components."""
         sticks = Sticks(*(np.concatenate(logs) for logs in zip(self.sticks, sticks, strict=True)))
-        return Mixture(sticks, np.concatenate((self.log_table, log_table), axis=1))
+        return Instantiated(sticks, np.concatenate((self.log_table, log_table), axis=1))
 
-    def first(self, n: int) -> Mixture:
+    def first(self, n: int) -> Instantiated:
         """The first n components."""
-        return Mixture(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
+        return Instantiated(Sticks(*(logs[:n] for logs in self.sticks)), self.log_table[:, :n].copy())
 
 
 class StochasticSliceState(NamedTuple):
@@ -133,7 +133,7 @@ class StreamState(NamedTuple):
     n_steps: int
     log_density: float
     statistics: Sums
-    mixture: Mixture  # from which the labels of the last minibatch were drawn
+    mixture: Instantiated  # from which the labels of the last minibatch were drawn
 
 
 for _state_type in (StochasticSliceState, StreamState):
@@ -283,9 +283,9 @@ class StochasticSlice(BaseSampler):
     def _sticks_of(self, state: Any) -> Sticks:
         return Sticks(*log_proportions(self._movers[0], state, _PAIR))
 
-    def _mixture_of(self, model: DPModel, blocks: Blocks) -> Mixture:
-        log_table = log_proportions(self._movers[1], blocks.components, model.clusters.table.column_start)
-        return Mixture(self._sticks_of(blocks.sticks), log_table)
+    def _mixture_of(self, model: DPModel, blocks: Blocks) -> Instantiated:
+        log_table = log_proportions(self._movers[1], blocks.components, model.clusters.data.column_start)
+        return Instantiated(self._sticks_of(blocks.sticks), log_table)
 
     def _check_no_stored_labels(self) -> None:
         self._validate_params()
@@ -324,7 +324,7 @@ class StochasticSlice(BaseSampler):
         )
         return Blocks(sticks, components, blocks.concentration), counts
 
-    def _label_rows(self, model, mixture, concentration, key) -> tuple[Mixture, np.ndarray]:
+    def _label_rows(self, model, mixture, concentration, key) -> tuple[Instantiated, np.ndarray]:
         """Draw labels of new rows; if the concentration is None, only components of the mixture are used."""
         rows, labels, n = np.arange(model.n_rows), np.empty(model.n_rows, np.int32), mixture.n_components
         log_weights, log_leftover = mixture.sticks.log_weights()
@@ -352,11 +352,11 @@ class StochasticSlice(BaseSampler):
             concentration = draw_concentration(self._sticks_of(sticks), model.concentration_prior, drawn)
         return Blocks(sticks, components, concentration)
 
-    def _resized(self, model, blocks: Blocks, mixture: Mixture, key) -> Blocks:
+    def _resized(self, model, blocks: Blocks, mixture: Instantiated, key) -> Blocks:
         """Blocks with the components of the mixture; new components are copied from it."""
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
-        nothing = _no_sums(mixture.n_components, model.clusters.table.n_categories)
+        nothing = _no_sums(model, mixture.n_components)
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
@@ -378,24 +378,24 @@ def _clipped(values: np.ndarray) -> np.ndarray:
     return clipped * (values.sum() / clipped.sum())
 
 
-def _no_sums(n: int, n_categories: int) -> Sums:
-    return Sums(np.zeros(n), np.zeros((n, n_categories)))
+def _no_sums(model: DPModel, n: int) -> Sums:
+    return Sums(np.zeros(n), np.zeros((n, model.clusters.data.column_start[-1])))
 
 
 def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
     """Sums of some rows, multiplied by `scale`."""
-    sums = _no_sums(n, model.clusters.table.n_categories)
-    _add_rows(rows, *model.clusters.table[:3], labels, scale, *sums)
+    sums = _no_sums(model, n)
+    _add_rows(rows, *model.clusters.data[:3], labels, scale, *sums)
     return sums
 
 
 def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) -> tuple[GammaBlocks, GammaBlocks]:
+    data = model.clusters.data
     sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
-    components = GammaBlocks(model.clusters.prior, of_components.categories, model.clusters.table.column_start)
-    return sticks, components
+    return sticks, GammaBlocks(data.prior, of_components.categories, data.column_start)
 
 
-def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Mixture, CategoryCounts]:
+def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Instantiated, CategoryCounts]:
     """Draw new labels for `rows` given their slices, in place; returns the mixture with new components, and the counts.
 
     If the concentration is None, there are no new components.

@@ -1,27 +1,57 @@
-"""Dirichlet-process mixture of counts or categorical tables, with a choice of samplers."""
+"""Dirichlet-process mixture of counts or categorical tables: a preset of `DPMixture`."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from numbers import Integral, Real
-from typing import Literal, Self
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import DensityMixin
+import scipy.sparse as sp
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
 
-from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
-from ...emissions import BaseEmission
-from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
-from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
-from ...utils._conditions import MOST_COUNTED
-from ...utils._sklearn import HasMethods, Interval, StrOptions
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .conditions import fitted_mixture
-from .fit_strategies import fit_strategy, stream_strategy
-from .inference import CategoryInference
+from ..emissions import BaseEmission, Categorical, LinearRows, Multinomial
+from ..emissions._abilities import in_words
+from ..emissions._clusters.base import Clusters
+from ..emissions._multinomial import MultinomialFamily
+from ..emissions._protocols import DirichletFamily, TokenEmission
+from ..emissions._registry import is_of_emission
+from ..models import IncompatibleError
+from ..samplers import BaseSampler
+from ..sparse.counts import Counts, as_counts, counts_to_fit, no_rows, validate_counts
+from ..utils._conditions import MOST_COUNTED
+from ..utils._inputs.tables import is_sparse
+from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ..utils._validation import FIT_OR_GIVE_N_FEATURES
+from ._dirichlet_process.conditions import fitted_mixture
+from ._dirichlet_process.estimator import DPMixture
+from ._dirichlet_process.model import Start, initial_labels
+from ._prior import prior_family
+
+_DEFAULT_PRIOR = 0.5
+_HIGHEST_CODE = 30  # dense counts with a larger value do not look like codes
+_MAX_DISPERSION = 0.95  # median variance-to-mean ratio of codes; that of counts is at least about 1
+_MIN_SHARE, _MIN_ROWS = 0.05, 3  # of the rows with the highest code, in at least half of the columns
+_HIGHEST_FREQUENT = 12  # a larger maximum that is frequent is probably a saturated value, as of pixels
+_FRACTION_ADVICE = "pass whole counts, or use ExponentialFamilyMixture, which takes fractions as weights"
+_CODES_WARNING = (
+    "Each column of X holds a few small whole numbers, as codes of categories do, but emission='multinomial' takes "
+    "counts: use emission='categorical' for codes, or pass counts as a sparse matrix to silence this."
+)
 
 
-@fitted_mixture
-class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator):
+def _is_of_categories(mixture: Any) -> str | None:
+    """Check that the family is one of codes or counts, as the emission is."""
+    emission = Categorical() if mixture.emission_.has_codes else Multinomial()
+    return is_of_emission(SimpleNamespace(**{**vars(mixture), "emission_": emission}))
+
+
+@fitted_mixture(_is_of_categories)
+class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
     Each row belongs to one of infinitely many components, of which finitely many have rows:
@@ -138,7 +168,7 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
     emission_ : BaseEmission
-        The emission that was used, where it was given as an instance.
+        The emission that was used.
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
@@ -198,30 +228,16 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
     ['dpcategoricalmixture0', 'dpcategoricalmixture1', 'dpcategoricalmixture2']
     """
 
-    _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
-    _settings = {  # of table 3 of [1]  # noqa: RUF012
-        "scir": {"step_size": 0.1},
-        "sgrld": {"step_size": 0.001},
-        "sgrhmc": {"step_size": 0.02},
-    }
-    _of_some_fits = ("n_categories_", "emission_")
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states")
+    _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
+    _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
+    _emission_protocol = TokenEmission
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions({"multinomial", "categorical"}), HasMethods(["get_params", "set_params"])],
-        "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
-        "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
-        "concentration_prior": ["array-like"],
+        **DPMixture._parameter_constraints,
+        "emission": [StrOptions(set(_emissions)), HasMethods(["get_params", "set_params"])],
         "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
-        "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
-        "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
-
-    labels_: np.ndarray
-    concentration_: float
-    n_categories_: np.ndarray
-    n_batch_iter_: int
 
     def __init__(
         self,
@@ -270,76 +286,123 @@ class DPCategoricalMixture(CategoryInference, DensityMixin, BaseSampledEstimator
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # Fitting
+    # The emission
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Fit the mixture to counts or to a categorical table.
+    def _named_block(self, block: str, name: str) -> Any:
+        block_of_name = super()._named_block(block, name)
+        return block_of_name.set_params(category_prior=self.category_prior) if block == "emission" else block_of_name
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts, or codes of categories.
-        y : None
-            Ignored.
+    @property
+    def _emission_kind(self) -> type[BaseEmission]:
+        return Categorical if super()._emission_kind.has_codes else Multinomial
 
-        Returns
-        -------
-        self : DPCategoricalMixture
+    def _resolve_emission(self) -> Any:
+        """A new emission; one that is given by name has the `category_prior` of the estimator."""
+        if isinstance(self.emission, str):
+            return self._emissions[self.emission](category_prior=float(self.category_prior))
+        if self.category_prior != _DEFAULT_PRIOR:
+            raise ValueError(
+                f"category_prior={self.category_prior} is for an emission given by name, not for {self.emission!r}, "
+                "which has a category_prior of its own."
+            )
+        return super()._resolve_emission()
 
-        Warns
-        -----
-        UserWarning
-            If rounding changes the counts by more than 5%, or they look like codes of categories (see Notes).
+    def _check_emission(self, emission: BaseEmission) -> None:
+        if not emission.has_codes:
+            super()._check_emission(emission)
 
-        Raises
-        ------
-        ValueError
-            If X has negative or infinite values or codes that are not whole numbers, or a parameter is incompatible
-            with X.
-        IncompatibleError
-            If the sampler needs something that this model does not provide.
-        """
-        return self._fit(X)
+    def _of_codes(self, emission: Any) -> Categorical:
+        """The emission of codes, with the settings of the estimator and of its emission."""
+        own, given = self.min_categories, getattr(emission, "min_categories", None)
+        if own is not None and given is not None:
+            raise ValueError(
+                f"Both {type(self).__name__} and its emission {emission!r} have min_categories: set only one of them."
+            )
+        ignores = "ignore" in (self.handle_unknown, getattr(emission, "handle_unknown", "error"))
+        least = given if own is None else own
+        return Categorical(emission.category_prior, least, "ignore" if ignores else "error")
 
-    @available_if(takes_minibatches)
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
-        """Update the fit with a minibatch of rows; only its contribution to the statistics is kept.
+    def _of_counts(self, emission: Any, tokens: Counts) -> Multinomial:
+        """The emission of counts, with one Dirichlet parameter for all categories."""
+        name, whom = type(emission).__name__, type(self).__name__
+        if emission.has_vector_tokens:  # its bind_tokens would require vectors, which is not the reason
+            raise IncompatibleError(
+                f"{whom} needs {in_words(['token_prior'])}, which the emission {name} does not offer ('multinomial', "
+                "'categorical' do)."
+            )
+        family = emission.bind_tokens(tokens, 1)
+        self._check_family(emission, family, [DirichletFamily], whom)
+        priors = np.unique(family.token_prior)
+        if len(priors) > 1:
+            raise ValueError(
+                f"{whom} needs one Dirichlet parameter for all categories; the emission {name} has several."
+            )
+        return Multinomial(float(priors[0]))
 
-        The first minibatch is fitted by the exact sampler, and should contain rows of every component. After `fit`, the
-        chains continue from their last states. The method exists only if the sampler supports streams.
+    # Rows
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts, or codes of categories. The first minibatch and `min_categories` determine the categories.
-        y : None
-            Ignored.
+    def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
+        if emission.has_codes:
+            return self._of_codes(emission).read(self, X, reset=reset)
+        return LinearRows(*_read_counts(self, emission, X, key, reset=reset), None)
 
-        Returns
-        -------
-        self : DPCategoricalMixture
+    def _bound(self, emission: Any, rows: Any) -> Any:
+        whole = self._of_codes(emission) if emission.has_codes else self._of_counts(emission, Counts(*rows[:4]))
+        return whole.bind(rows, 1)
 
-        Raises
-        ------
-        ValueError
-            As in `fit`, or if the number of columns, the emission or the sampler has changed since the first call.
-        IncompatibleError
-            If the sampler needs all rows at once.
-        """
-        return self._partial_fit(X)
+    def _started(
+        self, emission: Any, rows: Any, family: Any, clusters: Clusters, key: np.uint64
+    ) -> tuple[Any, Any, Clusters, Start]:
+        return emission, family, clusters, initial_labels(self.init, clusters.n_rows)
 
-    def _strategy(self, X, run: Run) -> FitStrategy:
-        return fit_strategy(self, X, run)
+    def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
+        if n_features is None:
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
+            emission: Any = Categorical() if self.emission_.has_codes else Multinomial()
+        else:
+            n_features, given = check_scalar(n_features, "n_features", Integral, min_val=1), self._resolve_emission()
+            emission = self._of_codes(given) if given.has_codes else self._of_counts(given, no_rows(n_features))
+        return emission, prior_family(self, emission, n_features, 1, n_tokens)
 
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
-        return stream_strategy(self, X, batch)
 
-    def _check_continues(self, sampler: BaseSampler) -> None:
-        super()._check_continues(sampler)
-        if self._emission_name != self._emission:
-            raise ValueError(f"emission={self.emission!r}, but the fitted model has {self._emission!r}: call fit.")
+def _read_counts(
+    mixture: DPCategoricalMixture, emission: BaseEmission, X: MatrixLike, key: np.uint64 | None, *, reset: bool
+) -> Counts:
+    """Validate counts. Rows may have no tokens.
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_summary")
+    With a key, as in `fit`, fractional counts are randomly rounded to whole numbers. Without one they are kept. A
+    custom emission with a method `read_tokens` reads X itself.
+    """
+    if type(emission).read_tokens is not BaseEmission.read_tokens:
+        return emission.read_tokens(mixture, X, key, reset=reset)
+    csr = validate_counts(mixture, X, reset=reset)
+    if key is None:
+        return as_counts(csr)
+    counts = counts_to_fit(csr, key, _FRACTION_ADVICE, stacklevel=8)
+    if reset and not is_sparse(X) and _look_like_codes(csr):
+        warnings.warn(_CODES_WARNING, stacklevel=8)
+    return counts
+
+
+def _look_like_codes(csr: sp.csr_array) -> bool:
+    """Whether dense counts are probably category codes, judged by the columns with values above 1.
+
+    Counts of events have a variance of at least about their mean, unless the row sums are fixed, and their highest
+    values are rare. Codes of few categories have a variance smaller than their mean, and their highest value is
+    frequent.
+    """
+    n_rows, n_columns = csr.shape
+    highest = csr.max(axis=0).toarray().ravel()  # with two axes before SciPy 1.15
+    several = highest >= 2
+    if not several.any() or highest.max() > _HIGHEST_CODE or (csr.data % 1).any():
+        return False
+    means = np.asarray(csr.mean(axis=0))
+    variances = np.asarray(csr.multiply(csr).mean(axis=0)) - means**2
+    if csr.sum(axis=1).var() < 0.5 * variances.sum():
+        return False
+    dispersion = np.median(variances[several] / means[several])
+    if dispersion < min(_MAX_DISPERSION, 1.0 - 4.0 * math.sqrt(2.0 / (n_rows * several.sum()))):
+        return True
+    at_highest = np.bincount(csr.indices, weights=csr.data == highest[csr.indices], minlength=n_columns)
+    is_frequent = at_highest[several] >= max(_MIN_ROWS, _MIN_SHARE * n_rows)
+    return bool(is_frequent.mean() >= 0.5 and highest.max() <= _HIGHEST_FREQUENT)

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ...base import stack_draws
-from ...emissions._clusters.categories.clusters import CategoryCounts, arrays_of_components
+from ...emissions._clusters.base import Clusters
+from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .._dirichlet_process.model import DPModel
-from .._dirichlet_process.posterior_draws import ParameterDraw, PartitionDraw
-from .stochastic_slice import Blocks, StochasticSlice, StreamState, Sums
-from .stochastic_slice import Mixture as Instantiated
+from .model import DPModel
+from .posterior_draws import ParameterDraw, PartitionDraw, arrays_of
+from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState, Sums
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
 
@@ -100,18 +100,17 @@ class MixtureStream(ChainStream):
         order = np.argsort(-sizes, kind="stable")[: _n_components(state)]
         return PartitionDraw(CategoryCounts(sizes[order], categories[order].T), self._last[0].concentration)
 
-    def posterior(self) -> dict[str, np.ndarray]:
+    def posterior(self, clusters: Clusters) -> dict[str, np.ndarray]:
         """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
+
+        def arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
+            numbers = {"n_components": np.array(n_components), "concentration": np.array(draw.concentration)}
+            return {**numbers, **arrays_of(draw, clusters)}
+
         chains = [self.draws(chain) for chain in range(len(self.states))]
-        example = _arrays(self._last[0], _n_components(self.states[0]))
-        drawn = [[_arrays(*draw) for draw in chain] for chain in chains]
+        example = arrays(self._last[0], _n_components(self.states[0]))
+        drawn = [[arrays(*draw) for draw in chain] for chain in chains]
         return {name: stack_draws([[draw[name] for draw in of] for of in drawn], example[name]) for name in example}
-
-
-def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
-    weights, components = np.exp(draw.log_weights[:-1]), arrays_of_components(draw.components)
-    n_components_, concentration = np.array(n_components), np.array(draw.concentration)
-    return {"n_components": n_components_, "concentration": concentration, "weights": weights, **components}
 
 
 def _n_components(state: StreamState) -> int:
