@@ -1,0 +1,325 @@
+"""What holds for every family: statistics, densities, draws and modes, and both memberships agree.
+
+Each test is a check that takes a family, and can fail: known wrong variants are at the end.
+"""
+
+import numpy as np
+import pytest
+from samplers._evidence import assert_agrees, summarize
+from scipy.special import logsumexp
+
+from skmanifold.random._keys import fold_in_each
+from skmanifold.utils._threads import Workers
+
+from ._families import BUILDERS, KEY, LABELS, N_ROWS, ONE, K, case_of, sparse
+
+RNG_SEED = 3
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+ORDER = np.random.default_rng(RNG_SEED).permutation(N_ROWS)
+HAVE_GAPS = [name for name in BUILDERS if case_of(name).cells is not None]
+HAVE_SPARSE = [name for name in BUILDERS if case_of(name).emission.allows_sparse]
+each = pytest.mark.parametrize("name", BUILDERS)
+each_with_gaps = pytest.mark.parametrize("name", HAVE_GAPS)
+each_form = pytest.mark.parametrize(
+    ("name", "has_gaps"), [(name, gaps) for name in BUILDERS for gaps in (False, True) if not gaps or name in HAVE_GAPS]
+)
+
+
+def rows_of(case, has_gaps):
+    return case.with_gaps() if has_gaps else case.X
+
+
+def one_hot(labels):
+    return np.eye(K)[labels]
+
+
+def assert_same(found, expected, **tolerance):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, **tolerance)
+
+
+# --- statistics ------------------------------------------------------------------------------------------
+
+
+def check_statistics_of_parts(case, X):
+    whole = case.arrays(case.statistics(X, LABELS))
+    assert_same(case.statistics_of_parts(X, LABELS, 5), whole, **EXACT)
+    many, labels = np.tile(X, (70, 1)), np.tile(LABELS, 70)
+    sums = case.sums(many, labels)
+    for merged, of_all in zip(case.sums_of_blocks(many, labels), sums, strict=True):
+        np.testing.assert_array_equal(merged, of_all)
+    assert_same(case.sums_of_shares(X, one_hot(LABELS)), case.sums(X, LABELS), **EXACT)
+    assert_same(sums, [70.0 * array for array in case.sums(X, LABELS)], rtol=1e-11, atol=1e-11)
+
+
+def check_moves(case, X):
+    rows, new = np.array([0, 3, 4, 7, 8]), np.array([2, 1, 0, 0, 0], np.int32)
+    after = LABELS.copy()
+    after[rows] = new
+    moved, counted = case.moved(X, LABELS, rows, new), case.statistics(X, after)
+    assert_same(case.arrays(moved), case.arrays(counted), **EXACT)
+
+
+@each_form
+def test_statistics_of_parts_are_those_of_the_whole(name, has_gaps):
+    check_statistics_of_parts(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+@each_form
+def test_a_row_that_moves_is_removed_and_added(name, has_gaps):
+    check_moves(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+def check_weights(case, X):
+    weights = np.arange(N_ROWS) % 3 + 1
+    copies = np.repeat(np.arange(N_ROWS), weights)
+    rows, repeated = case.rows(X), case.rows(X[copies])
+    weighted = case.sums_of_shares(rows, one_hot(LABELS) * weights[:, np.newaxis])
+    assert_same(weighted, case.sums(repeated, LABELS[copies]), rtol=1e-11, atol=1e-11)
+    families = case.bind(rows, weights), case.bind(repeated)
+    sums = [case.means(family.mode(weighted)) for family in families]
+    np.testing.assert_allclose(*sums, **EXACT)
+
+
+@each_form
+def test_whole_weights_are_repeated_rows(name, has_gaps):
+    check_weights(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+# --- densities -------------------------------------------------------------------------------------------
+
+
+def check_chain(case, X):
+    """The marginal density is the product of predictive densities, in two orders of the rows."""
+    total = case.log_marginal(X, case.statistics(X, LABELS))
+    for order in (np.arange(N_ROWS), ORDER):
+        product = 0.0
+        for n in range(N_ROWS):
+            before = case.statistics(X[order[:n]], LABELS[order[:n]]) if n else case.no_statistics()
+            product += case.log_predictive(X[order[n : n + 1]], before)[0, LABELS[order[n]]]
+        np.testing.assert_allclose(product, total, rtol=case.rtol)
+
+
+@each_form
+def test_marginal_densities_are_products_of_predictive_densities(name, has_gaps):
+    case = case_of(name)
+    if not (has_gaps and case.completes):
+        check_chain(case, rows_of(case, has_gaps))
+
+
+def check_predictive(case, X):
+    """The predictive density is the mean over drawn parameters, of both memberships."""
+    X = X[[1, 3, 6]]
+    rows, clusters = case.rows(X), case.clusters(X)
+    statistics, sums = case.statistics(case.X, LABELS), case.sums(case.X, LABELS)
+    expected = np.exp(case.log_predictive(clusters, statistics))
+    is_near = expected > 0.1 * expected.max(axis=0)  # means of small densities need many draws
+    finite = [np.exp(case.log_densities(rows, drawn)) for drawn in case.draws(sums, 800)]
+    n_draws, labels = (800, np.arange(K)) if case.is_shared else (60, np.repeat(np.arange(K), 40))
+    process = []
+    for key in fold_in_each(KEY, np.arange(n_draws)):
+        components = case.components(clusters, statistics, labels, key)
+        densities = np.exp(case.log_densities_given(clusters, components, len(labels)))
+        process.append(densities.reshape(len(X), K, -1).mean(axis=2))
+    for densities in (finite, process):
+        assert_agrees(summarize(np.array(densities)[:, is_near]), expected[is_near])
+
+
+@each_form
+def test_predictive_densities_are_means_over_drawn_parameters(name, has_gaps):
+    check_predictive(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+def check_gaps(case, X):
+    """The density of a row with a missing cell is a sum over the values of the cell, or an integral."""
+    statistics, mode = case.statistics(case.X, LABELS), case.mode(case.sums(case.X, LABELS))
+    components = case.components(case.X, statistics, np.arange(K))
+    for column, cell in enumerate(case.cells):
+        rows = X[[0, 5]]
+        complete = np.repeat(rows, len(cell.values), axis=0)
+        complete[:, column] = np.tile(cell.values, len(rows))
+        rows[:, column] = np.nan
+        for log_density in (
+            lambda X: case.log_predictive(X, statistics),
+            lambda X: case.log_densities(X, mode),
+            lambda X: case.log_densities_given(X, components, K),
+        ):
+            parts = log_density(complete).reshape(len(rows), -1, K) + cell.log_weights[:, np.newaxis]
+            np.testing.assert_allclose(log_density(rows), logsumexp(parts, axis=1), rtol=1e-6, atol=1e-7)
+
+
+@each_with_gaps
+def test_missing_cells_are_integrated_out(name):
+    check_gaps(case_of(name), case_of(name).with_gaps())
+
+
+@each_with_gaps
+def test_a_row_without_observed_cells_has_the_density_one(name):
+    case = case_of(name)
+    row, statistics = np.full((1, case.X.shape[1]), np.nan), case.statistics(case.X, LABELS)
+    np.testing.assert_allclose(case.log_predictive(row, statistics), 0.0, atol=1e-12)
+    np.testing.assert_allclose(case.log_densities(row, case.mode(case.sums(case.X, LABELS))), 0.0, atol=1e-12)
+
+
+def check_agreement(case, X):
+    """Densities of both memberships are the same, and their sum is that of statistics."""
+    case = case.bound_to(X)
+    statistics, sums = case.statistics(case.X, LABELS), case.sums(X, LABELS)
+    components = case.components(X, statistics, np.arange(K))
+    parameters = case.as_parameters(components)
+    found = case.log_densities(X, parameters)
+    np.testing.assert_allclose(found, case.log_densities_given(X, components, K), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(case.drawn_means(components), case.means(parameters), **EXACT)
+    if not (case.completes and np.isnan(X).any()):
+        total = case.log_likelihood(sums, parameters) + case.log_base(X)
+        np.testing.assert_allclose(total, found[np.arange(N_ROWS), LABELS].sum(), rtol=1e-11)
+
+
+@each_form
+def test_both_memberships_have_the_same_densities(name, has_gaps):
+    check_agreement(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+# --- the prior and the mode ------------------------------------------------------------------------------
+
+
+def check_prior(case):
+    """Draws and expectations given no rows are those of the prior."""
+    np.testing.assert_allclose(case.expected(case.no_statistics()), np.tile(case.mean, (K, 1)), **EXACT)
+    means = [case.means(drawn) for drawn in case.draws(case.no_sums(), 1500)]
+    statistics, of_clusters = case.no_statistics(), []
+    labels = np.array([0, 2]) if case.is_shared else np.repeat([0, 2, 9], 20)  # the last is beyond the capacity
+    clusters = case.clusters(case.X)
+    for key in fold_in_each(KEY, np.arange(1500 if case.is_shared else 100)):
+        of_clusters.append(case.drawn_means(case.components(clusters, statistics, labels, key)))
+    for drawn in (np.array(means), np.array(of_clusters)):
+        assert_agrees(summarize(drawn.mean(axis=1)), case.mean)
+        assert_agrees(summarize((drawn**2).mean(axis=1)), case.square)
+
+
+@each
+def test_the_posterior_of_no_rows_is_the_prior(name):
+    check_prior(case_of(name))
+
+
+def check_mode(case, X):
+    case = case.bound_to(X)
+    sums = case.sums(X, LABELS)
+
+    def log_joint(parameters):
+        return case.log_prior(parameters) + case.log_likelihood(sums, parameters)
+
+    mode, rng, shares = case.mode(sums), np.random.default_rng(0), one_hot(LABELS)
+    best = log_joint(mode)
+    for drawn in case.draws(sums, 20):
+        assert log_joint(drawn) < best
+    for scale in (0.01, 0.1, 0.3):
+        for _ in range(10):
+            near = case.mode(case.sums_of_shares(X, shares + scale * rng.random(shares.shape)))
+            assert log_joint(near) < best
+    return mode
+
+
+@each_form
+def test_the_mode_is_the_most_probable(name, has_gaps):
+    case = case_of(name)
+    mode = check_mode(case, rows_of(case, has_gaps))
+    if "von_mises_fisher" not in name and not has_gaps:  # in natural parameters, its expectations are posterior means
+        np.testing.assert_allclose(case.means(mode), case.expected(case.statistics(case.X, LABELS)), **EXACT)
+
+
+# --- rows that are drawn ---------------------------------------------------------------------------------
+
+
+def check_new_rows(case):
+    """Of two distributions p and q, the mean of q / (p + q) over p is that of p / (p + q) over q."""
+    n, statistics, mode = 3000, case.statistics(case.X, LABELS), case.mode(case.sums(case.X, LABELS))
+    labels = np.repeat(np.arange(K, dtype=np.int32), n)
+    drawn = [*np.split(case.new_rows(statistics, labels), K), *np.split(case.sample(mode, labels[: 2 * n]), 2)]
+    logs = [np.hstack([case.log_predictive(X, statistics), case.log_densities(X, mode)[:, :2]]) for X in drawn]
+    for a in range(len(drawn)):
+        for b in range(a):
+            of_a, of_b = (
+                1.0 / (1.0 + np.exp(log[:, i] - log[:, j])) for log, i, j in ((logs[a], a, b), (logs[b], b, a))
+            )
+            assert_agrees(summarize(of_a - of_b), 0.0, 1e-12)
+
+
+@each
+def test_rows_are_drawn_from_their_densities(name):
+    check_new_rows(case_of(name))
+
+
+# --- input, parts and threads ----------------------------------------------------------------------------
+
+
+def check_types(case, X, tolerance):
+    rows = X.astype(np.float32)
+    statistics = case.statistics(case.X, LABELS)
+    found = case.log_predictive(rows, statistics)
+    np.testing.assert_allclose(found, case.log_predictive(rows.astype(float), statistics), **tolerance)
+
+
+@each_form
+def test_rows_of_float32_are_those_of_float64(name, has_gaps):
+    case = case_of(name)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if "von_mises_fisher" in name else {"rtol": 0.0}
+    check_types(case, rows_of(case, has_gaps), tolerance)
+
+
+@pytest.mark.parametrize("name", HAVE_SPARSE)
+def test_sparse_rows_are_those_of_dense_rows(name):
+    case = case_of(name)
+    X, mode = sparse(case.X), case.mode(case.sums(case.X, LABELS))
+    statistics = case.statistics(X, LABELS)
+    assert_same(case.arrays(statistics), case.arrays(case.statistics(case.X, LABELS)), **EXACT)
+    assert_same(case.sums(X, LABELS), case.sums(case.X, LABELS), **EXACT)
+    np.testing.assert_allclose(case.log_predictive(X, statistics), case.log_predictive(case.X, statistics), **EXACT)
+    np.testing.assert_allclose(case.log_densities(X, mode), case.log_densities(case.X, mode), **EXACT)
+
+
+def check_rows_alone(case, X):
+    statistics, mode = case.statistics(X, LABELS), case.mode(case.sums(X, LABELS))
+    whole, chosen = case.log_predictive(X, statistics), np.array([7, 2, 11])
+    np.testing.assert_array_equal(case.log_predictive_of_part(X, statistics, 3, 9), whole[3:9])
+    np.testing.assert_array_equal(case.log_predictive_of_subset(X, statistics, chosen), whole[chosen])
+    np.testing.assert_array_equal(case.log_predictive(X[chosen], statistics), whole[chosen])
+    of_mode = case.log_densities(X, mode)
+    np.testing.assert_array_equal(case.log_densities(X, mode, 3, 9), of_mode[3:9])
+    np.testing.assert_array_equal(case.log_densities(X[chosen], mode), of_mode[chosen])
+    components = case.components(X, statistics, np.arange(K))
+    given = case.log_densities_given(X, components, K)
+    np.testing.assert_array_equal(case.log_densities_given(X[chosen], components, K), given[chosen])
+
+
+@each_form
+def test_a_row_has_the_same_bytes_in_any_company(name, has_gaps):
+    check_rows_alone(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+def check_threads(case, X):
+    """So many rows and labels that there are several tasks."""
+    many, labels = np.tile(X, (750, 1)), np.tile(LABELS, 750)
+    rows = np.arange(0, len(many), 2)
+    new, drawn = np.full(len(rows), 2, np.int32), np.arange(7000) % 40
+    results = []
+    with Workers(2) as two:
+        for workers in (ONE, two):
+            statistics = case.statistics(many, labels, workers, 40)
+            components = case.components(X, statistics, np.arange(40), KEY, workers)
+            results.append(
+                [
+                    *case.arrays(statistics),
+                    *case.arrays(case.moved(many, labels, rows, new, workers)),
+                    case.log_predictive(many, statistics, workers),
+                    case.log_densities_given(many, components, 40, workers),
+                    *case.drawn_arrays(case.components(X, statistics, drawn, KEY, workers)),
+                ]
+            )
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@each
+def test_threads_change_no_byte(name):
+    check_threads(case_of(name), case_of(name).X)
