@@ -108,6 +108,7 @@ class Case:
         return other
 
     def rows(self, X):
+        """Rows as they are read; methods that take X also take these."""
         return X if hasattr(X, "n_rows") else self.emission.read(self.estimator, X, reset=False)
 
     def with_gaps(self):
@@ -171,8 +172,8 @@ class Case:
     # --- Dirichlet processes -----------------------------------------------------------------------------
 
     def clusters(self, X):
-        """The rows with their prior; other methods also take what it returns."""
-        return X if hasattr(X, "add_log_predictive") else self.family.clusters(self.rows(X))
+        """The rows with their prior."""
+        return self.family.clusters(self.rows(X))
 
     def no_statistics(self, capacity=K):
         return self.family.clusters().no_statistics(capacity)

@@ -3,19 +3,21 @@
 Each test is a check that takes a family, and can fail: known wrong variants are at the end.
 """
 
+from copy import copy
+
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, summarize
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from skmanifold.random._keys import fold_in_each
 from skmanifold.utils._threads import Workers
 
-from ._families import BUILDERS, KEY, LABELS, N_ROWS, ONE, K, case_of, sparse
+from ._families import BUILDERS, KEY, LABELS, N_ROWS, ONE, Case, K, case_of, sparse
 
-RNG_SEED = 3
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
-ORDER = np.random.default_rng(RNG_SEED).permutation(N_ROWS)
+ORDER = np.random.default_rng(3).permutation(N_ROWS)
 HAVE_GAPS = [name for name in BUILDERS if case_of(name).cells is not None]
 HAVE_SPARSE = [name for name in BUILDERS if case_of(name).emission.allows_sparse]
 each = pytest.mark.parametrize("name", BUILDERS)
@@ -109,18 +111,17 @@ def test_marginal_densities_are_products_of_predictive_densities(name, has_gaps)
 
 def check_predictive(case, X):
     """The predictive density is the mean over drawn parameters, of both memberships."""
-    X = X[[1, 3, 6]]
-    rows, clusters = case.rows(X), case.clusters(X)
+    rows = case.rows(X[[1, 3, 6]])
     statistics, sums = case.statistics(case.X, LABELS), case.sums(case.X, LABELS)
-    expected = np.exp(case.log_predictive(clusters, statistics))
+    expected = np.exp(case.log_predictive(rows, statistics))
     is_near = expected > 0.1 * expected.max(axis=0)  # means of small densities need many draws
     finite = [np.exp(case.log_densities(rows, drawn)) for drawn in case.draws(sums, 800)]
     n_draws, labels = (800, np.arange(K)) if case.is_shared else (60, np.repeat(np.arange(K), 40))
     process = []
     for key in fold_in_each(KEY, np.arange(n_draws)):
-        components = case.components(clusters, statistics, labels, key)
-        densities = np.exp(case.log_densities_given(clusters, components, len(labels)))
-        process.append(densities.reshape(len(X), K, -1).mean(axis=2))
+        components = case.components(rows, statistics, labels, key)
+        densities = np.exp(case.log_densities_given(rows, components, len(labels)))
+        process.append(densities.reshape(3, K, -1).mean(axis=2))
     for densities in (finite, process):
         assert_agrees(summarize(np.array(densities)[:, is_near]), expected[is_near])
 
@@ -189,9 +190,9 @@ def check_prior(case):
     means = [case.means(drawn) for drawn in case.draws(case.no_sums(), 1500)]
     statistics, of_clusters = case.no_statistics(), []
     labels = np.array([0, 2]) if case.is_shared else np.repeat([0, 2, 9], 20)  # the last is beyond the capacity
-    clusters = case.clusters(case.X)
+    rows = case.rows(case.X)
     for key in fold_in_each(KEY, np.arange(1500 if case.is_shared else 100)):
-        of_clusters.append(case.drawn_means(case.components(clusters, statistics, labels, key)))
+        of_clusters.append(case.drawn_means(case.components(rows, statistics, labels, key)))
     for drawn in (np.array(means), np.array(of_clusters)):
         assert_agrees(summarize(drawn.mean(axis=1)), case.mean)
         assert_agrees(summarize((drawn**2).mean(axis=1)), case.square)
@@ -323,3 +324,137 @@ def check_threads(case, X):
 @each
 def test_threads_change_no_byte(name):
     check_threads(case_of(name), case_of(name).X)
+
+
+# --- wrong families, which the checks find ---------------------------------------------------------------
+
+OTHER_PRIORS = {
+    "bernoulli": {"zeros_prior": 1.8},
+    "categorical": {"category_prior": 0.7},
+    "columns": {"counts__rate_prior": 1.0},
+    "full": {"degrees_of_freedom_prior": 14.0},  # one more
+    "tied": {"degrees_of_freedom_prior": 14.0},
+    "diag": {"degrees_of_freedom_prior": 14.0},
+    "spherical": {"degrees_of_freedom_prior": 14.0},
+    "multinomial": {"category_prior": 0.5},
+    "negative_binomial": {"dispersion": [0.5, 0.3]},
+    "poisson": {"rate_prior": 1.0},
+    "von_mises_fisher": {"cosine_prior": 0.6},
+    "shared von_mises_fisher": {"prior_rows": 3.0},
+}
+
+
+def altered(name, **methods):
+    """A family with some wrong methods."""
+    case = copy(case_of(name))
+    case.__class__ = type("Altered", (Case,), methods)
+    return case
+
+
+def with_other_prior(name, hyperparameters, *methods):
+    """A family some of whose methods have another prior."""
+    case = case_of(name)
+    other = case.with_emission(clone(case.emission).set_params(**hyperparameters))
+    return altered(name, **{method: staticmethod(getattr(other, method)) for method in methods})
+
+
+def zeros_for_gaps(method):
+    return lambda case, X, *given: getattr(Case, method)(case, np.nan_to_num(X), *given)
+
+
+def moved_without_removal(case, X, labels, rows, new_labels, workers=ONE):
+    return case.statistics(np.concatenate([X, X[rows]]), np.concatenate([labels, new_labels]))
+
+
+def last_block_forgotten(case, X, labels):
+    return case.sums(X[:1024], labels[:1024])
+
+
+def row_in_two_parts(case, X, labels, middle):
+    twice = np.r_[: middle + 1, middle : len(X)]
+    return Case.statistics_of_parts(case, X[twice], labels[twice], middle + 1)
+
+
+def weights_forgotten(case, X, shares):
+    return Case.sums_of_shares(case, X, shares / shares.sum(axis=1, keepdims=True))
+
+
+def spread_rows(case, statistics, labels):
+    rows = Case.new_rows(case, statistics, labels)
+    return np.maximum(np.rint(rows.mean(axis=0) + 1.4 * (rows - rows.mean(axis=0))), 0.0)
+
+
+def numbers_spread(case, parameters, labels):
+    return 1.2 * Case.sample(case, parameters, labels)
+
+
+def sums_in_another_order(case, X, labels, workers=ONE, capacity=K):
+    order = slice(None, None, -1 if workers.n_workers > 1 else 1)
+    return Case.statistics(case, X[order], labels[order], workers, capacity)
+
+
+def another_result_of_many_rows(case, X, statistics, workers=ONE):
+    out = Case.log_predictive(case, X, statistics, workers)
+    return out * (1.0 + 1e-14 * len(out))
+
+
+def without_base(case, X, parameters, first=0, stop=None):
+    return Case.log_densities(case, X, parameters, first, stop) - case.rows(X).log_base[:, np.newaxis]
+
+
+def rounded_rows(case, X, statistics, workers=ONE):
+    return Case.log_predictive(case, X.astype(np.float16) if X.dtype == np.float32 else X, statistics, workers)
+
+
+def assert_finds(check, case, *given):
+    with pytest.raises(AssertionError):
+        check(case, *given)
+
+
+@each
+def test_another_prior_of_predictive_densities_is_found(name):
+    case = with_other_prior(name, OTHER_PRIORS[name], "log_predictive")
+    assert_finds(check_chain, case, case.X)
+
+
+@pytest.mark.parametrize(
+    ("name", "hyperparameters"), [("full", {"degrees_of_freedom_prior": 7.0}), ("poisson", {"rate_prior": 1.6})]
+)
+def test_another_prior_of_draws_and_modes_is_found(name, hyperparameters):
+    for method in ("draws", "components"):
+        case = with_other_prior(name, hyperparameters, method)
+        assert_finds(check_predictive, case, case.X)
+        assert_finds(check_prior, case)
+    assert_finds(check_mode, with_other_prior(name, OTHER_PRIORS[name], "mode"), case.X)
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "diag"])
+def test_missing_cells_that_are_read_as_zeros_are_found(name):
+    X = case_of(name).with_gaps()
+    assert_finds(check_chain, altered(name, statistics=zeros_for_gaps("statistics")), X)
+    assert_finds(check_agreement, altered(name, sums=zeros_for_gaps("sums")), X)
+    for method in ("log_predictive", "log_densities", "log_densities_given"):
+        assert_finds(check_gaps, altered(name, **{method: zeros_for_gaps(method)}), X)
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "methods"),
+    [
+        (check_statistics_of_parts, "poisson", {"sums_of_blocks": last_block_forgotten}),
+        (check_statistics_of_parts, "diag", {"statistics_of_parts": row_in_two_parts}),
+        (check_moves, "diag", {"moved": moved_without_removal}),
+        (check_weights, "poisson", {"sums_of_shares": weights_forgotten}),
+        (check_agreement, "poisson", {"log_densities": without_base}),
+        (check_rows_alone, "diag", {"log_predictive": another_result_of_many_rows}),
+        (check_threads, "diag", {"statistics": sums_in_another_order}),
+    ],
+)
+def test_wrong_variants_are_found(check, name, methods):
+    assert_finds(check, altered(name, **methods), case_of(name).X)
+
+
+def test_other_differences_are_found():
+    X = case_of("diag").X
+    assert_finds(check_types, altered("diag", log_predictive=rounded_rows), X, {"rtol": 0.0})
+    assert_finds(check_new_rows, altered("poisson", new_rows=spread_rows))
+    assert_finds(check_new_rows, altered("diag", sample=numbers_spread))
