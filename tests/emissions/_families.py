@@ -255,11 +255,18 @@ class Case:
 
     def as_parameters(self, components):
         """Drawn components of a Dirichlet process as parameters of a finite mixture."""
-        return _parameters_of(self.family, self.family.clusters().drawn_attributes(components))
+        return _parameters_of(self.family, _contiguous(self.family.clusters().drawn_attributes(components)))
 
 
 def _side_by_side(values):
     return np.concatenate(values, axis=1) if isinstance(values, list) else np.asarray(values)
+
+
+def _contiguous(values):
+    """The same arrays in the order for which kernels are compiled anyway."""
+    if isinstance(values, dict):
+        return {name: _contiguous(value) for name, value in values.items()}
+    return list(map(_contiguous, values)) if isinstance(values, list) else np.ascontiguousarray(values)
 
 
 def _parameters_of(family, attributes):
