@@ -18,6 +18,7 @@ from skmanifold.emissions import (
     Poisson,
     VonMisesFisher,
 )
+from skmanifold.emissions._clusters.kernels import fill_scores
 from skmanifold.emissions._clusters.statistics import OF_ROWS, JoinedStatistics
 from skmanifold.emissions._columns.family import ColumnParameters
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherParameters
@@ -81,10 +82,13 @@ class Case:
         Whether statistics are those of rows with drawn cells, if cells are missing.
     rtol : float
         Of predictive densities.
+    widths : list of int
+        Numbers of categories of the columns, 0 for numbers.
     """
 
-    def __init__(self, emission, X, cells, mean, square, *, is_shared=False, completes=False, rtol=1e-9):
+    def __init__(self, emission, X, cells, mean, square, *, is_shared=False, completes=False, rtol=1e-9, widths=()):
         self.emission, self.X, self.cells, self.mean, self.square = emission, X, cells, mean, square
+        self.widths = widths or [0] * X.shape[1]
         self.is_shared, self.completes, self.rtol = is_shared, completes, rtol
         self.estimator = BaseEstimator()
         self.family = self.bind(emission.read(self.estimator, X, reset=True))
@@ -117,6 +121,15 @@ class Case:
         gaps[3], gaps[4] = False, True
         return np.where(gaps, np.nan, self.X)
 
+    def observations(self, X):
+        """Complete rows in the form of their expectations: indicators of categories, and shares of tokens."""
+        if self.emission.short_name == "multinomial":
+            return X / np.maximum(X.sum(axis=1, keepdims=True), 1.0)
+        parts = [
+            x[:, np.newaxis] == np.arange(n) if n else x[:, np.newaxis] for x, n in zip(X.T, self.widths, strict=True)
+        ]
+        return np.hstack(parts).astype(float)
+
     # --- finite mixtures ---------------------------------------------------------------------------------
 
     def sums(self, X, labels):
@@ -144,11 +157,11 @@ class Case:
     def draws(self, sums, n):
         return [self.family.draw(sums, key) for key in fold_in_each(KEY, np.arange(n))]
 
-    def log_densities(self, X, parameters, first=0, stop=None):
-        """Of rows given each component, (n, K)."""
+    def log_densities(self, X, parameters, first=0, stop=None, start=0.0):
+        """Of rows given each component, (n, K), added to `start`."""
         rows = self.rows(X)
         stop = rows.n_rows if stop is None else stop
-        out = np.zeros((stop - first, K))
+        out = np.full((stop - first, K), start)
         self.family.add_log_densities(rows, first, stop, parameters, out)
         return out if rows.log_base is None else out + rows.log_base[first:stop, np.newaxis]
 
@@ -165,9 +178,12 @@ class Case:
     def sample(self, parameters, labels):
         return self.family.sample(parameters, labels, KEY).astype(float)
 
+    def attributes(self, parameters):
+        return self.family.attributes(parameters)
+
     def means(self, parameters):
         """Expected rows of the components, (K, n); of each category for codes."""
-        return _side_by_side(self.family.attributes(parameters)["components_"])
+        return _side_by_side(self.attributes(parameters)["components_"])
 
     # --- Dirichlet processes -----------------------------------------------------------------------------
 
@@ -211,9 +227,29 @@ class Case:
     def log_marginal(self, X, statistics):
         return self.clusters(X).log_marginal(statistics)
 
-    def log_predictive(self, X, statistics, workers=ONE):
-        """Of rows given each label, (n, capacity)."""
-        return self._added(self.clusters(X), "add_log_predictive", statistics, self.capacity(statistics), workers)
+    def log_predictive(self, X, statistics, workers=ONE, start=0.0):
+        """Of rows given each label, (n, capacity), added to `start`."""
+        return self._added(
+            self.clusters(X), "add_log_predictive", statistics, self.capacity(statistics), workers, start
+        )
+
+    def log_predictive_of_new(self, X, components):
+        """Of rows given a component without rows, (n, 1), and the parameters that all components share."""
+        return self._added(self.clusters(X), "add_log_density_of_new", components, 1, ONE)
+
+    def log_densities_of_column(self, statistics, column, values):
+        """Of values of one column given each label, (n, capacity); None for families without."""
+        try:
+            return self.clusters(self.X).log_densities_of_column(statistics, column, values)
+        except NotImplementedError:
+            return None
+
+    def scores(self, X, statistics, components, n, rows):
+        """Log densities given components as slice sampling has them, up to a term of each row; -inf for small ones."""
+        clusters, scores = self.clusters(X), np.zeros((len(rows), n))
+        of_rows = rows, np.full(len(rows), n), np.zeros(len(rows), np.int64)
+        fill_scores(clusters.data, statistics, *of_rows, components, scores)
+        return scores
 
     def log_predictive_of_part(self, X, statistics, first, stop):
         part = self.clusters(X).part(first, stop)
@@ -226,8 +262,8 @@ class Case:
     def capacity(self, statistics):
         return len(statistics.sizes)
 
-    def _added(self, clusters, method, given, n, workers):
-        out = np.zeros((clusters.n_rows, n))
+    def _added(self, clusters, method, given, n, workers, start=0.0):
+        out = np.full((clusters.n_rows, n), start)
         getattr(clusters, method)(given, out, workers)
         return out
 
@@ -250,6 +286,23 @@ class Case:
 
     def new_rows(self, statistics, labels):
         return self.clusters(self.X).new_rows(statistics, labels, KEY).astype(float)
+
+    # --- single cells ------------------------------------------------------------------------------------
+
+    def cell_distribution(self, parameters):
+        if hasattr(self.family, "places"):
+            return self.emission.cell_distribution(self.family.attributes_of_blocks(parameters), self.family.places)
+        return self.emission.cell_distribution(self.family.attributes(parameters))
+
+    def expected_cells(self, parameters, X, labels):
+        """Expectations of missing cells given their rows and labels, of squares of numbers, and of codes."""
+        cells = self.cell_distribution(parameters)
+        out = cells.nothing(len(X))
+        cells.add_expected(X, np.eye(K)[labels], out)
+        return out
+
+    def drawn_cells(self, parameters, X, labels):
+        return self.cell_distribution(parameters).drawn(X, labels, KEY, 0)
 
     # --- both --------------------------------------------------------------------------------------------
 
@@ -338,7 +391,7 @@ def _mixed():
         _gamma_moments([2.0, 1.5], 0.8),
     )
     moments = (np.concatenate(of_parts) for of_parts in zip(*parts, strict=True))
-    return Case(Columns(blocks), X, [NUMBERS, Values(3), COUNTS, COUNTS], *moments)
+    return Case(Columns(blocks), X, [NUMBERS, Values(3), COUNTS, COUNTS], *moments, widths=[0, 3, 0, 0])
 
 
 BUILDERS = {
@@ -350,6 +403,7 @@ BUILDERS = {
         _cells("codes", 3),
         [Values(3), EVENTS, EVENTS],
         *_dirichlet_moments(0.6, 3, 2, 2),
+        widths=[3, 2, 2],
     ),
     "columns": _mixed,
     "full": lambda: Case(

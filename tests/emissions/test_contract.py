@@ -110,20 +110,36 @@ def test_marginal_densities_are_products_of_predictive_densities(name, has_gaps)
 
 
 def check_predictive(case, X):
-    """The predictive density is the mean over drawn parameters, of both memberships."""
+    """Predictive densities, also of two equal rows, are means over drawn parameters, of both memberships."""
     rows = case.rows(X[[1, 3, 6]])
     statistics, sums = case.statistics(case.X, LABELS), case.sums(case.X, LABELS)
-    expected = np.exp(case.log_predictive(rows, statistics))
-    is_near = expected > 0.1 * expected.max(axis=0)  # means of small densities need many draws
-    finite = [np.exp(case.log_densities(rows, drawn)) for drawn in case.draws(sums, 800)]
+    exact = np.exp(case.log_predictive(rows, statistics))
+    is_near = exact > 0.1 * exact.max(axis=0)  # means of small densities need many draws
+    draws = case.draws(sums, 500 if np.isnan(X).any() else 2000)
+    finite = [np.exp(case.log_densities(rows, drawn)) for drawn in draws]
     n_draws, labels = (800, np.arange(K)) if case.is_shared else (60, np.repeat(np.arange(K), 40))
-    process = []
+    process, of_new = [], []
     for key in fold_in_each(KEY, np.arange(n_draws)):
         components = case.components(rows, statistics, labels, key)
         densities = np.exp(case.log_densities_given(rows, components, len(labels)))
-        process.append(densities.reshape(3, K, -1).mean(axis=2))
-    for densities in (finite, process):
-        assert_agrees(summarize(np.array(densities)[:, is_near]), expected[is_near])
+        process.append(densities.reshape(3, K, -1))
+        of_new.append(np.exp(case.log_predictive_of_new(rows, components))[:, 0])
+    assert_agrees(summarize(np.array(of_new)[:, is_near[:, -1]]), exact[is_near[:, -1], -1], 1e-12)
+    again = case.X[[3]]
+    twice = [
+        exact[1, k] * np.exp(case.log_predictive(again, case.statistics(*with_row(case.X, again, k)))[0, k])
+        for k in range(K)
+    ]
+    for densities in (np.array(finite)[..., np.newaxis], np.array(process)):
+        assert_agrees(summarize(densities.mean(axis=3)[:, is_near]), exact[is_near])
+        if not np.isnan(X).any():
+            assert_agrees(summarize((densities[:, 1] ** 2).mean(axis=2)), twice)
+    means = [case.means(drawn) for drawn in draws]
+    assert_agrees(summarize(means), case.expected(statistics))
+
+
+def with_row(X, row, label):
+    return np.vstack([X, row]), np.append(LABELS, np.int32(label))
 
 
 @each_form
@@ -154,6 +170,45 @@ def test_missing_cells_are_integrated_out(name):
     check_gaps(case_of(name), case_of(name).with_gaps())
 
 
+def check_cells(case, X):
+    """Expectations and draws of a missing cell are those of its density given the row."""
+    mode, labels, n = case.mode(case.sums(case.X, LABELS)), np.array([0, 1], np.int32), 1500
+    for column, cell in enumerate(case.cells):
+        rows = X[[0, 5]]
+        complete = np.repeat(rows, len(cell.values), axis=0)
+        complete[:, column] = np.tile(cell.values, len(rows))
+        rows[:, column] = np.nan
+        logs = case.log_densities(complete, mode).reshape(len(rows), -1, K)[labels, :, labels]
+        shares = np.exp(logs + cell.log_weights - case.log_densities(rows, mode)[labels, labels][:, np.newaxis])
+        moments = shares @ cell.values, shares @ cell.values**2
+        found = case.expected_cells(mode, rows, labels)
+        if found.probabilities[column] is None:
+            np.testing.assert_allclose(found.firsts[:, column], moments[0], rtol=1e-6)
+            np.testing.assert_allclose(found.seconds[:, column], moments[1], rtol=1e-6)
+        else:
+            np.testing.assert_allclose(found.probabilities[column], shares, rtol=1e-9)
+        drawn = case.drawn_cells(mode, np.repeat(rows, n, axis=0), np.repeat(labels, n))[:, column].reshape(2, n)
+        assert_agrees(summarize(drawn.T), moments[0])
+        assert_agrees(summarize(drawn.T**2), moments[1])
+
+
+@each_with_gaps
+def test_missing_cells_have_their_conditional_distribution(name):
+    check_cells(case_of(name), case_of(name).with_gaps())
+
+
+@each_with_gaps
+def test_densities_of_a_column_are_those_of_rows_without_other_cells(name):
+    case = case_of(name)
+    statistics = case.statistics(case.X, LABELS)
+    for column in range(case.X.shape[1]):
+        rows = np.full((3, case.X.shape[1]), np.nan)
+        rows[:, column] = case.X[:3, column]
+        found = case.log_densities_of_column(statistics, column, rows[:, column])
+        if found is not None:
+            np.testing.assert_allclose(found, case.log_predictive(rows, statistics), rtol=1e-9)
+
+
 @each_with_gaps
 def test_a_row_without_observed_cells_has_the_density_one(name):
     case = case_of(name)
@@ -164,16 +219,20 @@ def test_a_row_without_observed_cells_has_the_density_one(name):
 
 def check_agreement(case, X):
     """Densities of both memberships are the same, and their sum is that of statistics."""
-    case = case.bound_to(X)
-    statistics, sums = case.statistics(case.X, LABELS), case.sums(X, LABELS)
+    case, shares = case.bound_to(X), np.random.default_rng(5).dirichlet(np.ones(K), N_ROWS)
+    statistics = case.statistics(case.X, LABELS)
     components = case.components(X, statistics, np.arange(K))
     parameters = case.as_parameters(components)
     found = case.log_densities(X, parameters)
     np.testing.assert_allclose(found, case.log_densities_given(X, components, K), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(case.drawn_means(components), case.means(parameters), **EXACT)
+    np.testing.assert_allclose(case.log_densities(X, parameters, start=0.5) - 0.5, found, rtol=1e-11, atol=1e-11)
+    predictive = case.log_predictive(X, statistics)
+    np.testing.assert_allclose(case.log_predictive(X, statistics, start=0.5) - 0.5, predictive, rtol=1e-9, atol=1e-9)
     if not (case.completes and np.isnan(X).any()):
-        total = case.log_likelihood(sums, parameters) + case.log_base(X)
-        np.testing.assert_allclose(total, found[np.arange(N_ROWS), LABELS].sum(), rtol=1e-11)
+        for sums, weights in ((case.sums(X, LABELS), one_hot(LABELS)), (case.sums_of_shares(X, shares), shares)):
+            total = case.log_likelihood(sums, parameters) + case.log_base(X)
+            np.testing.assert_allclose(total, (weights * found).sum(), rtol=1e-11)
 
 
 @each_form
@@ -181,12 +240,29 @@ def test_both_memberships_have_the_same_densities(name, has_gaps):
     check_agreement(case_of(name), rows_of(case_of(name), has_gaps))
 
 
+@pytest.mark.extended
+@each_form
+def test_scores_of_slice_sampling_are_log_densities(name, has_gaps):
+    case = case_of(name)
+    X, statistics = rows_of(case, has_gaps), case.statistics(case.X, LABELS)
+    components = case.components(X, statistics, np.arange(K))
+    exact = case.log_densities_given(X, components, K)[ORDER]
+    scores = case.scores(X, statistics, components, K, ORDER)
+    is_small = np.isneginf(scores)
+    assert np.all(exact[is_small] < np.broadcast_to(exact.max(axis=1, keepdims=True), exact.shape)[is_small] - 42.0)
+    gaps = np.where(is_small, 0.0, scores - exact)
+    np.testing.assert_allclose(gaps, np.where(is_small, 0.0, gaps.max(axis=1, keepdims=True)), atol=1e-9)
+
+
 # --- the prior and the mode ------------------------------------------------------------------------------
 
 
 def check_prior(case):
     """Draws and expectations given no rows are those of the prior."""
-    np.testing.assert_allclose(case.expected(case.no_statistics()), np.tile(case.mean, (K, 1)), **EXACT)
+    prior = np.tile(case.mean, (K, 1))
+    np.testing.assert_allclose(case.expected(case.no_statistics()), prior, **EXACT)
+    if "concentrations_" not in case.attributes(case.mode(case.no_sums())):  # a mode has a direction
+        np.testing.assert_allclose(case.means(case.mode(case.no_sums())), prior, **EXACT)
     means = [case.means(drawn) for drawn in case.draws(case.no_sums(), 1500)]
     statistics, of_clusters = case.no_statistics(), []
     labels = np.array([0, 2]) if case.is_shared else np.repeat([0, 2, 9], 20)  # the last is beyond the capacity
@@ -233,10 +309,14 @@ def test_the_mode_is_the_most_probable(name, has_gaps):
 
 
 def check_new_rows(case):
-    """Of two distributions p and q, the mean of q / (p + q) over p is that of p / (p + q) over q."""
+    """Of two distributions p and q, the mean of q / (p + q) over p is that of p / (p + q) over q; and their means."""
     n, statistics, mode = 3000, case.statistics(case.X, LABELS), case.mode(case.sums(case.X, LABELS))
     labels = np.repeat(np.arange(K, dtype=np.int32), n)
     drawn = [*np.split(case.new_rows(statistics, labels), K), *np.split(case.sample(mode, labels[: 2 * n]), 2)]
+    for X, expected in zip(drawn, [*case.expected(statistics), *case.means(mode)[:2]], strict=True):
+        assert_agrees(summarize(case.observations(X)), expected, 1e-12)
+    one, other = (case.new_rows(statistics, labels[[0, n, last]]) for last in (0, n))
+    np.testing.assert_array_equal(one[:2], other[:2])  # a row depends on its number and its label
     logs = [np.hstack([case.log_predictive(X, statistics), case.log_densities(X, mode)[:, :2]]) for X in drawn]
     for a in range(len(drawn)):
         for b in range(a):
@@ -281,16 +361,21 @@ def test_sparse_rows_are_those_of_dense_rows(name):
 
 def check_rows_alone(case, X):
     statistics, mode = case.statistics(X, LABELS), case.mode(case.sums(X, LABELS))
-    whole, chosen = case.log_predictive(X, statistics), np.array([7, 2, 11])
+    whole = case.log_predictive(X, statistics)
+    for chosen in (np.array([7, 2, 11]), np.array([3])):  # the last row has no missing cell
+        check_chosen_rows(case, X, statistics, mode, chosen)
     np.testing.assert_array_equal(case.log_predictive_of_part(X, statistics, 3, 9), whole[3:9])
-    np.testing.assert_array_equal(case.log_predictive_of_subset(X, statistics, chosen), whole[chosen])
-    np.testing.assert_array_equal(case.log_predictive(X[chosen], statistics), whole[chosen])
-    of_mode = case.log_densities(X, mode)
-    np.testing.assert_array_equal(case.log_densities(X, mode, 3, 9), of_mode[3:9])
-    np.testing.assert_array_equal(case.log_densities(X[chosen], mode), of_mode[chosen])
+    np.testing.assert_array_equal(case.log_densities(X, mode, 3, 9), case.log_densities(X, mode)[3:9])
+
+
+def check_chosen_rows(case, X, statistics, mode, chosen):
+    whole = case.log_predictive(X, statistics)[chosen]
+    np.testing.assert_array_equal(case.log_predictive_of_subset(X, statistics, chosen), whole)
+    np.testing.assert_array_equal(case.log_predictive(X[chosen], statistics), whole)
+    np.testing.assert_array_equal(case.log_densities(X[chosen], mode), case.log_densities(X, mode)[chosen])
     components = case.components(X, statistics, np.arange(K))
-    given = case.log_densities_given(X, components, K)
-    np.testing.assert_array_equal(case.log_densities_given(X[chosen], components, K), given[chosen])
+    given = case.log_densities_given(X, components, K)[chosen]
+    np.testing.assert_array_equal(case.log_densities_given(X[chosen], components, K), given)
 
 
 @each_form
@@ -358,6 +443,17 @@ def with_other_prior(name, hyperparameters, *methods):
     return altered(name, **{method: staticmethod(getattr(other, method)) for method in methods})
 
 
+def draws_of_twice_the_rows(case, sums, n):
+    """With twice the prior, too: the means are right, the variances are not."""
+    emission = case.emission
+    doubled = clone(emission).set_params(ones_prior=2.0 * np.array(emission.ones_prior), zeros_prior=2.6)
+    return Case.draws(case.with_emission(doubled), [2 * array for array in sums], n)
+
+
+def cells_without_conditions(case, parameters, X, labels):
+    return Case.expected_cells(case, parameters, np.full_like(X, np.nan), labels)
+
+
 def zeros_for_gaps(method):
     return lambda case, X, *given: getattr(Case, method)(case, np.nan_to_num(X), *given)
 
@@ -393,17 +489,18 @@ def sums_in_another_order(case, X, labels, workers=ONE, capacity=K):
     return Case.statistics(case, X[order], labels[order], workers, capacity)
 
 
-def another_result_of_many_rows(case, X, statistics, workers=ONE):
-    out = Case.log_predictive(case, X, statistics, workers)
+def another_result_of_many_rows(case, X, statistics, workers=ONE, start=0.0):
+    out = Case.log_predictive(case, X, statistics, workers, start)
     return out * (1.0 + 1e-14 * len(out))
 
 
-def without_base(case, X, parameters, first=0, stop=None):
-    return Case.log_densities(case, X, parameters, first, stop) - case.rows(X).log_base[:, np.newaxis]
+def without_base(case, X, parameters, first=0, stop=None, start=0.0):
+    return Case.log_densities(case, X, parameters, first, stop, start) - case.rows(X).log_base[:, np.newaxis]
 
 
-def rounded_rows(case, X, statistics, workers=ONE):
-    return Case.log_predictive(case, X.astype(np.float16) if X.dtype == np.float32 else X, statistics, workers)
+def rounded_rows(case, X, statistics, workers=ONE, start=0.0):
+    rows = X.astype(np.float16) if X.dtype == np.float32 else X
+    return Case.log_predictive(case, rows, statistics, workers, start)
 
 
 def assert_finds(check, case, *given):
@@ -444,6 +541,8 @@ def test_missing_cells_that_are_read_as_zeros_are_found(name):
         (check_statistics_of_parts, "diag", {"statistics_of_parts": row_in_two_parts}),
         (check_moves, "diag", {"moved": moved_without_removal}),
         (check_weights, "poisson", {"sums_of_shares": weights_forgotten}),
+        (check_predictive, "bernoulli", {"draws": draws_of_twice_the_rows}),
+        (check_cells, "full", {"expected_cells": cells_without_conditions}),
         (check_agreement, "poisson", {"log_densities": without_base}),
         (check_rows_alone, "diag", {"log_predictive": another_result_of_many_rows}),
         (check_threads, "diag", {"statistics": sums_in_another_order}),
