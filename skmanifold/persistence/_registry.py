@@ -122,7 +122,6 @@ _PLACES = {
     "StreamChain": "admixture._spherical.streams:StreamChain",
     "TopicStatistics": "admixture._spherical.passes:TopicStatistics",
     # mixtures
-    "DirectionStatistics": "mixture._von_mises_fisher.em:DirectionStatistics",
     "BlockSums": "numerics.block_sums:BlockSums",
     "Blocks": "mixture._dirichlet_process.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",

@@ -113,7 +113,7 @@ def test_a_vonmisesfishermixture_has_the_same_estimate():
     X, _ = planted()
     start = planted()[1]
     face = VonMisesFisherMixture(3, concentration="shared", random_state=0, tol=1e-13, max_iter=500).fit(X)
-    prior = VonMisesFisher("shared", cosine_prior=float(face._statistics.prior_ratio))
+    prior = VonMisesFisher("shared", cosine_prior=face._family.prior.cosine)
     emission = ExponentialFamilyMixture(3, emission=prior, sampler="em", init=start, weight_prior=1e-9, max_iter=500)
     emission.fit(X)
     order = np.argmax(face.mean_directions_ @ emission.mean_directions_.T, axis=1)

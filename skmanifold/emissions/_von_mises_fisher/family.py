@@ -145,6 +145,11 @@ class VonMisesFisherFamily(Clusters, Family):
         return self.concentration == "shared"
 
     @property
+    def _n_learned(self) -> int:
+        """Number of concentrations that are learned."""
+        return {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
+
+    @property
     def _order(self) -> float:
         return 0.5 * self.n_features - 1.0
 
@@ -254,10 +259,15 @@ class VonMisesFisherFamily(Clusters, Family):
 
     def log_prior(self, parameters: VonMisesFisherParameters) -> float:
         """Log prior density of the parameters, up to a constant."""
-        if not isinstance(self.concentration, str):
-            return 0.0
-        n_learned = 1 if self._is_shared else self.n_components
-        return float(self.prior.log_density(self.n_features, parameters.concentrations[:n_learned]).sum())
+        learned = parameters.concentrations[: self._n_learned]
+        return float(self.prior.log_density(self.n_features, learned).sum())
+
+    def penalty(self, parameters: VonMisesFisherParameters) -> float:
+        """The maximum of `log_prior` minus its value, which is a sum of KL divergences times the rows of the prior."""
+        concentrations, peaks = (array[: self._n_learned] for array in parameters[1:])
+        rows, mode = self.prior.rows, inverse_bessel_ratio(self.n_features, self.prior.cosine)
+        above = (concentrations - mode) * self.prior.gap + rows * log_peak(self.n_features, mode) - rows * peaks
+        return float(np.sum(above))
 
     def log_likelihood(self, statistics: Arrays, parameters: VonMisesFisherParameters) -> float:
         """Log density of rows with these statistics given their components."""
@@ -293,8 +303,7 @@ class VonMisesFisherFamily(Clusters, Family):
 
     def n_parameters(self) -> int:
         """Number of free parameters: directions, and the concentrations that are learned."""
-        n_concentrations = {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
-        return self.n_components * (self.n_features - 1) + n_concentrations
+        return self.n_components * (self.n_features - 1) + self._n_learned
 
     # Rows whose parameters are integrated out
 
