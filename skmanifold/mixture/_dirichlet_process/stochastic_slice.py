@@ -12,7 +12,7 @@ from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...emissions._clusters.categories.kernels import add_scores
 from ...emissions._clusters.categories.split_kernels import add_predictive
 from ...emissions._clusters.counting import count_some_rows
-from ...emissions._clusters.statistics import n_used, selected
+from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
@@ -239,11 +239,11 @@ class StochasticSlice(BaseSampler):
             _, labels_before = self._label_rows(model, state.mixture, None, key)
             rows = rows[labels < state.mixture.n_components]  # new components have no previous counterpart
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
-            parts = zip(selected(old, np.arange(n)), seen, now, before, strict=True)
+            parts = zip(_first(old, n), seen, now, before, strict=True)
             sums = CategoryCounts(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
         has_any = np.maximum(sums.sizes, sums.categories.sum(axis=0)) > _LEAST_ROWS  # sizes alone may be clipped to 0
         n = int(np.flatnonzero(has_any)[-1]) + 1
-        sums, mixture = selected(sums, np.arange(n)), mixture.first(n)
+        sums, mixture = _first(sums, n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
         return StreamState(blocks, state.key, state.n_steps + 1, np.nan, sums, mixture)
 
@@ -340,7 +340,15 @@ class StochasticSlice(BaseSampler):
 
 def counts_used(counts: CategoryCounts) -> CategoryCounts:
     """Counts up to the highest label with rows."""
-    return selected(counts, np.arange(n_used(counts)))
+    return _first(counts, n_used(counts))
+
+
+def _first(counts: CategoryCounts, n: int) -> CategoryCounts:
+    """Counts of the first n labels, a view, or padded with zeros."""
+    missing = max(0, n - len(counts.sizes))
+    if missing:
+        return CategoryCounts(np.pad(counts.sizes, (0, missing)), np.pad(counts.categories, ((0, 0), (0, missing))))
+    return CategoryCounts(counts.sizes[:n], counts.categories[:, :n])
 
 
 def _scaled(counts: CategoryCounts, scale: float) -> CategoryCounts:
