@@ -356,9 +356,9 @@ def _scaled(counts: CategoryCounts, scale: float) -> CategoryCounts:
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
-    """Clip negative values to zero and rescale to the same sum."""
+    """Clip negative values to zero and rescale to the same sum, which is computed component by component."""
     clipped = np.maximum(values, 0.0)
-    return clipped * (values.sum() / clipped.sum())
+    return clipped * (values.ravel("F").sum() / clipped.ravel("F").sum())
 
 
 def _no_sums(model: DPModel, n: int) -> CategoryCounts:
