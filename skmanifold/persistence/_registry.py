@@ -126,7 +126,6 @@ _PLACES = {
     "Blocks": "mixture._dirichlet_process.stochastic_slice:Blocks",
     "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
     "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
-    "DPSums": "mixture._dirichlet_process.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
     "LinearComponents": "emissions._clusters.linear.base:LinearComponents",

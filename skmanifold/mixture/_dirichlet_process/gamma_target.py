@@ -56,25 +56,16 @@ class GammaBlocks:
         """Gradient of the log density, for each chain."""
         _fill_gradient(position, self.shapes, self._column_counts, self.column_start, out)
 
-    def log_density(self, position: np.ndarray) -> np.ndarray:
-        """Log density, for each chain."""
-        out = np.empty(len(position))
-        for chain, theta in enumerate(position):
-            theta = np.maximum(theta, _LEAST)
-            sums = _sum_columns(theta, self.column_start)
-            out[chain] = ((self.shapes - 1) * np.log(theta) - theta).sum() - (self._column_counts * np.log(sums)).sum()
-        return out
-
 
 def check_block_sampler(sampler: ManifoldSampler, target: GammaBlocks) -> None:
     """Raise `IncompatibleError` if the sampler does not support a target whose counts change between steps."""
     sampler._validate_params()
-    check_compatible(sampler, seen_by(sampler, target))
     name = type(sampler).__name__
     if sampler.batching == "full":
         raise IncompatibleError(f"{name} needs a fixed density, but the counts of a mixture change at every step.")
     if sampler.is_anchored:
         raise IncompatibleError(f"{name} with SVRG needs gradients of all rows, which a mixture does not provide.")
+    check_compatible(sampler, seen_by(sampler, target))
 
 
 def init_block(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:

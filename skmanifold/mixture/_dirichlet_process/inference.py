@@ -18,11 +18,12 @@ from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...random._keys import subkey
 from ...utils._threads import Workers, split_range
-from ...utils._typing import MatrixLike, RandomStateLike
+from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
-from .cluster_summary import SummarizesClusters
+from .point_estimate import drawn_sizes
 from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
 from .prior import DrawsFromPrior
 from .stream import MixtureStream
@@ -37,7 +38,7 @@ _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
-class PartitionInference(ImputesCells, DrawsFromPrior, SummarizesClusters, MembershipTransformer, DensityScores):
+class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -45,6 +46,9 @@ class PartitionInference(ImputesCells, DrawsFromPrior, SummarizesClusters, Membe
 
     n_jobs: int | None
     n_components_: int
+    n_features_in_: int
+    labels_: np.ndarray
+    typical_rows_: np.ndarray
     emission_: Any
     _family: Any
     _fitted_on_sparse: bool
@@ -235,6 +239,65 @@ class PartitionInference(ImputesCells, DrawsFromPrior, SummarizesClusters, Membe
         labels = rng.choice(len(shares), n_samples, p=shares)
         X = self._new_rows(with_new(self._summary.statistics), labels.astype(np.int32), rng)
         return X, np.where(labels == self.n_components_, -1, labels)
+
+    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
+        r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
+
+        The clusters are those of the point partition ``labels_``. The mutual information of a column and the cluster,
+
+        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
+
+        where :math:`f_{kj}` is the predictive density of column j in cluster k, is 0 if the column has the same
+        distribution in all clusters, and the entropy of the cluster if the column determines it.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` has a row for each cluster, the largest first: ``size``, its number of rows in ``labels_``;
+            ``drawn_size``, ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of its
+            size over the draws (see Notes); ``typical_row``, the fitted row with the highest density in the cluster;
+            and then for each column, in descending order of its mutual information, the mean in the cluster or, for
+            categories, the most probable code. After `partial_fit` there are no drawn sizes and no typical rows,
+            because rows are not kept, and ``size`` is an expected number. ``columns`` has a row for each column, in the
+            same order:
+            ``mutual_information`` in nats. "von_mises_fisher" has no distributions of single columns, and a summary
+            without columns.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the number of names differs from the number of columns.
+        ImportError
+            If pandas is not installed.
+
+        Notes
+        -----
+        In each draw, each cluster of ``labels_`` is matched to at most one drawn cluster, so that the matched clusters
+        have as many rows in common as possible. Its drawn size is the number of rows of the matched cluster, or 0 if
+        there is none. ``size`` can lie outside of the interval of the drawn sizes, because ``labels_`` is a compromise
+        between the draws: usually it has fewer small clusters than a draw, so that its large clusters also have rows
+        that are in small clusters of the draws.
+        """
+        check_is_fitted(self)
+        names = names_for_summary(self, feature_names)
+        clusters_of_prior, statistics = self._family.clusters(), self._summary.statistics
+        found = None
+        if clusters_of_prior.has_columns:
+            information = clusters_of_prior.column_information(statistics)
+            found = ColumnSummary(clusters_of_prior.typical_cells(statistics), information)
+        clusters: dict[str, Any] = {"size": statistics.sizes}
+        if hasattr(self, "labels_"):
+            clusters |= of_draws("size", drawn_sizes(self.labels_, self.posterior_.get("labels")))
+        if hasattr(self, "typical_rows_"):  # not before the end of a fit
+            clusters["typical_row"] = self.typical_rows_
+        return summary_of(names, clusters, found, self._typical_of)
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,14 +18,15 @@ from ...emissions._clusters.linear.base import LinearCounts
 from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
 from ...emissions._von_mises_fisher.family import DirectionSums
 from ...inference._draw_store import DrawStore
+from ...numerics.vector_math import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import Held, holds
+from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._imputation.imputation import Memberships
-from .predictive_kernels import log_sums
 
 _TOLERANCE = 1e-6  # of sums to one
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
@@ -159,7 +161,7 @@ def log_predictive(clusters: Any, draws: Sequence[PartitionDraw | ParameterDraw]
 def _log_sums(terms: np.ndarray, workers: Workers) -> np.ndarray:
     out = np.empty(len(terms))
     tasks = split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))
-    workers.run(log_sums, [(a, b, terms, out) for a, b in tasks])
+    workers.run(_fill_log_sums, [(a, b, terms, out) for a, b in tasks])
     return out
 
 
@@ -171,3 +173,21 @@ def draw_store(mixture: Any, clusters: Clusters) -> DrawStore:
     """A store whose number of complete draws per chain takes about `max_draws_bytes` for all chains."""
     draw_bytes = 4 * clusters.n_rows + clusters.draw_bytes(_EXPECTED_COMPONENTS)
     return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)
+
+
+@njit(cache=True, nogil=True)
+def _fill_log_sums(first, stop, terms, out):
+    """Log of the sum of each row's exponentials."""
+    n = terms.shape[1]
+    scratch = np.empty((2, n))
+    for row in range(first, stop):
+        largest = -np.inf
+        for k in range(n):
+            largest = max(largest, terms[row, k])
+        for k in range(n):
+            scratch[0, k] = terms[row, k] - largest
+        fill_exp(n, scratch[0], scratch[1], scratch[0])
+        total = 0.0
+        for k in range(n):
+            total += scratch[0, k]
+        out[row] = largest + math.log(total)

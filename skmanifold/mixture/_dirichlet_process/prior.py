@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -26,9 +27,7 @@ class DrawsFromPrior:
     concentration_prior: ArrayLike
     n_jobs: int | None
 
-    if TYPE_CHECKING:  # of the estimator
-
-        def _as_table(self, X: np.ndarray) -> Any: ...
+    _as_table: Callable[[np.ndarray], Any]  # new rows in the form of the fitted ones
 
     def sample_prior(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...emissions._clusters.categories.kernels import add_scores
 from ...emissions._clusters.categories.split_kernels import add_predictive
+from ...emissions._clusters.counting import count_some_rows
 from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
@@ -27,7 +28,7 @@ from ...samplers._latent.stick_breaking import (
     order_above,
 )
 from ...samplers._state_conditions import moving
-from ...utils._conditions import MOST_COUNTED, Array, Condition, Real, anything
+from ...utils._conditions import Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
@@ -61,35 +62,6 @@ class Blocks(NamedTuple):
     sticks: Any
     components: Any
     concentration: float
-
-
-@holds(
-    sizes=Array("float64", ("n_clusters",), low=0, high=MOST_COUNTED),
-    categories=Array("float64", ("n_clusters", "n_categories"), low=0, high=MOST_COUNTED),
-)
-class Sums(NamedTuple):
-    """Estimated numbers of rows and tokens of each component in all data."""
-
-    sizes: np.ndarray  # (K,) float64
-    categories: np.ndarray  # (K, n_categories) float64
-
-    def by_stick(self) -> np.ndarray:
-        """Numbers of rows of each stick and of all later sticks, (K, 2)."""
-        out = np.zeros((len(self.sizes), 2))
-        out[:, 0] = self.sizes
-        out[:-1, 1] = np.cumsum(self.sizes[:0:-1])[::-1]
-        return out
-
-    def times(self, scale: float) -> Sums:
-        """All sums multiplied by `scale`."""
-        return Sums(scale * self.sizes, scale * self.categories)
-
-    def first(self, n: int) -> Sums:
-        """Sums of the first n components, padded with zeros."""
-        missing = n - len(self.sizes)
-        if missing <= 0:
-            return Sums(self.sizes[:n], self.categories[:n])
-        return Sums(np.pad(self.sizes, (0, missing)), np.pad(self.categories, ((0, missing), (0, 0))))
 
 
 @holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
@@ -132,7 +104,7 @@ class StreamState(NamedTuple):
     key: np.uint64
     n_steps: int
     log_density: float
-    statistics: Sums
+    statistics: CategoryCounts  # estimates for all rows, float64
     mixture: Instantiated  # from which the labels of the last minibatch were drawn
 
 
@@ -215,7 +187,7 @@ class StochasticSlice(BaseSampler):
         """Initial labels, and an exact draw of sticks and components given them."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
         counts = model.count(labels)
-        blocks = self._begin(model, sums_of(counts), model.init_concentration(), key)
+        blocks = self._begin(model, counts_used(counts), model.init_concentration(), key)
         return StochasticSliceState(blocks, key, 0, -np.inf, counts, labels)
 
     def step(self, model: DPModel, state: StochasticSliceState) -> StochasticSliceState:
@@ -245,14 +217,14 @@ class StochasticSlice(BaseSampler):
         first = exact.init(model, key)
         for _ in range(self.n_first_sweeps):
             first = exact.step(model, first)
-        sums = sums_of(first.statistics).times(scale)
+        sums = _scaled(counts_used(first.statistics), scale)
         blocks = self._begin(model, sums, first.position, key)
         return StreamState(blocks, key, 1, first.log_density, sums, self._mixture_of(model, blocks))
 
     def leave_rows(self, model: DPModel, state: StochasticSliceState, scale: float) -> StreamState:
         """Convert the state of a fit to one of a stream, where each fitted row represents `scale` rows."""
         self._check_no_stored_labels()
-        sums = sums_of(state.statistics).times(scale)
+        sums = _scaled(counts_used(state.statistics), scale)
         mixture = self._mixture_of(model, state.position)
         return StreamState(state.position, state.key, state.n_steps, state.log_density, sums, mixture)
 
@@ -267,11 +239,11 @@ class StochasticSlice(BaseSampler):
             _, labels_before = self._label_rows(model, state.mixture, None, key)
             rows = rows[labels < state.mixture.n_components]  # new components have no previous counterpart
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
-            parts = zip(old.first(n), seen, now, before, strict=True)
-            sums = Sums(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
-        has_any = np.maximum(sums.sizes, sums.categories.sum(axis=1)) > _LEAST_ROWS  # sizes alone may be clipped to 0
+            parts = zip(_first(old, n), seen, now, before, strict=True)
+            sums = CategoryCounts(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
+        has_any = np.maximum(sums.sizes, sums.categories.sum(axis=0)) > _LEAST_ROWS  # sizes alone may be clipped to 0
         n = int(np.flatnonzero(has_any)[-1]) + 1
-        sums, mixture = sums.first(n), mixture.first(n)
+        sums, mixture = _first(sums, n), mixture.first(n)
         blocks = self._moved(model, self._resized(model, blocks, mixture, key), sums, sums, key)
         return StreamState(blocks, state.key, state.n_steps + 1, np.nan, sums, mixture)
 
@@ -294,7 +266,7 @@ class StochasticSlice(BaseSampler):
                 "control_variate='stored' keeps the labels of all rows, which a stream does not store."
             )
 
-    def _begin(self, model: DPModel, sums: Sums, concentration: float, key: np.uint64) -> Blocks:
+    def _begin(self, model: DPModel, sums: CategoryCounts, concentration: float, key: np.uint64) -> Blocks:
         self._validate_params()
         targets = _targets(model, sums, sums, concentration)
         sticks, components = (
@@ -305,7 +277,7 @@ class StochasticSlice(BaseSampler):
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, CategoryCounts]:
         """Update sticks, components, concentration and the labels of one minibatch; labels in place."""
-        everything = batch = sums_of(counts)
+        everything = batch = counts_used(counts)
         stored = [sampler.keeps_rows for sampler in self._movers]
         if not all(stored) and len(rows) < model.n_rows:
             batch = _sums_of_rows(model, rows, labels, n_used(counts), model.n_rows / len(rows))
@@ -316,7 +288,7 @@ class StochasticSlice(BaseSampler):
         blocks = self._resized(model, blocks, mixture.first(n_used(counts)), key)
         if not any(stored):
             return blocks, counts
-        everything = sums_of(counts)
+        everything = counts_used(counts)
         targets = _targets(model, everything, everything, blocks.concentration)
         sticks, components = (
             redraw_column_sums(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
@@ -341,10 +313,10 @@ class StochasticSlice(BaseSampler):
             mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
         return mixture, labels
 
-    def _moved(self, model, blocks: Blocks, sums_of_sticks: Sums, sums_of_components: Sums, key) -> Blocks:
+    def _moved(self, model, blocks: Blocks, of_sticks: CategoryCounts, of_components: CategoryCounts, key) -> Blocks:
         """One step of the sticks and of the components, then a draw of the concentration if it is learned."""
         concentration = blocks.concentration
-        targets = _targets(model, sums_of_sticks, sums_of_components, concentration)
+        targets = _targets(model, of_sticks, of_components, concentration)
         movers = zip(self._movers, targets, blocks[:2], strict=True)
         sticks, components = (step_block(sampler, target, state) for sampler, target, state in movers)
         if model.concentration is None:
@@ -366,33 +338,48 @@ class StochasticSlice(BaseSampler):
         return Blocks(sticks, components, blocks.concentration)
 
 
-def sums_of(counts: CategoryCounts) -> Sums:
-    """Sums of all rows, up to the highest label."""
-    n = n_used(counts)
-    return Sums(counts.sizes[:n].astype(np.float64), counts.categories[:, :n].T.astype(np.float64, order="C"))
+def counts_used(counts: CategoryCounts) -> CategoryCounts:
+    """Counts up to the highest label with rows."""
+    return _first(counts, n_used(counts))
+
+
+def _first(counts: CategoryCounts, n: int) -> CategoryCounts:
+    """Counts of the first n labels, a view, or padded with zeros."""
+    missing = max(0, n - len(counts.sizes))
+    if missing:
+        return CategoryCounts(np.pad(counts.sizes, (0, missing)), np.pad(counts.categories, ((0, 0), (0, missing))))
+    return CategoryCounts(counts.sizes[:n], counts.categories[:, :n])
+
+
+def _scaled(counts: CategoryCounts, scale: float) -> CategoryCounts:
+    return CategoryCounts(*(scale * array for array in counts))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
-    """Clip negative values to zero and rescale to the same sum."""
+    """Clip negative values to zero and rescale to the same sum, which is computed component by component."""
     clipped = np.maximum(values, 0.0)
-    return clipped * (values.sum() / clipped.sum())
+    return clipped * (values.ravel("F").sum() / clipped.ravel("F").sum())
 
 
-def _no_sums(model: DPModel, n: int) -> Sums:
-    return Sums(np.zeros(n), np.zeros((n, model.clusters.data.column_start[-1])))
+def _no_sums(model: DPModel, n: int) -> CategoryCounts:
+    return CategoryCounts(np.zeros(n), np.zeros((model.clusters.data.column_start[-1], n)))
 
 
-def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
-    """Sums of some rows, multiplied by `scale`."""
+def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> CategoryCounts:
+    """Counts of some rows, multiplied by `scale`."""
     sums = _no_sums(model, n)
-    _add_rows(rows, *model.clusters.data[:3], labels, scale, *sums)
+    count_some_rows(model.clusters.data, rows, scale, labels, 0, n, sums)
     return sums
 
 
-def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) -> tuple[GammaBlocks, GammaBlocks]:
-    data = model.clusters.data
-    sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
-    return sticks, GammaBlocks(data.prior, of_components.categories, data.column_start)
+def _targets(
+    model: DPModel, of_sticks: CategoryCounts, of_components: CategoryCounts, concentration: float
+) -> tuple[GammaBlocks, GammaBlocks]:
+    data, sizes = model.clusters.data, of_sticks.sizes
+    beyond = np.append(np.cumsum(sizes[:0:-1])[::-1], 0.0)  # rows of later sticks
+    sticks = GammaBlocks(np.array([1.0, concentration]), np.column_stack((sizes, beyond)), _PAIR)
+    counts = np.ascontiguousarray(of_components.categories.T, np.float64)
+    return sticks, GammaBlocks(data.prior, counts, data.column_start)
 
 
 def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Instantiated, CategoryCounts]:
@@ -411,15 +398,6 @@ def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> 
     above = order_above(weights, least)
     table = np.take(mixture.log_table, above, axis=1)
     return mixture, model.sample_labels(rows, labels, counts, table, weights[above], above, weights, slices)
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
-    for row in rows:
-        label = labels[row]
-        sizes[label] += scale
-        for e in range(indptr[row], indptr[row + 1]):
-            categories[label, indices[e]] += scale * counts[e]
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ import numpy as np
 from ...base import stack_draws
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._clusters.statistics import selected
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
@@ -18,7 +19,7 @@ from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .model import DPModel
 from .posterior_draws import ParameterDraw, PartitionDraw, arrays_of
-from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState, Sums
+from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
 
@@ -34,12 +35,12 @@ def state_of_blocks(kind: type, **others: Condition) -> Held:
 
 def _state(value: Any, where: str, sizes: Sizes) -> None:
     """Check a state, whose blocks, sums and components must have the same number."""
-    if isinstance(value, StreamState) and isinstance(value.statistics, Sums):
+    if isinstance(value, StreamState) and isinstance(value.statistics, CategoryCounts):
         sizes["n_clusters"] = len(value.statistics.sizes)
     _STATE(value, where, sizes)
 
 
-_STATE = state_of_blocks(StreamState, statistics=Held(Sums), mixture=Held(Instantiated))
+_STATE = state_of_blocks(StreamState, statistics=Held(CategoryCounts), mixture=Held(Instantiated))
 
 
 def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
@@ -96,9 +97,8 @@ class MixtureStream(ChainStream):
     def summary(self) -> PartitionDraw:
         """Expected counts of the first chain."""
         state = self.states[0]
-        sizes, categories = state.statistics
-        order = np.argsort(-sizes, kind="stable")[: _n_components(state)]
-        return PartitionDraw(CategoryCounts(sizes[order], categories[order].T), self._last[0].concentration)
+        order = np.argsort(-state.statistics.sizes, kind="stable")[: _n_components(state)]
+        return PartitionDraw(selected(state.statistics, order), self._last[0].concentration)
 
     def posterior(self, clusters: Clusters) -> dict[str, np.ndarray]:
         """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""

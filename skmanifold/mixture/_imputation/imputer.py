@@ -17,7 +17,6 @@ from .._dirichlet_process.estimator import DPMixture
 from .._dp_categorical import DPCategoricalMixture
 from .._exponential_family.estimator import ExponentialFamilyMixture
 
-
 _MIXTURES = DPMixture, DPCategoricalMixture, ExponentialFamilyMixture
 
 

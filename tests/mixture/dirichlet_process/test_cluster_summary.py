@@ -18,7 +18,7 @@ from skmanifold.emissions._clusters.categories.clusters import CategoryClusters,
 from skmanifold.emissions._clusters.categories.families import CodeFamilyClusters
 from skmanifold.emissions._codes import empty_table
 from skmanifold.emissions._column_information import mutual_information
-from skmanifold.mixture._dirichlet_process import cluster_summary
+from skmanifold.mixture._dirichlet_process import point_estimate
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
 
@@ -196,7 +196,7 @@ def test_columns_are_in_descending_order_of_information_with_typical_cells(name)
 @each_fit
 @pytest.mark.parametrize("rows_at_once", [7, 10**6])
 def test_typical_rows_have_the_highest_density_in_their_clusters(name, rows_at_once, monkeypatch):
-    monkeypatch.setattr(cluster_summary, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(point_estimate, "_ROWS_AT_ONCE", rows_at_once)
     X = data_of_fit(name)
     mixture = fits()[name]
     if rows_at_once == 7:

@@ -12,7 +12,7 @@ from skmanifold.emissions._clusters.statistics import n_used
 from skmanifold.mixture._dirichlet_process import stochastic_slice
 from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, counts_used
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows
@@ -35,7 +35,7 @@ def state_at(sampler, model, concentration, labels, key):
     """The sampler's state at these labels, sticks and components an exact draw given them."""
     labels = labels.astype(np.int32)
     counts = model.count(labels)
-    blocks = sampler._begin(model, sums_of(counts), float(concentration), key)
+    blocks = sampler._begin(model, counts_used(counts), float(concentration), key)
     return StochasticSliceState(blocks, key, 0, -np.inf, counts, labels)
 
 
@@ -102,8 +102,10 @@ def test_counts_of_a_minibatch_stand_for_all_rows():
     model, rows, labels = model_of(tiny.TABLE, 1.0), np.array([4, 2]), np.array([1, 2, 0, 1, 2], np.int32)
     sums = stochastic_slice._sums_of_rows(model, rows, labels, 4, model.n_rows / len(rows))
     np.testing.assert_array_equal(sums.sizes, [2.5, 0, 2.5, 0])
-    np.testing.assert_array_equal(sums.categories, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
-    np.testing.assert_array_equal(sums.by_stick(), [[2.5, 2.5], [0, 2.5], [2.5, 0], [0, 0]])
+    np.testing.assert_array_equal(sums.categories.T, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
+    sticks, components = stochastic_slice._targets(model, sums, sums, 0.5)
+    np.testing.assert_array_equal(sticks.shapes, [[3.5, 3.0], [1.0, 3.0], [3.5, 0.5], [1.0, 0.5]])
+    np.testing.assert_array_equal(components.shapes, sums.categories.T + tiny.PRIOR)
 
 
 class Recording(DPModel):
