@@ -308,6 +308,8 @@ class Case:
 
     def as_parameters(self, components):
         """Drawn components of a Dirichlet process as parameters of a finite mixture."""
+        if isinstance(components, type(self.mode(self.no_sums()))):
+            return components
         return _parameters_of(self.family, _contiguous(self.family.clusters().drawn_attributes(components)))
 
 
