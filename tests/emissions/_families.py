@@ -338,6 +338,8 @@ def _parameters_of(family, attributes):
     if "dispersions_" in attributes:
         sizes = 1.0 / attributes["dispersions_"]
         return family._parameters(logs - np.log(sizes)[:, np.newaxis], sizes)
+    if not hasattr(family, "parameters_again"):
+        return logs
     return family.parameters_again(logs)
 
 
