@@ -12,8 +12,8 @@ from ._abilities import HasShares as HasShares
 from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
-from ._cells.distributions import IndependentNumbers as IndependentNumbers
 from ._categorical import Categorical as Categorical
+from ._cells.distributions import IndependentNumbers as IndependentNumbers
 from ._columns.emission import Columns as Columns
 from ._compiled import CompiledFamily as CompiledFamily
 from ._dense_rows import DenseRows as DenseRows

@@ -308,6 +308,8 @@ class Case:
 
     def as_parameters(self, components):
         """Drawn components of a Dirichlet process as parameters of a finite mixture."""
+        if isinstance(components, type(self.mode(self.no_sums()))):
+            return components
         return _parameters_of(self.family, _contiguous(self.family.clusters().drawn_attributes(components)))
 
 
@@ -336,6 +338,8 @@ def _parameters_of(family, attributes):
     if "dispersions_" in attributes:
         sizes = 1.0 / attributes["dispersions_"]
         return family._parameters(logs - np.log(sizes)[:, np.newaxis], sizes)
+    if not hasattr(family, "parameters_again"):
+        return logs
     return family.parameters_again(logs)
 
 

@@ -133,38 +133,6 @@ def statistics_of_four(statistics):
     return chosen
 
 
-@parametrize_kind
-def test_densities_and_scores_given_components(kind):
-    X, labels = table(70, missing=0.05)
-    X[7] = NAN
-    clusters = clusters_of(X, kind)
-    statistics = counted(clusters, labels)
-    components = clusters.draw_components(statistics, np.array([3, 0, 2, 9]), root_key(1), ONE)
-    arrays = clusters.arrays_of(components)
-    covariances = np.broadcast_to(arrays["covariances"], (4, D, D))
-    expected = np.zeros((len(X), 4))
-    for row, log_densities in zip(X, expected, strict=True):
-        seen = ~np.isnan(row)
-        if seen.any():
-            for k, mean in enumerate(arrays["components"]):
-                covariance = covariances[k][np.ix_(seen, seen)]
-                log_densities[k] = stats.multivariate_normal.logpdf(row[seen], mean[seen], covariance)
-    out = np.zeros((len(X), 4))
-    clusters.add_densities_of_rows(components, out, ONE)
-    np.testing.assert_allclose(out, expected, rtol=1e-9)
-
-    rows = clusters.sorted_rows(np.arange(len(X)), labels)
-    assert sorted(rows) == list(range(len(X)))
-    n_above = np.random.default_rng(0).integers(1, 5, len(X))
-    current, scores = np.zeros(len(X), np.int64), np.empty((len(X), 4))
-    _fill_scores(clusters.data, statistics, rows, n_above, current, components, scores)
-    for row, n, found in zip(rows, n_above, scores, strict=True):
-        if n > 1:  # with one component no score is needed
-            is_left_out = np.isneginf(found[:n])
-            assert np.all(expected[row, :n][is_left_out] < expected[row, :n].max() - 42)
-            np.testing.assert_allclose(found[:n][~is_left_out], expected[row, :n][~is_left_out], rtol=1e-9)
-
-
 def test_components_far_from_all_rows_are_left_out():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), LANES).astype(np.int32)

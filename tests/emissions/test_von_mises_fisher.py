@@ -8,7 +8,6 @@ from scipy import stats
 from scipy.special import gammaln, ive, logsumexp
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
-from skmanifold.distributions import bessel_ratio
 from skmanifold.emissions import VonMisesFisher
 from skmanifold.emissions._clusters import kernels
 from skmanifold.emissions._von_mises_fisher.concentrations import (
@@ -88,25 +87,6 @@ def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_
         first, second = method(rows, 0, 2048, 0, given[:2048]), method(rows, 2048, 5000, 2, given[2048:])
         for whole, parts in zip((sizes, sums), merge(first, second).total(), strict=True):
             np.testing.assert_array_equal(whole, parts)
-
-
-@each_kind
-def test_the_mode_maximises_the_log_joint_density(kind):
-    family, rng = VonMisesFisherFamily(ConcentrationPrior(2.0, 0.6), kind, 3, 5), np.random.default_rng(2)
-    sums = rng.standard_normal((3, 5)) * 3.0
-    sizes = np.linalg.norm(sums, axis=1) + np.array([1.0, 3.0, 9.0])
-    mode = family.mode((sizes, sums))
-    best = family.log_likelihood((sizes, sums), mode) + family.log_prior(mode)
-    for _ in range(60):
-        directions = mode.directions + 0.05 * rng.standard_normal(mode.directions.shape)
-        directions /= np.linalg.norm(directions, axis=0)
-        scale = np.exp(0.1 * rng.standard_normal(1 if kind == "shared" else 3))
-        concentrations = mode.concentrations * (1.0 if kind == 6.0 else scale)
-        other = VonMisesFisherParameters.of(directions, concentrations)
-        assert family.log_likelihood((sizes, sums), other) + family.log_prior(other) < best
-    if kind == "per_component":
-        lengths = np.linalg.norm(sums, axis=1)
-        np.testing.assert_allclose(bessel_ratio(5, mode.concentrations), (lengths + 1.2) / (sizes + 2.0))
 
 
 def test_a_vonmisesfishermixture_has_the_same_estimate():
