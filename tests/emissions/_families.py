@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
+from _pages import ROOT, read_page
 from scipy.special import gammaln, ive
 from sklearn.base import BaseEstimator
 
@@ -222,7 +223,8 @@ class Case:
         """Arrays of statistics, without current values of missing cells."""
         if isinstance(statistics, JoinedStatistics):
             return [*self.arrays(statistics.first), *self.arrays(statistics.rest)]
-        return [a for a, axis in zip(statistics, statistics.label_axes, strict=True) if axis != OF_ROWS]
+        axes = getattr(statistics, "label_axes", (0,) * len(statistics))
+        return [a for a, axis in zip(statistics, axes, strict=True) if axis != OF_ROWS]
 
     def log_marginal(self, X, statistics):
         return self.clusters(X).log_marginal(statistics)
@@ -398,7 +400,19 @@ def _mixed():
     return Case(Columns(blocks), X, [NUMBERS, Values(3), COUNTS, COUNTS], *moments, widths=[0, 3, 0, 0])
 
 
+def _hurdle():
+    """The family that the page about custom emissions develops, with a shape that is not 1 for its events."""
+    names, blocks = {}, read_page(ROOT / "doc" / "extending" / "emission.md").of_language("python")
+    first = next(i for i, block in enumerate(blocks) if "class Hurdle(" in block.code)
+    for block in blocks[first : first + 4]:
+        exec(compile(block.code, "emission.md", "exec"), names)
+    a, b = 1.5, 4.0
+    mean, square = 0.5 * (1.0 + 1.0 / b), (a + 1.0) / (4.0 * a + 2.0) * (1.0 + 2.0 / b + 2.0 / b**2)
+    return Case(names["Hurdle"](a, b), _cells("counts", 3), [COUNTS] * 3, [mean] * 3, [square] * 3)
+
+
 BUILDERS = {
+    "hurdle": _hurdle,
     "bernoulli": lambda: Case(
         Bernoulli([0.7, 1.5, 0.9], 1.3), _cells("events", 3), [EVENTS] * 3, *_beta_moments([0.7, 1.5, 0.9], 1.3)
     ),

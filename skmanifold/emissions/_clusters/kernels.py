@@ -90,5 +90,5 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 @njit_part
 def _clear_sides(data, statistics, posterior):
     for side in range(2):
-        merge_labels(data, statistics, 2, side)  # nobody reads what is collected there
+        merge_labels(data, statistics, 2, side)  # label 2 is never read
         refresh_posterior(data, statistics, posterior, side)
