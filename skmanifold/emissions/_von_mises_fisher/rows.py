@@ -63,6 +63,8 @@ class SparseRows(_DirectedRows):
         Unit vectors.
     """
 
+    reads_once = True  # one pass over the entries; products of blocks of dense rows are not faster in one step
+
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.n_rows, self.n_features = directions.n_rows, directions.n_features
