@@ -291,8 +291,8 @@ class FamilyModel:
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
         if self._reads_once:
             row_weights = np.ones(self.n_rows) if self.row_weights is None else self.row_weights.values
-            of_rows = self.rows, first, stop, self._block(first)
-            return self.family.expect_rows(*of_rows, position.parameters, log_weights, row_weights, log_density)
+            of_mixture = position.parameters, log_weights, row_weights, log_density
+            return self.family.expect_rows(self.rows, first, stop, self._block(first), *of_mixture)
         sums = BlockSums(())
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])
