@@ -183,15 +183,7 @@ class VonMisesFisherFamily(Clusters, Family):
         return self.sum_blocks(stop - first, first_block, add)
 
     def expect_rows(
-        self,
-        rows: DirectedRows,
-        first: int,
-        stop: int,
-        first_block: int,
-        parameters: VonMisesFisherParameters,
-        log_weights: np.ndarray,
-        row_weights: np.ndarray,
-        log_density: np.ndarray,
+        self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
     ) -> BlockSums:
         """Expected statistics of the rows `first` to `stop`, which are read once."""
         scores = parameters._replace(log_peaks=parameters.log_peaks + log_weights)
@@ -218,7 +210,7 @@ class VonMisesFisherFamily(Clusters, Family):
     def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
         """The posterior mode of directions and concentrations."""
         own = DirectionSums(*statistics)
-        return self.mode_of(own.sizes, own.lengths(), own.directions().T)
+        return self.mode_of(own.sizes, own.lengths(), np.ascontiguousarray(own.directions().T))
 
     def mode_of(self, sizes: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> VonMisesFisherParameters:
         """The posterior mode given sizes, and lengths and directions, (n_features, K), of the sums of rows."""

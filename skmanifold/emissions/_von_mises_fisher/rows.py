@@ -14,7 +14,7 @@ from ...sparse.dense_directions import UnitRows
 from ...sparse.directions import Directions, as_directions, validate_numbers
 from ...utils._threads import split_range
 from .dense_kernels import add_block_scores, add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
-from .sparse_kernels import add_labelled_rows, add_row_scores, add_shared_rows, expect_rows, fill_gaps, hash_rows
+from .sparse_kernels import add_labelled_rows, add_row_scores, add_shared_rows, expect_rows, fill_gaps
 
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
@@ -68,6 +68,7 @@ class SparseRows(_DirectedRows):
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.n_rows, self.n_features = directions.n_rows, directions.n_features
+        self._csr = directions[:3]
         self.has_direction = np.diff(directions.indptr) > 0
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
@@ -78,23 +79,23 @@ class SparseRows(_DirectedRows):
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
-        return expect_rows(first, stop, *self.directions[:3], row_weights, *parameters, hard, *found)
+        return expect_rows(first, stop, self._csr, row_weights, tuple(parameters), hard, *found)
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        add_row_scores(first, stop, *self.directions[:3], *parameters, out)
+        add_row_scores(first, stop, self._csr, tuple(parameters), out)
 
     def add_labelled(self, first, stop, labels, sums) -> None:
         """Add rows to the sums of their labels."""
-        add_labelled_rows(first, stop, *self.directions[:3], labels, sums)
+        add_labelled_rows(first, stop, self._csr, labels, sums)
 
     def add_shares(self, first, stop, shares, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        add_shared_rows(first, stop, *self.directions[:3], shares, sums)
+        add_shared_rows(first, stop, self._csr, shares, sums)
 
     def fill_gaps(self, first, stop, directions, gaps, out) -> None:
         """Gaps of a range of rows with each candidate as an additional seed."""
-        fill_gaps(first, stop, *self.directions[:3], directions, gaps, out)
+        fill_gaps(first, stop, self._csr, directions, gaps, out)
 
     def unit(self, row: int) -> np.ndarray:
         """A row as a dense unit vector, (n_features,); zeros if it has no direction."""
@@ -106,7 +107,7 @@ class SparseRows(_DirectedRows):
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
         out = np.empty(self.n_rows, np.uint64)
-        hash_rows(self.directions.indptr, self.directions.indices, self.directions.data.view(np.uint64), out)
+        self.directions.fill_keys(np.uint64(0), np.arange(self.n_rows), out)
         return out
 
     def part(self, start: int, stop: int) -> SparseRows:
