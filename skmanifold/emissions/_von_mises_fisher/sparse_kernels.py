@@ -1,4 +1,4 @@
-"""Kernels of sparse directions: scores, responsibilities and sums of rows, and seeding.
+"""Kernels of sparse directions: scores, responsibilities and sums of rows.
 
 `csr` are rows as unit vectors, (indptr, indices, data). `parameters` are directions, (n_features, K), concentrations,
 and log densities at the mean directions or their sums with the logs of weights.
@@ -13,7 +13,6 @@ import numpy as np
 from ...utils._njit import njit
 
 _LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
-_LEAST_GAP = 1e-12  # two rows whose cosine is closer to 1 have the same direction
 
 
 @njit(cache=True, nogil=True)
@@ -144,22 +143,3 @@ def add_shared_rows(first, stop, csr, shares, sums):
             if share > 0.0:
                 for e in range(indptr[row], indptr[row + 1]):
                     own[indices[e]] += share * data[e]
-
-
-@njit(cache=True, nogil=True)
-def fill_gaps(first, stop, csr, directions, gaps, out):
-    """Fill `out`, (n_rows, n_candidates), with the gaps of the rows if each candidate were an additional seed.
-
-    The gap of a row is one minus the cosine with the nearest seed. `directions` are the candidates, (n_features,
-    n_candidates).
-    """
-    indptr, indices, data = csr
-    for row in range(first, stop):
-        row_gaps = out[row]
-        row_gaps[:] = 1.0
-        for e in range(indptr[row], indptr[row + 1]):
-            entries = directions[indices[e]]
-            for c in range(len(row_gaps)):
-                row_gaps[c] -= data[e] * entries[c]
-        for c in range(len(row_gaps)):
-            row_gaps[c] = min(gaps[row], row_gaps[c] if row_gaps[c] > _LEAST_GAP else 0.0)
