@@ -1,4 +1,5 @@
 from ._abilities import CompletesRows as CompletesRows
+from ._abilities import ExpectsRows as ExpectsRows
 from ._abilities import HasDraw as HasDraw
 from ._abilities import HasFeatureVariances as HasFeatureVariances
 from ._abilities import HasHighestLogDensities as HasHighestLogDensities

@@ -32,6 +32,7 @@ from ._splits import odds_and_density, refresh
 
 KEY = root_key(1)
 ONE = Workers(1)
+PRIOR = ConcentrationPrior(1.3, 0.6)
 
 
 def log_normalizer(d, kappa):
@@ -89,6 +90,25 @@ def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_
             np.testing.assert_array_equal(whole, parts)
 
 
+def test_expectations_in_one_step_are_those_of_shares():
+    X, _ = planted(3000)
+    family, rows, rng = VonMisesFisherFamily(PRIOR, "shared", 3, 8), rows_of(X, "sparse"), np.random.default_rng(0)
+    parameters = VonMisesFisherParameters.of(rng.standard_normal((8, 3)), np.array([1.0, 5.0, 20.0]))
+    row_weights, log_weights, log_density = rng.uniform(0.5, 2.0, 3000), np.log([0.2, 0.3, 0.5]), np.empty(3000)
+    terms = np.tile(log_weights, (3000, 1))
+    family.add_log_densities(rows, 0, 3000, parameters, terms)
+    exact = logsumexp(terms, axis=1)
+    shares = np.exp(terms - exact[:, None]) * row_weights[:, None]
+    parts = [
+        family.expect_rows(rows, *place, parameters, log_weights, row_weights, log_density)
+        for place in ((0, 2048, 0), (2048, 3000, 2))
+    ]
+    np.testing.assert_allclose(log_density, exact, rtol=1e-12)
+    of_shares = family.sum_shares(rows, 0, 3000, 0, shares).total()
+    for one, other in zip(merge(*parts).total(), of_shares, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
 def test_a_vonmisesfishermixture_has_the_same_estimate():
     X, _ = planted()
     start = planted()[1]
@@ -105,7 +125,6 @@ def test_a_vonmisesfishermixture_has_the_same_estimate():
 
 # --- draws -----------------------------------------------------------------------------------------------
 
-PRIOR = ConcentrationPrior(1.3, 0.6)
 POSTERIORS = [(2, 0.0, []), (3, 4.0, [3.7]), (10, 6.0, [2.0, 1.0]), (100, 30.0, [20.0, 5.0, 1.0]), (40, 300.0, [12.0])]
 
 

@@ -105,8 +105,7 @@ def _sparse_product(data, row, vector):
 # Statistics
 
 
-@kernels.count_row.of(DenseDirectionData)
-@kernels.count_row.of(SparseDirectionData)
+@kernels.count_row.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _count_row(data, statistics, row, label, sign):
     statistics.sizes[label] += sign
@@ -116,8 +115,7 @@ def _count_row(data, statistics, row, label, sign):
         add_row(data, row, sign, statistics.sums[label])
 
 
-@kernels.merge_labels.of(DenseDirectionData)
-@kernels.merge_labels.of(SparseDirectionData)
+@kernels.merge_labels.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _merge_labels(data, statistics, kept, gone):
     sums = statistics.sums
@@ -173,12 +171,11 @@ def _fill_dense_scores(data, statistics, rows, n_above, current, components, sco
 @kernels.fill_scores.of(SparseDirectionData)
 @njit(cache=True, nogil=True)
 def _fill_sparse_scores(data, statistics, rows, n_above, current, components, scores):
-    directions, concentrations, log_peaks = components
-    of_rows = data.indptr, data.indices, data.values
+    csr = data.indptr, data.indices, data.values
+    parameters = components.directions, components.concentrations, components.log_peaks
     for i in range(len(rows)):
         if n_above[i] > 1:
-            own = scores[i, : n_above[i]]
-            fill_row_scores(*of_rows, rows[i], directions, concentrations, log_peaks, own)
+            fill_row_scores(csr, rows[i], parameters, scores[i, : n_above[i]])
 
 
 # Posteriors
@@ -220,15 +217,13 @@ def _log_predictive(data, concentration, n, length, product):
     return peaks - compute_log_peak(order, concentration * after) - concentration * (1.0 + length - after)
 
 
-@kernels.refresh_posterior.of(DenseDirectionData)
-@kernels.refresh_posterior.of(SparseDirectionData)
+@kernels.refresh_posterior.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _refresh_posterior(data, statistics, posterior, label):
     posterior.lengths[label] = length_of(statistics.sums[label])
 
 
-@kernels.add_predictive.of(DenseDirectionData)
-@kernels.add_predictive.of(SparseDirectionData)
+@kernels.add_predictive.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
     for c in range(n_labels):
@@ -238,8 +233,7 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
         out[c] += _log_predictive(data, posterior.concentration, n, length, product)
 
 
-@kernels.log_bayes_factor.of(DenseDirectionData)
-@kernels.log_bayes_factor.of(SparseDirectionData)
+@kernels.log_bayes_factor.of(DenseDirectionData, SparseDirectionData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     sum_0, sum_1, square = statistics.sums[label_0], statistics.sums[label_1], 0.0

@@ -182,6 +182,21 @@ class VonMisesFisherFamily(Clusters, Family):
 
         return self.sum_blocks(stop - first, first_block, add)
 
+    def expect_rows(
+        self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
+    ) -> BlockSums:
+        """Expected statistics of the rows `first` to `stop`, which are read once."""
+        scores = parameters._replace(log_peaks=parameters.log_peaks + log_weights)
+        labels = np.empty(len(log_density), np.int64)
+
+        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
+            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
+                of_block, place = np.zeros(parameters.directions.shape), (first + start + a, first + start + b)
+                rows.expect(*place, row_weights, scores, False, of_block, sizes[block], log_density, labels)
+                sums[block] += of_block.T
+
+        return self.sum_blocks(stop - first, first_block, add)
+
     def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
         return seed_labels(rows, np.ones(rows.n_rows), self.n_components, key)
@@ -195,7 +210,7 @@ class VonMisesFisherFamily(Clusters, Family):
     def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
         """The posterior mode of directions and concentrations."""
         own = DirectionSums(*statistics)
-        return self.mode_of(own.sizes, own.lengths(), own.directions().T)
+        return self.mode_of(own.sizes, own.lengths(), np.ascontiguousarray(own.directions().T))
 
     def mode_of(self, sizes: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> VonMisesFisherParameters:
         """The posterior mode given sizes, and lengths and directions, (n_features, K), of the sums of rows."""

@@ -77,6 +77,14 @@ class SphericalKMeans:
         with_trial = np.empty((rows.n_rows, n_tried))
         mass = self.row_weights
         seeds = np.empty((rows.n_features, n_components))
+
+        def fill_gaps(first: int, stop: int, directions: np.ndarray) -> None:
+            """One minus the cosine of a row with the nearest seed, if each of these directions were one more."""
+            n, below = n_tried, np.zeros((stop - first, n_tried))
+            rows.add_log_densities(first, stop, (directions, np.ones(n), np.zeros(n)), below)  # cosines minus one
+            below[below >= -rows.least_gap] = 0.0
+            np.minimum(gaps[first:stop, np.newaxis], -below, out=with_trial[first:stop])
+
         for place in range(n_components):
             cumulative = np.cumsum(mass[order])
             if cumulative[-1] == 0.0:  # no direction is left
@@ -84,7 +92,7 @@ class SphericalKMeans:
             drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
             tried = order[np.searchsorted(cumulative, drawn, side="right")]
             directions = np.stack([rows.unit(row) for row in tried], axis=1)
-            self.workers.run(rows.fill_gaps, [(*block, directions, gaps, with_trial) for block in self.blocks])
+            self.workers.run(fill_gaps, [(*block, directions) for block in self.blocks])
             best = np.argmin((self.row_weights[:, np.newaxis] * with_trial).sum(axis=0))
             seeds[:, place] = directions[:, best]
             gaps = with_trial[:, best].copy()

@@ -13,15 +13,14 @@ from ...numerics.row_products import RowProducts
 from ...sparse.dense_directions import UnitRows
 from ...sparse.directions import Directions, as_directions, validate_numbers
 from ...utils._threads import split_range
-from .dense_kernels import add_block_scores, add_rows, fill_block_gaps, hash_dense_rows, label_block, share_block
-from .sparse_kernels import add_labelled_rows, add_row_scores, add_shared_rows, expect_rows, fill_gaps, hash_rows
+from .dense_kernels import add_block_scores, add_rows, hash_dense_rows, label_block, share_block
+from .sparse_kernels import add_labelled_rows, add_row_scores, add_shared_rows, expect_rows
 
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose lengths or hashes are computed at a time
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
-_LEAST_GAPS = {"f": 1e-6, "d": 1e-12}  # two rows whose cosine is closer to 1 have the same direction
 
 
 class _DirectedRows:
@@ -35,11 +34,10 @@ class _DirectedRows:
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sums)`` and ``add_shares(first, stop, shares, sums)``: add rows to the sums,
       (K, n_features), by their labels or membership probabilities.
-    - ``fill_gaps(first, stop, directions, gaps, out)``: one minus the cosine with the nearest seed, for each candidate;
-      see `sparse_kernels.fill_gaps`.
     """
 
     log_base = None
+    least_gap = 1e-12  # two rows whose cosine is closer to 1 have the same direction
     n_rows: int
     n_features: int
     has_direction: np.ndarray  # (n_rows,) bool
@@ -63,9 +61,12 @@ class SparseRows(_DirectedRows):
         Unit vectors.
     """
 
+    reads_once = True  # one pass over the entries; products of blocks of dense rows are not faster in one step
+
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.n_rows, self.n_features = directions.n_rows, directions.n_features
+        self._csr = directions[:3]
         self.has_direction = np.diff(directions.indptr) > 0
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
@@ -76,23 +77,19 @@ class SparseRows(_DirectedRows):
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
-        return expect_rows(first, stop, *self.directions[:3], row_weights, *parameters, hard, *found)
+        return expect_rows(first, stop, self._csr, row_weights, tuple(parameters), hard, *found)
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        add_row_scores(first, stop, *self.directions[:3], *parameters, out)
+        add_row_scores(first, stop, self._csr, tuple(parameters), out)
 
     def add_labelled(self, first, stop, labels, sums) -> None:
         """Add rows to the sums of their labels."""
-        add_labelled_rows(first, stop, *self.directions[:3], labels, sums)
+        add_labelled_rows(first, stop, self._csr, labels, sums)
 
     def add_shares(self, first, stop, shares, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        add_shared_rows(first, stop, *self.directions[:3], shares, sums)
-
-    def fill_gaps(self, first, stop, directions, gaps, out) -> None:
-        """Gaps of a range of rows with each candidate as an additional seed."""
-        fill_gaps(first, stop, *self.directions[:3], directions, gaps, out)
+        add_shared_rows(first, stop, self._csr, shares, sums)
 
     def unit(self, row: int) -> np.ndarray:
         """A row as a dense unit vector, (n_features,); zeros if it has no direction."""
@@ -104,7 +101,7 @@ class SparseRows(_DirectedRows):
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
         out = np.empty(self.n_rows, np.uint64)
-        hash_rows(self.directions.indptr, self.directions.indices, self.directions.data.view(np.uint64), out)
+        self.directions.fill_keys(np.uint64(0), np.arange(self.n_rows), out)
         return out
 
     def part(self, start: int, stop: int) -> SparseRows:
@@ -127,6 +124,11 @@ class DenseRows(_DirectedRows, UnitRows):
     values : ndarray of shape (n_rows, n_features)
         Finite rows of any length.
     """
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(values)
+        if values.dtype == np.float32:
+            self.least_gap = 1e-6
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with the products."""
@@ -173,12 +175,6 @@ class DenseRows(_DirectedRows, UnitRows):
             of_block[:, products.first + b - a :] = 0.0
             np.matmul(of_block, products.block, out=part)
             sums += part
-
-    def fill_gaps(self, first, stop, directions, gaps, out) -> None:
-        """Gaps of a range of rows with each candidate as an additional seed."""
-        products, least = self._products(directions.T), _LEAST_GAPS[self.values.dtype.char]
-        for a, b, _ in self._filled(first, stop, products):
-            fill_block_gaps(products.multiply(), products.first, gaps[a:b], least, out[a:b])
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""

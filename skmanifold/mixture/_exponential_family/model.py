@@ -10,6 +10,7 @@ import numpy as np
 
 from ...emissions._abilities import (
     CompletesRows,
+    ExpectsRows,
     HasDraw,
     HasLogJoint,
     HasShares,
@@ -128,6 +129,7 @@ class FamilyModel:
         self.row_weights = row_weights
         self.total_weight = float(rows.n_rows if row_weights is None else row_weights.values.sum())
         self._completes = getattr(rows, "has_missing", False) and offers(family, CompletesRows)
+        self._reads_once = getattr(rows, "reads_once", False) and offers(family, ExpectsRows)
         self._offered: dict[str, bool] = {}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
@@ -287,6 +289,10 @@ class FamilyModel:
         return self._sum_labels(completed, 0, stop - first, first, labels[first:stop])
 
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
+        if self._reads_once:
+            row_weights = np.ones(self.n_rows) if self.row_weights is None else self.row_weights.values
+            of_mixture = position.parameters, log_weights, row_weights, log_density
+            return self.family.expect_rows(self.rows, first, stop, self._block(first), *of_mixture)
         sums = BlockSums(())
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])
