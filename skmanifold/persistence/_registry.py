@@ -125,7 +125,7 @@ _PLACES = {
     "DirectionStatistics": "mixture._von_mises_fisher.em:DirectionStatistics",
     "BlockSums": "numerics.block_sums:BlockSums",
     "Blocks": "mixture._dp_categorical.stochastic_slice:Blocks",
-    "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
+    "CategoryCounts": "emissions._categories.family:CategoryCounts",
     "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
     "DPSums": "mixture._dp_categorical.stochastic_slice:Sums",
     "FamilyPosition": "mixture._exponential_family.model:Position",

@@ -50,6 +50,8 @@ class TiedFamily(CompletingFamily):
         A point near the rows, which reduces rounding errors.
     """
 
+    parameters_type = TiedParameters
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, and products of all rows together."""
         K, d = self.n_components, self.n_features

@@ -75,6 +75,8 @@ class VonMisesFisherFamily(Family):
         Number of columns d.
     """
 
+    parameters_type = VonMisesFisherParameters
+
     def __init__(
         self, prior: ConcentrationPrior, concentration: Concentration, n_components: int, n_features: int
     ) -> None:
@@ -137,6 +139,7 @@ class VonMisesFisherFamily(Family):
 
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         check_shapes(parameters, ((self.n_features, self.n_components), (self.n_components,)))
 
     def n_parameters(self) -> int:

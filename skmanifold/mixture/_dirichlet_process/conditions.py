@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...emissions._bernoulli import BernoulliFamily
+from ...emissions._base import FAMILY
 from ...emissions._clusters.statistics import shapes_of
-from ...emissions._columns.family import ColumnsFamily
 from ...emissions._columns.layout import ColumnLayout
-from ...emissions._linear import LinearFamily
-from ...emissions._registry import FAMILY, is_of_emission
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
@@ -28,7 +25,7 @@ _TOLERANCE = 1e-6
 def _agree(mixture: Any, sizes: Sizes) -> str | None:
     if mixture._family.n_features != sizes["n_features"]:
         return "has a family of other features"
-    if problem := is_of_emission(mixture):
+    if problem := mixture.emission_.disagrees(mixture._family, mixture):
         return problem
     clusters = mixture._family.clusters()
     for draw in (mixture._summary, *mixture._draws):
@@ -40,27 +37,11 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
                 means = clusters.cell_attributes(with_new(draw.statistics))
         except ValueError as error:  # of singular covariances
             return f"has statistics without a posterior: {error}"
-        if not _are_means(mixture._family, means):
+        if not clusters.are_means(means):
             return "has statistics without a posterior"
     if len(mixture._summary.statistics.sizes) != sizes["n_components"]:
         return "has another number of components"
     return whole_draws_agree(mixture, has_best=False)
-
-
-def _are_means(family: Any, attributes: dict[str, Any]) -> bool:
-    """Whether posterior means of components, by their names, are possible for a family."""
-    if isinstance(family, ColumnsFamily):
-        blocks = zip(family.names.tolist(), family.blocks, strict=True)
-        return all(_are_means(block, attributes[name]) for name, block in blocks)
-    low = 0.0 if isinstance(family, LinearFamily) else -np.inf
-    high = 1.0 if isinstance(family, BernoulliFamily) else np.inf
-    for values in attributes.values():
-        for part in values if isinstance(values, list) else [values]:
-            with np.errstate(over="ignore"):
-                squares = np.square(part, dtype=np.float64)  # of which second moments are sums
-            if not (np.isfinite(squares).all() and np.all((low <= part) & (part <= high))):
-                return False
-    return True
 
 
 fitted_mixture = holds(

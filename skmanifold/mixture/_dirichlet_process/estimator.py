@@ -331,7 +331,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
                 start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
-        settled = {"_family": family, "emission_": emission, **clusters.kept_attributes()}
+        settled = {"_family": family, "emission_": emission}
         settled |= {name: vars(self)[name] for name in emission.stores}
         return PartitionFit(self, run, clusters, start, settled)
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...emissions._clusters.directions.clusters import DirectionSums
 from ...emissions._clusters.gaussian.diagonal import DiagonalSums
 from ...emissions._clusters.gaussian.full import FullSums

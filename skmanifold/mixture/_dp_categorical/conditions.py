@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.statistics import n_used
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, samples_density
-from ...emissions._clusters.categories.clusters import CategoryClusters
+from ...emissions._categories.family import CategoryFamily
 from ...emissions._codes import Table, category_table, fit_categories, validate_codes
 from ...inference._chains import Chain
 from ...models import IncompatibleError
@@ -52,9 +52,9 @@ def stream_strategy(mixture: Any, X: Any, batch: Minibatch) -> StreamStrategy:
     return TableStream(mixture, batch, clusters_of(mixture, table), settled, passes)
 
 
-def clusters_of(mixture: Any, table: Table) -> CategoryClusters:
+def clusters_of(mixture: Any, table: Table) -> CategoryFamily:
     """Rows with the prior of the mixture's emission."""
-    return CategoryClusters(table, mixture._prior_of_categories(table))
+    return mixture._family_of(mixture._prior_of_categories(table), table.column_start).clusters(table)
 
 
 class ExactFit(PartitionFit):
@@ -93,7 +93,7 @@ class TableStream(StreamStrategy):
     """The update by one minibatch, of which only statistics are kept."""
 
     def __init__(
-        self, mixture: Any, batch: Minibatch, clusters: CategoryClusters, settled: dict[str, Any], passes: BaseSampler
+        self, mixture: Any, batch: Minibatch, clusters: CategoryFamily, settled: dict[str, Any], passes: BaseSampler
     ):
         super().__init__(batch)
         self.mixture = mixture
@@ -124,7 +124,7 @@ class TableStream(StreamStrategy):
             stream = mixture._stream or self._without_rows(model)
             stream = stream.after_batch(passes, model, batch.rate, scale, workers)
         stream = stream.recorded(passes, model)
-        settled = {**self.settled, "_category_prior": self.clusters.prior}
+        settled = {**self.settled, "_category_prior": self.clusters.data.prior}
         return {**settled, "_stream": stream, **summary_attributes(stream.summary())}
 
     def _without_rows(self, model: DPModel) -> MixtureStream:

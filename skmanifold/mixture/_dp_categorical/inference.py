@@ -14,7 +14,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._categorical import Categorical, CategoricalFamily
-from ...emissions._clusters.categories.clusters import CategoryClusters, CodeClusters
+from ...emissions._categories.family import CategoryFamily
 from ...emissions._codes import category_table, empty_table, given_categories, validate_codes
 from ...emissions._multinomial import Multinomial, MultinomialFamily
 from ...utils._threads import split_range
@@ -64,7 +64,7 @@ class CategoryInference(WithCategories, PartitionInference):
         means = [column / column.sum(axis=1, keepdims=True) for column in columns]
         return means[0] if self._emission == "multinomial" else means
 
-    def _clusters_of(self, X) -> CategoryClusters:
+    def _clusters_of(self, X) -> CategoryFamily:
         check_is_fitted(self)
         if self._emission == "multinomial":
             table = count_table(self, self._fitted_emission, X, None, reset=False)
@@ -72,11 +72,15 @@ class CategoryInference(WithCategories, PartitionInference):
             codes = validate_codes(self, X, reset=False)
             handle_unknown = self._handle_unknown_of(self._fitted_emission)
             table = category_table(self, codes, self._column_start, handle_unknown=handle_unknown)
-        return CategoryClusters(table, self._category_prior)
+        return self._family_of(self._category_prior, self._column_start).clusters(table)
 
-    def _clusters_of_no_rows(self) -> CategoryClusters:
-        kind = CategoryClusters if self._emission == "multinomial" else CodeClusters
-        return kind(empty_table(self._column_start), self._category_prior)
+    def _clusters_of_no_rows(self) -> CategoryFamily:
+        return self._family_of(self._category_prior, self._column_start).clusters()
+
+    def _family_of(self, prior: float, column_start: np.ndarray) -> CategoryFamily:
+        if self._emission_name == "multinomial":
+            return MultinomialFamily(np.full(column_start[-1], prior), 1)
+        return CategoricalFamily(prior, column_start, 1)
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         """The emission that reads rows, and the family of one component."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.categories.kernels import add_scores
 from ...emissions._clusters.categories.split_kernels import add_predictive
 from ...emissions._clusters.statistics import n_used
@@ -284,7 +284,7 @@ class StochasticSlice(BaseSampler):
         return Sticks(*log_proportions(self._movers[0], state, _PAIR))
 
     def _mixture_of(self, model: DPModel, blocks: Blocks) -> Mixture:
-        log_table = log_proportions(self._movers[1], blocks.components, model.clusters.table.column_start)
+        log_table = log_proportions(self._movers[1], blocks.components, model.clusters.column_start)
         return Mixture(self._sticks_of(blocks.sticks), log_table)
 
     def _check_no_stored_labels(self) -> None:
@@ -356,7 +356,7 @@ class StochasticSlice(BaseSampler):
         """Blocks with the components of the mixture; new components are copied from it."""
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
-        nothing = _no_sums(mixture.n_components, model.clusters.table.n_categories)
+        nothing = _no_sums(mixture.n_components, model.clusters.n_statistics)
         targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
         sticks, components = (
@@ -384,14 +384,14 @@ def _no_sums(n: int, n_categories: int) -> Sums:
 
 def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Sums:
     """Sums of some rows, multiplied by `scale`."""
-    sums = _no_sums(n, model.clusters.table.n_categories)
-    _add_rows(rows, *model.clusters.table[:3], labels, scale, *sums)
+    sums = _no_sums(n, model.clusters.n_statistics)
+    _add_rows(rows, *model.clusters.data[:3], labels, scale, *sums)
     return sums
 
 
 def _targets(model, of_sticks: Sums, of_components: Sums, concentration: float) -> tuple[GammaBlocks, GammaBlocks]:
     sticks = GammaBlocks(np.array([1.0, concentration]), of_sticks.by_stick(), _PAIR)
-    components = GammaBlocks(model.clusters.prior, of_components.categories, model.clusters.table.column_start)
+    components = GammaBlocks(model.clusters.prior, of_components.categories, model.clusters.column_start)
     return sticks, components
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base import stack_draws
-from ...emissions._clusters.categories.clusters import CategoryCounts, arrays_of_components
+from ...emissions._categories.family import CategoryCounts
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
@@ -109,9 +109,9 @@ class MixtureStream(ChainStream):
 
 
 def _arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
-    weights, components = np.exp(draw.log_weights[:-1]), arrays_of_components(draw.components)
+    weights, components = np.exp(draw.log_weights[:-1]), np.exp(draw.components.T)
     n_components_, concentration = np.array(n_components), np.array(draw.concentration)
-    return {"n_components": n_components_, "concentration": concentration, "weights": weights, **components}
+    return {"n_components": n_components_, "concentration": concentration, "weights": weights, "components": components}
 
 
 def _n_components(state: StreamState) -> int:
