@@ -74,6 +74,7 @@ class ColumnsFamily(Family, Clusters):
     """
 
     parameters_type = ColumnParameters
+    rows: Any
 
     def __init__(self, names: np.ndarray, blocks: tuple[Any, ...], places: tuple[np.ndarray, ...]) -> None:
         self.names = names
@@ -268,7 +269,7 @@ class ColumnsFamily(Family, Clusters):
         return zip(range(len(self.blocks)), self.blocks, _unnested(nested, len(self.blocks)), strict=True)
 
     @property
-    def prior(self) -> tuple:  # type: ignore[override]
+    def prior(self) -> tuple:
         """Priors of the blocks."""
         return tuple(_prior_of(block) for block in self.blocks)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class GaussianFamily(Family):
         A point near the rows, which reduces rounding errors.
     """
 
-    parameters_type: type = GaussianParameters
+    parameters_type: ClassVar[type | None] = GaussianParameters
     word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
