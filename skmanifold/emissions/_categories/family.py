@@ -12,16 +12,6 @@ from ...utils._conditions import MOST_COUNTED, Array, refuse
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .._clusters.base import Clusters
-from .._clusters.categories import split_kernels  # noqa: F401 - its kernels are chosen by type
-from .._clusters.categories.kernels import (
-    CategoryData,
-    CategorySides,
-    ColumnTotals,
-    add_given_counts,
-    add_given_parameters,
-    draw_columns,
-    log_marginal_of_counts,
-)
 from .._clusters.counting import count_rows, move_rows
 from .._clusters.linear.base import refuse_fractions
 from .._clusters.linear.seeds import seed_labels
@@ -31,6 +21,15 @@ from .._column_information import information_of_categories
 from .._linear import LinearFamily
 from .._linear_rows import LinearRows
 from .._protocols import Arrays
+from . import split_kernels  # noqa: F401 - its kernels are chosen by type
+from .kernels import (
+    CategoryData,
+    CategoryPosterior,
+    add_given_counts,
+    add_given_parameters,
+    draw_columns,
+    log_marginal_of_counts,
+)
 
 _TOLERANCE = 1e-6  # of sums of stored probabilities
 _ROWS_MOVED = 1 << 12  # of a task, at least
@@ -104,14 +103,11 @@ class CategoryFamily(LinearFamily, Clusters):
         """Counts of no rows."""
         return CategoryCounts(np.zeros(capacity, np.int64), np.zeros((self.n_statistics, capacity), np.int64))
 
-    def new_cache(self, capacity: int) -> ColumnTotals:
-        """Space for the numbers of tokens of each column by label."""
-        return ColumnTotals(np.empty((len(self.column_start) - 1, capacity)))
-
-    def new_sides(self) -> CategorySides:
-        """Two sides without rows."""
-        n, n_columns = self.n_statistics, len(self.column_start) - 1
-        return CategorySides(np.zeros((n, 2)), np.zeros((n_columns, 2)), np.empty(n, np.int64), np.zeros(1, np.int64))
+    def new_posterior(self, capacity: int, statistics: CategoryCounts, key: np.uint64) -> CategoryPosterior:
+        """Space for the numbers of tokens of each column by label, and for the categories of two sides."""
+        n = self.n_statistics
+        present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64)
+        return CategoryPosterior(np.zeros((len(self.column_start) - 1, capacity)), *present)
 
     def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
         """Add all rows to the statistics of their labels; fractions are refused."""

@@ -18,9 +18,9 @@ from ...utils._typing import available_if
 from .._abilities import CompletesRows
 from .._base import FAMILY, Family
 from .._clusters.base import Clusters
-from .._clusters.columns.kernels import Joined, JoinedData
 from .._clusters.statistics import join_statistics
 from .._protocols import Arrays
+from .kernels import Joined, JoinedData
 from .rows import ColumnRows, scattered
 from .seeds import cluster_tables
 from .selection import named_errors
@@ -307,19 +307,10 @@ class ColumnsFamily(Family, Clusters):
         """Statistics of no rows."""
         return join_statistics([block.no_statistics(capacity) for block in self.blocks])
 
-    def new_cache(self, capacity: int) -> Any:
-        """Space for the cache of each label."""
-        return _nested(Joined, [block.new_cache(capacity) for block in self.blocks])
-
-    def new_sides(self) -> Any:
-        """Two sides without rows."""
-        return _nested(Joined, [block.new_sides() for block in self.blocks])
-
-    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, Any]:
-        """Cache and sides of split-merge moves."""
-        spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
-        caches, sides = zip(*spaces, strict=True)
-        return _nested(Joined, list(caches)), _nested(Joined, list(sides))
+    def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any:
+        """Space for the posteriors of labels in each block."""
+        pairs = self._with(statistics)
+        return _nested(Joined, [block.new_posterior(capacity, own, subkey(key, i)) for i, block, own in pairs])
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...emissions._categories.family import CategoryCounts
-from ...emissions._clusters.categories.kernels import add_scores
-from ...emissions._clusters.categories.split_kernels import add_predictive
+from ...emissions._categories.kernels import add_scores
+from ...emissions._categories.split_kernels import add_predictive
 from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey

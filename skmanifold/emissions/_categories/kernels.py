@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....numerics.simd import prefetch
-from ....numerics.special import log_rising, log_rising_of_real
-from ....numerics.vector_math import fill_exp
-from ....random._keys import fold_in
-from ....random._log_gamma_ziggurat import fill_log_gammas
-from ....utils._njit import njit, njit_part
-from .. import kernels
+from ...numerics.simd import prefetch
+from ...numerics.special import log_rising, log_rising_of_real
+from ...numerics.vector_math import fill_exp
+from ...random._keys import fold_in
+from ...random._log_gamma_ziggurat import fill_log_gammas
+from ...utils._njit import njit, njit_part
+from .._clusters import kernels
 
 _AHEAD = 3  # a row is prefetched so many rows before its use
 _ITEMS_OF_LINE = 16  # of four bytes in a cache line of 64 bytes
@@ -30,17 +30,11 @@ class CategoryData(NamedTuple):
     prior: float
 
 
-class ColumnTotals(NamedTuple):
-    """Numbers of tokens of each column by label."""
+class CategoryPosterior(NamedTuple):
+    """Numbers of tokens of each column by label, and the categories that the rows on two sides have."""
 
     totals: np.ndarray  # (n_columns, capacity) float64
-
-
-class CategorySides(NamedTuple):
-    """Counts of the two sides of a split, whole numbers stored as float64, and the categories that may have counts."""
-
-    counts: np.ndarray  # (n_categories, 2)
-    totals: np.ndarray  # (n_columns, 2)
+    is_present: np.ndarray  # (n_categories,) bool
     present: np.ndarray  # (n_categories,) int64
     n_present: np.ndarray  # (1,) int64
 
