@@ -307,10 +307,13 @@ class ColumnsFamily(Family, Clusters):
         """Statistics of no rows."""
         return join_statistics([block.no_statistics(capacity) for block in self.blocks])
 
-    def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any:
-        """Space for the posteriors of labels in each block."""
-        pairs = self._with(statistics)
-        return _nested(Joined, [block.new_posterior(capacity, own, subkey(key, i)) for i, block, own in pairs])
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split."""
+        spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
+        posteriors, sides = zip(*spaces, strict=True)
+        of_sides, posteriors_of_sides = zip(*sides, strict=True)
+        joined = join_statistics(list(of_sides)), _nested(Joined, list(posteriors_of_sides))
+        return _nested(Joined, list(posteriors)), joined
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
