@@ -10,10 +10,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ...utils._conditions import MOST_COUNTED, Array, Sizes, refuse
+from ...utils._declared import Held, holds
+
 Statistics = TypeVar("Statistics", bound=Any)
 OF_ROWS = -1
 
 
+def held_statistics(value: Any, where: str, sizes: Sizes) -> None:
+    """Condition of statistics of any family, which satisfy the declaration of their class."""
+    if type(value) is not JoinedStatistics and not hasattr(type(value), "label_axes"):
+        refuse(where, f"is a {type(value).__name__} and not statistics of clusters")
+    Held(type(value))(value, where, sizes)
+
+
+@holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=held_statistics, rest=held_statistics)
 class JoinedStatistics(NamedTuple):
     """Statistics of several blocks of columns: those of the first, and of the others."""
 

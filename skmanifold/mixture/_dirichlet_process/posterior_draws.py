@@ -8,20 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.directions.clusters import DirectionSums
-from ...emissions._clusters.gaussian.diagonal import DiagonalSums
-from ...emissions._clusters.gaussian.full import FullSums
-from ...emissions._clusters.gaussian.tied import TiedSums
-from ...emissions._clusters.linear.base import LinearCounts
-from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
+from ...emissions._clusters.statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Real, Sizes
+from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .predictive_kernels import log_sums
 
@@ -31,19 +25,13 @@ _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
-_STATISTICS = Held(CategoryCounts, DiagonalSums, DirectionSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
-holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
-    JoinedStatistics
-)
-
-
 def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
     return None if np.min(draw.statistics.sizes) > 0 else "has a cluster without rows"
 
 
 @holds(
     _sizes_agree,
-    statistics=_STATISTICS,
+    statistics=held_statistics,
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):
