@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
-from ..utils._conditions import MOST_COUNTED, Array
+from ..utils._conditions import MOST_COUNTED, Array, refuse
+from ..utils._declared import Held, HeldKind
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers
 from ..utils._threads import split_range
@@ -47,7 +48,38 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     has_codes: ClassVar[bool] = False  # cells are codes of categories
     stores: ClassVar[tuple[str, ...]] = ()  # other attributes that `read` stores in the estimator, besides names
     tokens_of_column: ClassVar[int] = 1  # number of different tokens for each column of X
+    row_family: ClassVar[type | None] = None  # class of the families that the library's emissions bind to rows
+    token_family: ClassVar[type | None] = None  # and to tokens
     _parameter_constraints: ClassVar[dict] = {}
+
+    def family_type(self) -> type | None:
+        """The class of the families that `bind` makes, which is known for emissions of the library.
+
+        Returns
+        -------
+        family_type : type or None
+            The class.
+        """
+        return self.row_family
+
+    def disagrees(self, family: Any, reader: Any) -> str | None:
+        """Why a family that was read from a file is not one of this emission.
+
+        Parameters
+        ----------
+        family : Family
+            A family that satisfies its declaration.
+        reader : estimator instance
+            What `read` stored attributes in.
+
+        Returns
+        -------
+        reason : str or None
+            None if the family is one of this emission.
+        """
+        if type(family) is not self.family_type():
+            return "has a family that is not that of its emission"
+        return "has the layout of a table" if "_layout" in vars(reader) else None
 
     def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> Any:
         """Rows of cells that have been read before, without names of columns.
@@ -219,6 +251,7 @@ class Family:
     n_components: int
     n_features: int
     word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
+    parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
 
     if TYPE_CHECKING:  # every family has its own
 
@@ -281,13 +314,19 @@ class Family:
         Parameters
         ----------
         parameters : object
-            Parameters from a file. This method accepts all; families with known shapes override it.
+            Parameters from a file. Families of the library check their type and what it declares, and override this
+            method to check shapes; without a `parameters_type` it accepts all.
 
         Raises
         ------
         ValueError
             If their types or shapes are not those of this family.
         """
+        if self.parameters_type is not None:
+            Held(self.parameters_type)(parameters, "parameters", {"n_components": self.n_components})
+
+
+FAMILY = HeldKind(Family)
 
 
 def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
@@ -306,9 +345,9 @@ def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
         If the number of arrays, a shape or a dtype is wrong.
     """
     if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
-        raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
-    for array, shape in zip(parameters, shapes, strict=True):
-        Array("float64", shape)(array, "a parameter of the components", {})
+        refuse("parameters", f"is a {type(parameters).__name__}, not the parameters of such components")
+    for i, (array, shape) in enumerate(zip(parameters, shapes, strict=True)):
+        Array("float64", shape)(array, f"parameters[{i}]", {})
 
 
 def dense_topics(counts: TokenCounts) -> np.ndarray:

@@ -188,6 +188,8 @@ class BernoulliFamily(LinearFamily):
         Number of components K.
     """
 
+    parameters_type = LinearParameters
+
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
         self.ones = ones
         self.zeros = zeros
@@ -279,3 +281,6 @@ class BernoulliFamily(LinearFamily):
     def _parameters(self, log_one: np.ndarray, log_zero: np.ndarray) -> LinearParameters:
         naturals = np.concatenate([log_one - log_zero, -log_zero])
         return LinearParameters(log_zero.sum(axis=0), naturals, np.exp(log_one))
+
+
+Bernoulli.row_family = Bernoulli.token_family = BernoulliFamily

@@ -29,8 +29,8 @@ class CompiledFamily(Family, Clusters):
     """Base class of conjugate families of real numbers that are written as six kernels, for all mixtures.
 
     A subclass has the methods ``prepare``, ``no_statistics``, ``new_posterior``, ``mode``, ``mean``, ``draw``,
-    ``log_marginals``, ``attributes`` and ``sample``, and registers the kernels of `skmanifold.emissions.kernels` for the
-    type that ``prepare`` returns. Log densities, sums, predictive densities, seeds and new rows follow from these.
+    ``log_marginals``, ``attributes`` and ``sample``, and registers the kernels of `skmanifold.emissions.kernels` for
+    the type that ``prepare`` returns. Log densities, sums, predictive densities, seeds and new rows follow from these.
 
     Attributes
     ----------

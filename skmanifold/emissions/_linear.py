@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole, refuse
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
@@ -80,7 +80,10 @@ class LinearFamily(Family):
 
     def check_parameters(self, parameters: LinearParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         check_shapes(parameters, self.parameter_shapes())
+        if isinstance(self, StoredFamily) and (problem := parameters_agree(self, parameters)):
+            refuse("parameters", problem)
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
@@ -204,6 +207,7 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
+@runtime_checkable
 class StoredFamily(Protocol):
     """A linear family whose parameters can be saved, and are checked when they are loaded."""
 
@@ -250,12 +254,10 @@ def parameters_agree(family: StoredFamily, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid.
     """
-    if tuple(array.shape for array in parameters) != family.parameter_shapes():
-        return "has parameters that are not of its family"
     with np.errstate(over="ignore", invalid="ignore"):
         again = family.parameters_again(parameters.naturals, *parameters[3:])
         same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
-        return None if all(same) else "has parameters that contradict each other"
+        return None if all(same) else "contradict each other"
 
 
 def linear_family(**priors: Condition) -> dict[str, Condition]:

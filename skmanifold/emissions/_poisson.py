@@ -140,6 +140,8 @@ class PoissonFamily(LinearFamily):
         Number of components K.
     """
 
+    parameters_type = LinearParameters
+
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
         self.rate = rate
@@ -206,3 +208,6 @@ class PoissonFamily(LinearFamily):
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
         rates = np.exp(logs)
         return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
+
+
+Poisson.row_family, Poisson.token_family = PoissonFamily, MultinomialFamily

@@ -268,7 +268,7 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
     highest = family.highest_log_densities(rows)
     n_candidates = 2 + int(math.log(family.n_components))
     chosen = among.at(np.array([uniform(key, 0)])).tolist()
-    best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean))[:, 0]
+    best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean), 1)[:, 0]
     for i in range(1, family.n_components):
         distances = highest - best
         running = np.cumsum(among.weighted(np.maximum(distances - among.median(distances), 0.0)))
@@ -279,9 +279,8 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
         else:  # all rows are alike
             candidates = among.at(places)
         candidates = np.minimum(candidates, rows.n_rows - 1)
-        with_each = np.maximum(
-            best[:, None], _log_densities(family, rows, _smoothed_seeds(family, rows, candidates, mean))
-        )
+        seeds = _smoothed_seeds(family, rows, candidates, mean)
+        with_each = np.maximum(best[:, None], _log_densities(family, rows, seeds, n_candidates))
         winner = int(np.argmax(among.weighted(with_each).sum(axis=0)))
         chosen.append(int(candidates[winner]))
         best = with_each[:, winner].copy()
@@ -355,11 +354,11 @@ def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> An
     return family.mode((np.full(len(chosen), 2.0), totals))
 
 
-def _log_densities(family: Any, rows: Any, parameters: Any) -> np.ndarray:
-    out = np.zeros((rows.n_rows, len(parameters.offsets)))
+def _log_densities(family: Any, rows: Any, parameters: Any, n_components: int) -> np.ndarray:
+    out = np.zeros((rows.n_rows, n_components))
     family.add_log_densities(rows, 0, rows.n_rows, parameters, out)
     return out
 
 
 def _likeliest(family: Any, rows: Any, parameters: Any) -> np.ndarray:
-    return _log_densities(family, rows, parameters).argmax(axis=1).astype(np.int32)
+    return _log_densities(family, rows, parameters, family.n_components).argmax(axis=1).astype(np.int32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from numbers import Integral, Real
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +17,6 @@ from ..emissions._abilities import in_words
 from ..emissions._clusters.base import Clusters
 from ..emissions._multinomial import MultinomialFamily
 from ..emissions._protocols import DirichletFamily, TokenEmission
-from ..emissions._registry import is_of_emission
 from ..models import IncompatibleError
 from ..samplers import BaseSampler
 from ..sparse.counts import Counts, as_counts, counts_to_fit, no_rows, validate_counts
@@ -44,13 +42,7 @@ _CODES_WARNING = (
 )
 
 
-def _is_of_categories(mixture: Any) -> str | None:
-    """Check that the family is one of codes or counts, as the emission is."""
-    emission = Categorical() if mixture.emission_.has_codes else Multinomial()
-    return is_of_emission(SimpleNamespace(**{**vars(mixture), "emission_": emission}))
-
-
-@fitted_mixture(_is_of_categories)
+@fitted_mixture
 class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
@@ -307,6 +299,10 @@ class DPCategoricalMixture(DPMixture):
             )
         return super()._resolve_emission()
 
+    @property
+    def _fitted_emission(self) -> BaseEmission:
+        return Categorical() if self.emission_.has_codes else Multinomial()
+
     def _check_emission(self, emission: BaseEmission) -> None:
         if not emission.has_codes:
             super()._check_emission(emission)
@@ -358,7 +354,7 @@ class DPCategoricalMixture(DPMixture):
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         if n_features is None:
             check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
-            emission: Any = Categorical() if self.emission_.has_codes else Multinomial()
+            emission: Any = self._fitted_emission
         else:
             n_features, given = check_scalar(n_features, "n_features", Integral, min_val=1), self._resolve_emission()
             emission = self._of_codes(given) if given.has_codes else self._of_counts(given, no_rows(n_features))

@@ -124,7 +124,7 @@ _PLACES = {
     # mixtures
     "BlockSums": "numerics.block_sums:BlockSums",
     "Blocks": "mixture._dirichlet_process.stochastic_slice:Blocks",
-    "CategoryCounts": "emissions._clusters.categories.clusters:CategoryCounts",
+    "CategoryCounts": "emissions._categories.family:CategoryCounts",
     "DiagonalSums": "emissions._clusters.gaussian.diagonal:DiagonalSums",
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",

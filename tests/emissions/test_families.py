@@ -175,7 +175,7 @@ def test_new_rows_of_many_tokens_are_multinomial(length):
     family._levels = np.ones(1)
     drawn = family.sample(parameters, np.zeros(3000, np.int32), KEY)
     assert np.all(drawn.sum(axis=1) == length)
-    chances = parameters.means[:, 0]
+    chances = np.exp(parameters[:, 0])
     z = (drawn - length * chances) / np.sqrt(length * chances)
     products = np.einsum("na,nb->nab", z, z).reshape(len(z), -1)
     covariance = (np.eye(len(chances)) - np.sqrt(np.outer(chances, chances))).ravel()

@@ -41,15 +41,12 @@ class Clusters:
     """
 
     prior: Any
+    bounds_of_means = -np.inf, np.inf  # of what `cell_attributes` returns
     has_columns = True  # whether rows have distributions of single columns
 
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data
         self.n_rows = n_rows
-
-    def kept_attributes(self) -> dict[str, Any]:
-        """Attributes of the data that a fit keeps."""
-        return {}
 
     def among_others(self) -> Clusters:
         """These rows as one of several blocks of columns, whose scores are added."""
@@ -153,6 +150,17 @@ class Clusters:
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means as fitted attributes: ``components_``, (K, n_features), and others."""
         raise NotImplementedError
+
+    def are_means(self, attributes: dict[str, Any]) -> bool:
+        """Whether posterior means of components are possible."""
+        low, high = self.bounds_of_means
+        for values in attributes.values():
+            for part in values if isinstance(values, list) else [values]:
+                with np.errstate(over="ignore"):
+                    squares = np.square(part, dtype=np.float64)  # of which second moments are sums
+                if not (np.isfinite(squares).all() and np.all((low <= part) & (part <= high))):
+                    return False
+        return True
 
     def cell_attributes(self, statistics: Any) -> dict[str, Any]:
         """Posterior means as attributes for `cell_distribution` of the emission; covariances are always finite."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -126,6 +126,7 @@ class GaussianFamily(Family):
         A point near the rows, which reduces rounding errors.
     """
 
+    parameters_type: ClassVar[type | None] = GaussianParameters
     word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
@@ -160,6 +161,7 @@ class GaussianFamily(Family):
 
     def check_parameters(self, parameters: GaussianParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         check_shapes(parameters, self.parameter_shapes())
 
     def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:

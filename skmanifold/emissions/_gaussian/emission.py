@@ -151,6 +151,7 @@ class Gaussian(BaseEmission):
     allows_sparse = False
     positive_only = False
     has_vector_tokens = True
+    row_family = token_family = FullFamily  # with default settings
     _parameter_constraints: ClassVar[dict] = {
         "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
@@ -197,6 +198,10 @@ class Gaussian(BaseEmission):
         if self.covariance_type in ("full", "tied"):
             return MatrixNormalCells(means, covariances)
         return NormalCells(means, covariances)
+
+    def family_type(self) -> type:
+        """The class of the families that `bind` makes."""
+        return {"full": FullFamily, "tied": TiedFamily}.get(self.covariance_type, DiagonalFamily)
 
     def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
         """Make the family of rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class TiedFamily(CompletingFamily):
     origin : ndarray of shape (d,)
         A point near the rows, which reduces rounding errors.
     """
+
+    parameters_type: ClassVar[type | None] = TiedParameters
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, and products of all rows together."""

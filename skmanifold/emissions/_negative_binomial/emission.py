@@ -76,6 +76,7 @@ class NegativeBinomial(BaseEmission):
 
     short_name = "negative_binomial"
     allows_missing = True
+    row_family = NegativeBinomialFamily
     _parameter_constraints: ClassVar[dict] = {
         "dispersion": [None, Interval(Real, LEAST_DISPERSION, MOST_DISPERSION, closed="both"), "array-like"],
         "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],

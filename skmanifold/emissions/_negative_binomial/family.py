@@ -66,6 +66,8 @@ class NegativeBinomialFamily(LinearFamily):
         Number of components K.
     """
 
+    parameters_type = NegativeBinomialParameters
+
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
         self.shape = shape
         self.rate = rate

@@ -89,6 +89,7 @@ class VonMisesFisher(BaseEmission):
 
     short_name = "von_mises_fisher"
     positive_only = False
+    row_family = VonMisesFisherFamily
     _parameter_constraints: ClassVar[dict] = {
         "concentration": [StrOptions({"shared", "per_component"}), Interval(Real, 0, MOST_COUNTED, closed="right")],
         "cosine_prior": [None, Interval(Real, 0, 1, closed="neither")],

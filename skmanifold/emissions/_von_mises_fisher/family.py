@@ -12,7 +12,7 @@ from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
-from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real
+from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real, refuse
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
@@ -123,6 +123,7 @@ class VonMisesFisherFamily(Clusters, Family):
         Number of columns d.
     """
 
+    parameters_type = VonMisesFisherParameters
     has_columns = False
     rows: DirectedRows  # of a family that `clusters` has bound to rows
     data: DenseDirectionData | SparseDirectionData
@@ -313,8 +314,11 @@ class VonMisesFisherFamily(Clusters, Family):
 
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         K = self.n_components
         check_shapes(parameters, ((self.n_features, K), (K,), (K,)))
+        if not np.array_equal(parameters.log_peaks, log_peak(self.n_features, parameters.concentrations)):
+            refuse("parameters", "has densities that are not those of its concentrations")
 
     def n_parameters(self) -> int:
         """Number of free parameters: directions, and the concentrations that are learned."""

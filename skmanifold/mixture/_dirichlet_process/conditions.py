@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...emissions._bernoulli import BernoulliFamily
-from ...emissions._categorical import CategoricalFamily
-from ...emissions._clusters.categories.clusters import CategoryCounts
+from ...emissions._base import FAMILY
+from ...emissions._categories.family import CategoryCounts, CategoryFamily
 from ...emissions._clusters.statistics import n_used, shapes_of
-from ...emissions._columns.family import ColumnsFamily
 from ...emissions._columns.layout import ColumnLayout
-from ...emissions._linear import LinearFamily
-from ...emissions._multinomial import MultinomialFamily
-from ...emissions._registry import FAMILY
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
@@ -36,20 +29,19 @@ from ...utils._conditions import (
     index,
     key,
 )
-from ...utils._declared import Class, Held, Settings, holds
+from ...utils._declared import Held, Settings, holds
 from .posterior_draws import ParameterDraw, PartitionDraw, with_new
 from .stochastic_slice import Blocks, StochasticSliceState
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 
 _OF_DRAWS = "n_chains", "n_component_draws"
 _TOLERANCE = 1e-6
-_OF_CATEGORIES = MultinomialFamily, CategoricalFamily
 
 
 def _family(value: Any, where: str, sizes: Sizes) -> None:
     """A family; if it is one of categories, it determines their number in draws and states of chains."""
     FAMILY(value, where, sizes)
-    if isinstance(value, _OF_CATEGORIES):
+    if isinstance(value, CategoryFamily):
         sizes["n_categories"] = value.n_statistics
 
 
@@ -68,11 +60,11 @@ _STATE = state_of_blocks(
 )
 
 
-def _agree(is_of_emission: Callable[[Any], str | None], mixture: Any, sizes: Sizes) -> str | None:
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
     learned, stream = vars(mixture), mixture._stream
     if mixture._family.n_features != sizes["n_features"]:
         return "has a family of other features"
-    if problem := is_of_emission(mixture):
+    if problem := mixture._fitted_emission.disagrees(mixture._family, mixture):
         return problem
     if stream is None and not ({"_posterior", "labels_"} <= learned.keys() and learned.get("_draws")):
         return "has no draws"
@@ -98,11 +90,11 @@ def _partition_agrees(family: Any, draw: PartitionDraw) -> str | None:
             means = clusters.cell_attributes(with_new(draw.statistics))
     except ValueError as error:  # of singular covariances
         return f"has statistics without a posterior: {error}"
-    return None if _are_means(family, means) else "has statistics without a posterior"
+    return None if clusters.are_means(means) else "has statistics without a posterior"
 
 
 def _parameters_agree(family: Any, draw: ParameterDraw) -> str | None:
-    if not isinstance(family, _OF_CATEGORIES):
+    if not isinstance(family, CategoryFamily):
         return "has draws that are not those of its family"
     start = family.clusters().data.column_start
     sums = np.add.reduceat(np.exp(draw.components), start[:-1], axis=0)
@@ -121,53 +113,35 @@ def _matches_samplers(mixture: Any, blocks: Blocks) -> bool:
     return is_of(of_sticks, blocks.sticks)
 
 
-def _are_means(family: Any, attributes: dict[str, Any]) -> bool:
-    """Whether posterior means of components, by their names, are possible for a family."""
-    if isinstance(family, ColumnsFamily):
-        blocks = zip(family.names.tolist(), family.blocks, strict=True)
-        return all(_are_means(block, attributes[name]) for name, block in blocks)
-    low = 0.0 if isinstance(family, LinearFamily) else -np.inf
-    high = 1.0 if isinstance(family, BernoulliFamily) else np.inf
-    for values in attributes.values():
-        for part in values if isinstance(values, list) else [values]:
-            with np.errstate(over="ignore"):
-                squares = np.square(part, dtype=np.float64)  # of which second moments are sums
-            if not (np.isfinite(squares).all() and np.all((low <= part) & (part <= high))):
-                return False
-    return True
-
-
-def fitted_mixture(is_of_emission: Callable[[Any], str | None]) -> Callable[[Class], Class]:
-    """Declare the fitted attributes of a mixture; `is_of_emission` returns why the family is not of the emission."""
-    return holds(
-        partial(_agree, is_of_emission),
-        n_features_in_=Counted("n_features"),
-        feature_names_in_=Lacking(Names("n_features")),
-        _family=_family,
-        _layout=Lacking(Held(ColumnLayout)),
-        _fitted_on_sparse=FLAG,
-        n_components_=Counted("n_components"),
-        _summary=Held(PartitionDraw),
-        **traces(
-            "log_joint",
-            needed=("n_components",),
-            n_components=Array("int64", ("n_chains", "n_draws"), low=0, below=MOST_COMPONENTS),
-            concentration=Array("float64", ("n_chains", "n_draws"), above=0),
-            weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),
-            components=Array("float64", (*_OF_DRAWS, "n_padded", None), nan=True),
-            covariances=Array("float64", None, nan=True),
-            concentrations=Array("float64", (*_OF_DRAWS, "n_padded"), nan=True),
-            labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
-        ),
-        _stream=OrNone(Held(MixtureStream)),
-        _draws=Lacking(ListOf(Held(PartitionDraw, ParameterDraw))),
-        _states=Lacking(OrNone(ListOf(_state))),
-        concentration_=Real(above=0, high=MOST_CONCENTRATED),
-        labels_=Lacking(index("n_rows", below="n_components")),
-        typical_rows_=Lacking(index("n_components", below="n_rows")),  # not known before the end of a fit
-        n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
-        emission_=Settings(BaseEmission),
-        sampler_=Settings(BaseSampler),
-        n_batch_iter_=Whole(),
-        _key=key,
-    )
+fitted_mixture = holds(
+    _agree,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    _family=_family,
+    _layout=Lacking(Held(ColumnLayout)),
+    _fitted_on_sparse=FLAG,
+    n_components_=Counted("n_components"),
+    _summary=Held(PartitionDraw),
+    **traces(
+        "log_joint",
+        needed=("n_components",),
+        n_components=Array("int64", ("n_chains", "n_draws"), low=0, below=MOST_COMPONENTS),
+        concentration=Array("float64", ("n_chains", "n_draws"), above=0),
+        weights=Array("float64", (*_OF_DRAWS, "n_padded"), low=0, high=1 + _TOLERANCE, nan=True),
+        components=Array("float64", (*_OF_DRAWS, "n_padded", None), nan=True),
+        covariances=Array("float64", None, nan=True),
+        concentrations=Array("float64", (*_OF_DRAWS, "n_padded"), nan=True),
+        labels=Array("int32", (*_OF_DRAWS, "n_rows"), low=0, below=MOST_COMPONENTS),
+    ),
+    _stream=OrNone(Held(MixtureStream)),
+    _draws=Lacking(ListOf(Held(PartitionDraw, ParameterDraw))),
+    _states=Lacking(OrNone(ListOf(_state))),
+    concentration_=Real(above=0, high=MOST_CONCENTRATED),
+    labels_=Lacking(index("n_rows", below="n_components")),
+    typical_rows_=Lacking(index("n_components", below="n_rows")),  # not known before the end of a fit
+    n_categories_=Lacking(Array("int64", ("n_features",), low=1)),
+    emission_=Settings(BaseEmission),
+    sampler_=Settings(BaseSampler),
+    n_batch_iter_=Whole(),
+    _key=key,
+)

@@ -22,7 +22,7 @@ from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._clusters.base import Clusters
 from ...emissions._estimator import WithEmission, sort_hyperparameters
 from ...emissions._protocols import RowEmission
-from ...emissions._registry import ROW_FAMILIES, is_of_emission
+from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
@@ -38,7 +38,7 @@ from .model import Start, check_settings
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
-@fitted_mixture(is_of_emission)
+@fitted_mixture
 class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
@@ -447,6 +447,11 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
         super()._check_continues(sampler)
         if type(self._resolve_emission()) is not type(self.emission_):
             raise ValueError(f"emission={self.emission!r}, but the fitted model has {self.emission_!r}: call fit.")
+
+    @property
+    def _fitted_emission(self) -> BaseEmission:
+        """An emission of the library whose families are those of the fit."""
+        return self.emission_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")

@@ -10,20 +10,14 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.categories.clusters import CategoryCounts
-from ...emissions._clusters.gaussian.diagonal import DiagonalSums
-from ...emissions._clusters.gaussian.full import FullSums
-from ...emissions._clusters.gaussian.tied import TiedSums
-from ...emissions._clusters.linear.base import LinearCounts
-from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
-from ...emissions._von_mises_fisher.family import DirectionSums
+from ...emissions._clusters.statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
 from ...numerics.vector_math import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Real, Sizes
+from ...utils._declared import holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._imputation.imputation import Memberships
@@ -33,11 +27,6 @@ _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
-_STATISTICS = Held(CategoryCounts, DiagonalSums, DirectionSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
-holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
-    JoinedStatistics
-)
-
 
 def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
     return None if np.min(draw.statistics.sizes) > 0 else "has a cluster without rows"
@@ -45,7 +34,7 @@ def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
 
 @holds(
     _sizes_agree,
-    statistics=_STATISTICS,
+    statistics=held_statistics,
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...emissions._clusters.categories.clusters import CategoryCounts
-from ...emissions._clusters.categories.kernels import add_scores
-from ...emissions._clusters.categories.split_kernels import add_predictive
+from ...emissions._categories.family import CategoryCounts
+from ...emissions._categories.kernels import add_scores
+from ...emissions._categories.split_kernels import add_predictive
 from ...emissions._clusters.counting import count_some_rows
 from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError

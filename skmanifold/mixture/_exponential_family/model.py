@@ -18,19 +18,14 @@ from ...emissions._abilities import (
     missing_members,
     needs_of_family,
 )
-from ...emissions._columns.family import ColumnParameters
-from ...emissions._gaussian.base import GaussianParameters, TiedParameters
-from ...emissions._linear import LinearParameters
-from ...emissions._negative_binomial.family import NegativeBinomialParameters
 from ...emissions._protocols import Arrays, RowFamily
 from ...emissions._seeds import weighted_indicators
-from ...emissions._von_mises_fisher.family import VonMisesFisherParameters
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
-from ...utils._conditions import Array
+from ...utils._conditions import Array, anything
 from ...utils._declared import Held, holds
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
@@ -57,22 +52,12 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
     return lambda model: model.family_offers(method)
 
 
-@holds(
-    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(
-        ColumnParameters,
-        GaussianParameters,
-        LinearParameters,
-        NegativeBinomialParameters,
-        TiedParameters,
-        VonMisesFisherParameters,
-    ),
-)
+@holds(weights=Array("float64", ("n_components",), low=0, sums_to_one=0), parameters=anything)
 class Position(NamedTuple):
     """Parameters of a mixture."""
 
     weights: np.ndarray  # (K,)
-    parameters: Any  # of the family
+    parameters: Any  # of the family, which checks them
 
 
 class FamilyModel:

@@ -7,7 +7,6 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, logsumexp
 
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used
 from skmanifold.mixture._dirichlet_process import stochastic_slice
 from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
@@ -256,7 +255,7 @@ def test_the_result_is_the_same_for_any_number_of_workers():
     for n_jobs in (1, 2):
         with Workers(n_jobs) as workers:
             settings = {"init": 6, "batch_size": 8500, "workers": workers}
-            model = DPModel(CategoryClusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
+            model = DPModel(tiny.category_clusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
             sampler = stored(0.5)
             state = sampler.init(model, KEY)
             for _ in range(2):
@@ -312,7 +311,7 @@ def sizes_by_rank(state):
 def test_first_labels_follow_the_urn():
     table = tiny.CATEGORICAL._replace(indptr=tiny.CATEGORICAL.indptr[:5])  # four rows
     prior, concentration, log_others, n_draws = 0.5, 0.7, np.log(0.3), 20_000
-    data = CategoryClusters(table, prior).data
+    data = tiny.category_clusters(table, prior).data
     rng = np.random.default_rng(0)
     log_table = np.log(np.concatenate([rng.dirichlet(np.ones(size), 2).T for size in (2, 3, 2)]))
     log_weights = np.log([0.5, 0.2])

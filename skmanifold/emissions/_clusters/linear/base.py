@@ -60,6 +60,7 @@ class LinearClusters(Clusters):
         Rows and prior, as the kernels read them, with `groups`.
     """
 
+    bounds_of_means = 0.0, np.inf
     draw_features: ClassVar[Any]  # kernel that draws the natural parameters of some features
     log_marginal_of_label: ClassVar[Any]  # kernel
     rows_per_feature: ClassVar[int]  # of a minibatch, times the entries of a row plus 12

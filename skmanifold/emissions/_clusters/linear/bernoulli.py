@@ -25,6 +25,7 @@ class BernoulliClusters(LinearClusters):
         Rows of zeros and ones.
     """
 
+    bounds_of_means = 0.0, 1.0
     draw_features: ClassVar[Any] = draw_logits
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_feature: ClassVar[int] = 2000

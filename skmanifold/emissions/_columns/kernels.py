@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....utils._njit import njit, njit_part
-from .. import kernels
+from ...utils._njit import njit, njit_part
+from .._clusters import kernels
 
 
 class JoinedData(NamedTuple):
