@@ -128,7 +128,7 @@ class LinearFamily(Family):
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
         add_labelled(first, stop, *rows[:3], labels, sizes, totals)
-        return BlockSums.whole((sizes, totals))
+        return BlockSums.whole(self._arranged(sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their membership probabilities."""
@@ -142,7 +142,12 @@ class LinearFamily(Family):
                 of_block = labels_or_shares[start + a : start + b]
                 kernel(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
 
-        return self.sum_blocks(stop - first, first_block, add)
+        sums = self.sum_blocks(stop - first, first_block, add, LinearFamily.shapes(self))
+        return BlockSums(tuple((level, index, self._arranged(*arrays)) for level, index, arrays in sums.nodes))
+
+    def _arranged(self, sizes: np.ndarray, totals: np.ndarray) -> Arrays:
+        """Statistics as the methods take them, given sums by statistic and component, or the inverse."""
+        return sizes, totals
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
         """Log density of rows with these statistics given their components, without their ``log_base``.
@@ -159,7 +164,7 @@ class LinearFamily(Family):
         log_density : float
             Summed over rows, in nats.
         """
-        sizes, totals = statistics
+        sizes, totals = self._arranged(*statistics)
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))

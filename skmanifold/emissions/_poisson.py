@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import xlogy
+from scipy.stats import nbinom
 from sklearn.base import BaseEstimator
 
-from ..random._variates import fill_log_gamma_variates
+from ..random._keys import fold_in
+from ..random._variates import log_gamma_variate
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
+from ..utils._njit import njit
 from ..utils._sklearn import Interval
+from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, positive_prior, refuse_unset
 from ._cells.distributions import CountCells
-from ._clusters.linear.poisson import PoissonClusters
+from ._clusters.linear.base import LinearComponents, LinearCounts, group_features, refuse_fractions
+from ._clusters.linear.poisson_kernels import PoissonData, add_given_sums, fill_counts, log_marginal_of_label
 from ._count_rows import prior_of_means, read_count_rows
+from ._feature_family import FeatureFamily
 from ._linear import (
     PRIOR,
-    LinearFamily,
     LinearParameters,
     fill_poisson,
     linear_family,
@@ -125,11 +131,41 @@ class Poisson(BaseEmission):
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
 
 
+@njit(cache=True, nogil=True)
+def draw_rates(first, stop, shape, rate, sizes, sums, labels, key, out):
+    """Draw rates of the features `first` to `stop` from their gamma posteriors.
+
+    Parameters
+    ----------
+    first, stop : int
+        Range of features.
+    shape, rate : (n_features,)
+        Parameters of the prior.
+    sizes : (capacity,)
+    sums : (capacity, n_statistics)
+    labels : (K,) int64
+        Labels beyond the capacity have no rows.
+    key
+        A draw depends only on the key, the feature and the index in `labels`.
+    out : (n_statistics, K) float64
+        Logs of the rates, followed by the rates.
+    """
+    for j in range(first, stop):
+        missing = len(shape) + j
+        for k in range(len(labels)):
+            label, a, b = labels[k], shape[j], rate[j]
+            if label < len(sizes):
+                a += sums[label, j]
+                b += max(sizes[label] - sums[label, missing], 0)
+            out[j, k] = log_gamma_variate(fold_in(fold_in(key, j), k), a) - math.log(b)
+            out[missing, k] = math.exp(out[j, k])
+
+
 @holds(
     statistics_agree(2),
     **linear_family(shape=PRIOR, rate=PRIOR),
 )
-class PoissonFamily(LinearFamily):
+class PoissonFamily(FeatureFamily):
     """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
     Parameters
@@ -140,6 +176,10 @@ class PoissonFamily(LinearFamily):
         Number of components K.
     """
 
+    draw_features: ClassVar[Any] = draw_rates
+    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
+    rows_per_feature: ClassVar[int] = 1000
+
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
         self.rate = rate
@@ -149,15 +189,8 @@ class PoissonFamily(LinearFamily):
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode of the logs of rates."""
-        shapes, rates = self._posterior(statistics)
+        shapes, rates = self._by_feature(statistics)
         return self._parameters(np.log(shapes) - np.log(rates))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw rates from their gamma posteriors."""
-        shapes, rates = self._posterior(statistics)
-        logs = np.empty(shapes.shape)
-        fill_log_gamma_variates(key, shapes, logs)
-        return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:
         """Log prior density of the logs of rates, up to a constant."""
@@ -169,24 +202,11 @@ class PoissonFamily(LinearFamily):
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
-    def clusters(self, rows: LinearRows | None = None) -> PoissonClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        return PoissonClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: one for each feature of each component."""
-        return self.n_components * self.n_features
-
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
-
-    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Shapes and rates of the gamma posteriors, (n_features, K) each."""
-        shapes = statistics[1][: self.n_features] + self.shape[:, None]
-        return shapes, self.observed(statistics) + self.rate[:, None]
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
         """The parameters with these natural parameters.
@@ -203,6 +223,50 @@ class PoissonFamily(LinearFamily):
         """
         return self._parameters(naturals[: self.n_features])
 
+    def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        shapes, rates = self._by_feature(statistics)
+        log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
+        naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
+        self._add(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
+
+    def arrays_of(self, components: LinearComponents) -> dict[str, np.ndarray]:
+        """Drawn rates, (K, n_features)."""
+        return {"components": components.naturals[self.n_features :].T}
+
+    def expected(self, statistics: LinearCounts) -> dict[str, np.ndarray]:
+        """Posterior means of the rates, (K, n_features)."""
+        shapes, rates = self._posterior(statistics)
+        return {"components_": shapes / rates}
+
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): negative binomial."""
+        shapes, rates = (array[:, column] for array in self._posterior(statistics))
+        return nbinom.logpmf(values[:, None], shapes, rates / (rates + 1.0))
+
+    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw a row for each label from its predictive distribution."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_counts(key, labels, *self._posterior(statistics), out)
+        return out
+
+    def _prior(self) -> tuple[np.ndarray, ...]:
+        return self.shape, self.rate
+
+    def _data_of(self, rows: LinearRows) -> PoissonData:
+        refuse_fractions(rows, "poisson", "whole counts")
+        groups = group_features(rows, self.rate)
+        shapes = np.bincount(groups.of_feature, weights=self.shape)
+        return PoissonData(*rows[:3], rows.n_features, self.shape, self.rate, groups, shapes)
+
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes and rates of the gamma posteriors, (K, n_features) each."""
+        return statistics[1][:, : self.n_features] + self.shape, self.observed(statistics) + self.rate
+
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
-        rates = np.exp(logs)
-        return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
+        """Parameters with these logs of rates."""
+        return self._parameters_of_drawn(np.concatenate([logs, np.exp(logs)]))
+
+    def _parameters_of_drawn(self, naturals: np.ndarray) -> LinearParameters:
+        rates = naturals[self.n_features :]
+        return LinearParameters(-rates.sum(axis=0), naturals, rates)

@@ -352,7 +352,7 @@ def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> An
     for k, row in enumerate(chosen):
         cells = slice(rows.indptr[row], rows.indptr[row + 1])
         totals[rows.indices[cells], k] += rows.counts[cells]
-    return family.mode((np.full(len(chosen), 2.0), totals))
+    return family.mode(family._arranged(np.full(len(chosen), 2.0), totals))
 
 
 def _log_densities(family: Any, rows: Any, parameters: Any) -> np.ndarray:
