@@ -8,8 +8,8 @@ import numpy as np
 
 from ....random._keys import subkey
 from ....utils._threads import Workers
-from ..linear.base import refuse_fractions
-from ..linear.seeds import seed_labels
+from ..._linear_rows import refuse_fractions
+from ..._seeds import seed_clusters
 from .clusters import CategoryClusters, CategoryCounts, CodeClusters
 
 _PARAMETERS, _ROWS = 0, 1  # uses of a key
@@ -61,7 +61,7 @@ class CategoryFamilyClusters(CategoryClusters):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
-        return seed_labels(self.family, self.rows, n_clusters, key)
+        return seed_clusters(self.family, self.rows, n_clusters, key)
 
 
 class CodeFamilyClusters(CodeClusters):
@@ -85,7 +85,7 @@ class CodeFamilyClusters(CodeClusters):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
-        return seed_labels(self.family, self.table, n_clusters, key)
+        return seed_clusters(self.family, self.table, n_clusters, key)
 
     def _of(self, table: Any) -> CodeFamilyClusters:
         return CodeFamilyClusters(self.family, table)

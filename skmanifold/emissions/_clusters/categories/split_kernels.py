@@ -11,8 +11,8 @@ import numpy as np
 
 from ....numerics.special import log_rising
 from ....utils._njit import njit_part
+from ..._odds import log_bayes_factor_of_counts, multiply_rising
 from .. import kernels
-from ..linear.odds import log_bayes_factor_of_counts, multiply_rising
 from .kernels import CategoryData
 
 
