@@ -15,7 +15,7 @@ import numpy as np
 from ..random._keys import fold_in
 from ..random._variates import log_gamma_variate
 from ..utils._by_type import by_type
-from ..utils._njit import njit, njit_part
+from ..utils._njit import njit, njit_inlined, njit_part
 from ._clusters import kernels
 
 
@@ -67,18 +67,13 @@ def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out)
         _add_entries(indptr, indices, counts, row, n_components, table, scores)
 
 
-@njit_part
+@njit_inlined
 def _add_entries(indptr, indices, counts, row, n, table, scores):
     """Add the counts of a row times the first `n` columns of `table`."""
     for e in range(indptr[row], indptr[row + 1]):
-        natural = table[indices[e]]
-        if counts[e] == 1:
-            for k in range(n):
-                scores[k] += natural[k]
-        else:
-            count = np.float64(counts[e])
-            for k in range(n):
-                scores[k] += count * natural[k]
+        count, natural = np.float64(counts[e]), table[indices[e]]
+        for k in range(n):
+            scores[k] += count * natural[k]
 
 
 @njit(cache=True, nogil=True)
@@ -151,11 +146,11 @@ def merge_labels(data, statistics, kept, gone):
 def fill_scores(data, statistics, rows, n_above, current, components, scores):
     """Log densities of rows: the offset of each component plus the counts times its natural parameters."""
     for i in range(len(rows)):
-        n = n_above[i]
+        n, of_row = n_above[i], scores[i]
         if n > 1:
             for k in range(n):
-                scores[i, k] = components.offsets[k]
-            _add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, scores[i])
+                of_row[k] = components.offsets[k]
+            _add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, of_row)
 
 
 # Densities, which each family has in its own form

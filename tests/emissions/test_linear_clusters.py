@@ -168,7 +168,7 @@ def test_draws_of_components(name):
         assert_agrees(summarize(drawn), mean)
         assert_agrees(summarize((drawn - mean) ** 2), variance)
         assert_disagrees(summarize(drawn), others)
-    few = type(draws)(draws.offsets[:7], np.ascontiguousarray(draws.naturals[:, :7]))
+    few = draws._replace(offsets=draws.offsets[:7], naturals=np.ascontiguousarray(draws.naturals[:, :7]))
     out, scores = np.ones((40, 7)), np.zeros((40, 7))
     clusters.add_densities_of_rows(few, out, ONE)
     cells = law_of_cells(case, values[0, :7]).logpmf(np.nan_to_num(case.X)[:, None])
