@@ -267,7 +267,13 @@ class Family:
         """
         return sum(map(math.prod, self.shapes()))
 
-    def sum_blocks(self, n_rows: int, first_block: int, add: Callable[..., None]) -> BlockSums:
+    def sum_blocks(
+        self,
+        n_rows: int,
+        first_block: int,
+        add: Callable[..., None],
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> BlockSums:
         """Sums by blocks of rows, a few blocks at a time.
 
         Parameters
@@ -279,6 +285,8 @@ class Family:
         add : callable
             ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
             array is that of the blocks, the others are those of the statistics.
+        shapes : tuple of tuple of int, default=None
+            Shapes of the arrays without the first axis; None is those of the statistics.
 
         Returns
         -------
@@ -288,7 +296,7 @@ class Family:
         sums = BlockSums(())
         for start, stop in split_range(n_rows, BLOCK_ROWS * max(1, _CELLS_AT_ONCE // self.n_cells())):
             n_blocks = -(-(stop - start) // BLOCK_ROWS)
-            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in self.shapes())
+            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in shapes or self.shapes())
             add(start, stop, *arrays)
             sums = merge(sums, BlockSums.of_blocks(first_block + start // BLOCK_ROWS, arrays))
         return sums

@@ -66,7 +66,7 @@ def test_dispersions_are_drawn_from_their_posterior():
     exact = np.stack([exact_posterior(X, labels, j) for j in (0, 1)])
     assert_agrees(summarize(found.reshape(4000, -1)), exact.ravel())
     assert_disagrees(summarize(found.reshape(4000, -1)), np.full(10, 0.2))
-    marginal = family.dispersions.most_probable_marginal(*family._posterior(total), *family._given(total))
+    marginal = family.dispersions.most_probable_marginal(*family._known(total))
     np.testing.assert_array_equal(marginal, INVERSES[exact.argmax(axis=1)])
 
 

@@ -13,14 +13,13 @@ from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .._clusters.base import Clusters
 from .._clusters.counting import count_rows, move_rows
-from .._clusters.linear.base import refuse_fractions
-from .._clusters.linear.seeds import seed_labels
 from .._clusters.statistics import occupied
 from .._codes import Table, empty_table
 from .._column_information import information_of_categories
 from .._linear import LinearFamily
-from .._linear_rows import LinearRows
+from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
+from .._seeds import seed_clusters
 from . import split_kernels  # noqa: F401 - its kernels are chosen by type
 from .kernels import (
     CategoryData,
@@ -239,7 +238,7 @@ class CategoryFamily(LinearFamily, Clusters):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""
-        return seed_labels(self, self.rows, n_clusters, key)
+        return seed_clusters(self, self.rows, n_clusters, key)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

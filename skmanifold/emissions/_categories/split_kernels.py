@@ -12,7 +12,7 @@ import numpy as np
 from ...numerics.special import log_rising
 from ...utils._njit import njit_part
 from .._clusters import kernels
-from .._clusters.linear.odds import log_bayes_factor_of_counts, multiply_rising
+from .._odds import log_bayes_factor_of_counts, multiply_rising
 from .kernels import CategoryData
 
 

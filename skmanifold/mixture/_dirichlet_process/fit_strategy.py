@@ -10,8 +10,8 @@ import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...emissions import BaseEmission
+from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...emissions._clusters.statistics import by_size, occupied
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels

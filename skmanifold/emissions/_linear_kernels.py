@@ -1,19 +1,22 @@
-"""Kernels that clusters of binary rows and of counts share; a row is a sparse row of statistics.
+"""Kernels of families whose log densities are linear in sparse statistics; a row is a sparse row of statistics.
 
-Column j of the statistics is feature j, and a 1 in column ``n_features + j`` means that this cell is missing. `data` is
-a `BernoulliData`, `NegativeBinomialData` or `PoissonData`. All densities leave out the part that does not depend on the
-parameters.
+In families of features, column j of the statistics is feature j, and a 1 in column ``n_features + j`` means that this
+cell is missing. `data` is a `BernoulliData`, `NegativeBinomialData` or `PoissonData`. All densities leave out the part
+that does not depend on the parameters.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ....utils._by_type import by_type
-from ....utils._njit import njit, njit_part
-from .. import kernels
+from ..random._keys import fold_in
+from ..random._variates import log_gamma_variate
+from ..utils._by_type import by_type
+from ..utils._njit import njit, njit_inlined, njit_part
+from ._clusters import kernels
 
 
 class FeatureGroups(NamedTuple):
@@ -39,7 +42,85 @@ class LinearPosterior(NamedTuple):
     n_absent: np.ndarray  # (n_groups,) int64: features of each group that are not present
 
 
-# Statistics and scores
+# Ranges of rows, for finite mixtures
+
+
+@njit(cache=True, nogil=True)
+def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
+    """Add the scores of rows to `out`: the offset of each component plus the counts times its column of `table`.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+    table : (n_statistics, K)
+    out : (stop - first, K)
+    """
+    n_components = table.shape[1]
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        _add_entries(indptr, indices, counts, row, n_components, table, scores)
+
+
+@njit_inlined
+def _add_entries(indptr, indices, counts, row, n, table, scores):
+    """Add the counts of a row times the first `n` columns of `table`."""
+    for e in range(indptr[row], indptr[row + 1]):
+        count, natural = np.float64(counts[e]), table[indices[e]]
+        for k in range(n):
+            scores[k] += count * natural[k]
+
+
+@njit(cache=True, nogil=True)
+def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
+    """Add rows to the statistics of their components; `labels` begin with row `first`."""
+    for row in range(first, stop):
+        k = labels[row - first]
+        sizes[k] += 1
+        for e in range(indptr[row], indptr[row + 1]):
+            totals[indices[e], k] += counts[e]
+
+
+@njit(cache=True, nogil=True)
+def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
+    """Add rows to the statistics of all components, weighted by `shares`, which begin with row `first`."""
+    n_components = len(sizes)
+    for row in range(first, stop):
+        share = shares[row - first]
+        for k in range(n_components):
+            sizes[k] += share[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            count, total = np.float64(counts[e]), totals[indices[e]]
+            for k in range(n_components):
+                total[k] += count * share[k]
+
+
+# Draws of parameters
+
+
+@njit_part
+def sums_of_label(sizes, sums, label, j, n_features):
+    """Sum of a feature and number of its observed cells; labels beyond the capacity have no rows."""
+    if label >= len(sizes):
+        return 0.0, 0.0
+    return np.float64(sums[label, j]), np.float64(max(sizes[label] - sums[label, n_features + j], 0))
+
+
+@njit_part
+def draw_log_beta(key, j, other, k, a, b):
+    """Logs of two gamma variates with the shapes `a` and `b`, and of their sum; `j` and `other` are their streams."""
+    one = log_gamma_variate(fold_in(fold_in(key, j), k), a)
+    zero = log_gamma_variate(fold_in(fold_in(key, other), k), b)
+    larger = max(one, zero)
+    return one, zero, larger + math.log1p(math.exp(min(one, zero) - larger))
+
+
+# Statistics and scores by label, for Dirichlet process mixtures
 
 
 @njit_part
@@ -64,22 +145,12 @@ def merge_labels(data, statistics, kept, gone):
 @njit_part
 def fill_scores(data, statistics, rows, n_above, current, components, scores):
     """Log densities of rows: the offset of each component plus the counts times its natural parameters."""
-    offsets, naturals = components
     for i in range(len(rows)):
         n, of_row = n_above[i], scores[i]
-        if n <= 1:
-            continue
-        for k in range(n):
-            of_row[k] = offsets[k]
-        for e in range(data.indptr[rows[i]], data.indptr[rows[i] + 1]):
-            natural = naturals[data.indices[e]]
-            if data.counts[e] == 1:
-                for k in range(n):
-                    of_row[k] += natural[k]
-            else:
-                count = np.float64(data.counts[e])
-                for k in range(n):
-                    of_row[k] += count * natural[k]
+        if n > 1:
+            for k in range(n):
+                of_row[k] = components.offsets[k]
+            _add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, of_row)
 
 
 # Densities, which each family has in its own form

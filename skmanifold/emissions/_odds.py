@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ....numerics.special import log_rising
-from ....utils._njit import njit
+from ..numerics.special import log_rising
+from ..utils._njit import njit
 
 _MOST_FACTORS = 8  # so many are multiplied before the size of the product is checked
 _LARGE, _SMALL = 1e100, 1e-100
