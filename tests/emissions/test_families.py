@@ -238,3 +238,15 @@ def test_hyperparameters_that_do_not_fit_are_refused(emission, message):
     X = np.minimum(np.random.default_rng(0).poisson(1.0, (20, 3)), 1)
     with pytest.raises(ValueError, match=message):
         emission.bind(read(emission, X), 2)
+
+
+@pytest.mark.parametrize("name", ["categorical", "multinomial"])
+def test_stored_probabilities_must_be_those_of_the_family(name):
+    _, _, family, parameters = fitted(name)
+    family.check_parameters(parameters)
+    with pytest.raises(ValueError, match="probabilities that do not sum to one"):
+        family.check_parameters(parameters - 0.1)
+    with pytest.raises(ValueError, match="must have the length"):
+        family.check_parameters(parameters[:-1])
+    with pytest.raises(ValueError, match="is a tuple, not an array"):
+        family.check_parameters((parameters,))
