@@ -60,8 +60,8 @@ class DrawsFromPrior:
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows without missing cells.
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Rows without missing cells; without `n_features`, sparse if X was sparse in `fit`.
         parameters : dict of str to ndarray
             Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"n_components"``,
             ``"concentration"``, ``"weights"``, ``"components"``, the log joint density of X and the partition as

@@ -11,7 +11,6 @@ import numpy as np
 from ...emissions._categories.family import CategoryCounts
 from ...emissions._categories.kernels import add_scores
 from ...emissions._categories.split_kernels import add_predictive
-from ...emissions._clusters.counting import count_some_rows
 from ...emissions._clusters.statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
@@ -362,13 +361,14 @@ def _clipped(values: np.ndarray) -> np.ndarray:
 
 
 def _no_sums(model: DPModel, n: int) -> CategoryCounts:
-    return CategoryCounts(np.zeros(n), np.zeros((model.clusters.data.column_start[-1], n)))
+    """Counts of no rows, in the order in memory that the samplers of gamma variables use."""
+    return CategoryCounts(np.zeros(n), np.zeros((n, model.clusters.data.column_start[-1])).T)
 
 
 def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> CategoryCounts:
     """Counts of some rows, multiplied by `scale`."""
     sums = _no_sums(model, n)
-    count_some_rows(model.clusters.data, rows, scale, labels, 0, n, sums)
+    _add_rows(rows, *model.clusters.data[:3], labels, scale, sums.sizes, sums.categories.T)
     return sums
 
 
@@ -398,6 +398,15 @@ def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> 
     above = order_above(weights, least)
     table = np.take(mixture.log_table, above, axis=1)
     return mixture, model.sample_labels(rows, labels, counts, table, weights[above], above, weights, slices)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
+    for row in rows:
+        label = labels[row]
+        sizes[label] += scale
+        for e in range(indptr[row], indptr[row + 1]):
+            categories[label, indices[e]] += scale * counts[e]
 
 
 @njit(cache=True, nogil=True)
