@@ -1,3 +1,4 @@
+from . import kernels as kernels
 from ._abilities import CompletesRows as CompletesRows
 from ._abilities import ExpectsRows as ExpectsRows
 from ._abilities import HasDraw as HasDraw

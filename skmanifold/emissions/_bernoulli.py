@@ -20,9 +20,9 @@ from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from . import _linear_kernels as linear_kernels
+from . import kernels
 from ._base import BaseEmission, dense_topics, positive_prior
 from ._cells.distributions import EventCells
-from ._clusters import kernels
 from ._column_information import information_of_categories
 from ._feature_family import FeatureFamily, LinearCounts, group_features
 from ._linear import (

@@ -14,11 +14,11 @@ from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ._base import Family
 from ._clusters.base import Clusters
-from ._clusters.kernels import add_predictive, count_row, fill_scores, refresh_posterior
 from ._clusters.statistics import occupied, selected
 from ._dense_rows import DenseRows, IncompleteRows
 from ._protocols import Parameters
 from ._seeds import cluster_rows
+from .kernels import add_predictive, count_row, fill_scores, refresh_posterior
 
 _CELLS_OF_TASK = 20_000  # some milliseconds
 _ENTRIES_OF_BATCH = 50_000  # of the scores of a minibatch

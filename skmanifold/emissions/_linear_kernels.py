@@ -16,7 +16,7 @@ from ..random._keys import fold_in
 from ..random._variates import log_gamma_variate
 from ..utils._by_type import by_type
 from ..utils._njit import njit, njit_inlined, njit_part
-from ._clusters import kernels
+from . import kernels
 
 
 class FeatureGroups(NamedTuple):

@@ -22,9 +22,9 @@ from ..utils._sklearn import Interval
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from . import _linear_kernels as linear_kernels
+from . import kernels
 from ._base import BaseEmission, positive_prior, refuse_unset
 from ._cells.distributions import CountCells
-from ._clusters import kernels
 from ._count_rows import CountFamily, prior_of_means, read_count_rows
 from ._feature_family import LinearCounts, group_features
 from ._linear import (

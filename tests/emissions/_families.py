@@ -19,10 +19,10 @@ from skmanifold.emissions import (
     Poisson,
     VonMisesFisher,
 )
-from skmanifold.emissions._clusters.kernels import fill_scores
 from skmanifold.emissions._clusters.statistics import OF_ROWS, JoinedStatistics
 from skmanifold.emissions._columns.family import ColumnParameters
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherParameters
+from skmanifold.emissions.kernels import fill_scores
 from skmanifold.numerics.block_sums import BLOCK_ROWS, merge
 from skmanifold.random._keys import fold_in_each, root_key
 from skmanifold.utils._threads import Workers

@@ -8,7 +8,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import multigammaln
 
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import kernels
 from skmanifold.emissions._clusters.gaussian.full import FullClusters
 from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected

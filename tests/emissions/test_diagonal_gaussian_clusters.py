@@ -8,8 +8,7 @@ from scipy import stats
 from scipy.linalg import block_diag
 from scipy.special import gammaln
 
-from skmanifold.emissions import Gaussian
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import Gaussian, kernels
 from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior

@@ -8,8 +8,7 @@ from scipy import special
 from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson, kernels
 from skmanifold.emissions._linear import fill_multinomial
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey

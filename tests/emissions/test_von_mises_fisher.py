@@ -8,8 +8,7 @@ from scipy import stats
 from scipy.special import gammaln, ive, logsumexp
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
-from skmanifold.emissions import VonMisesFisher
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import VonMisesFisher, kernels
 from skmanifold.emissions._von_mises_fisher.concentrations import (
     MOST_NODES,
     ConcentrationPrior,

@@ -13,7 +13,7 @@ from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in
 from ...random._log_gamma_ziggurat import fill_log_gammas
 from ...utils._njit import njit, njit_part
-from .._clusters import kernels
+from .. import kernels
 
 _AHEAD = 3  # a row is prefetched so many rows before its use
 _ITEMS_OF_LINE = 16  # of four bytes in a cache line of 64 bytes

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...numerics.special import log_rising
 from ...utils._njit import njit_part
-from .._clusters import kernels
+from .. import kernels
 from .._odds import log_bayes_factor_of_counts, multiply_rising
 from .kernels import CategoryData
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...utils._threads import Workers
 from .._column_information import information_from_draws
+from ..kernels import clear_sides
 from .counting import count_rows, move_rows
-from .kernels import clear_sides
 from .statistics import with_labels
 
 _N_SIDES = 3  # two, and a label for scratch

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...utils._njit import njit, njit_part
-from .._clusters import kernels
+from .. import kernels
 
 
 class JoinedData(NamedTuple):

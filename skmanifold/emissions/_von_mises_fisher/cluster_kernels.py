@@ -16,7 +16,7 @@ import numpy as np
 from ...distributions._bessel_kernels import compute_log_peak
 from ...utils._by_type import by_type
 from ...utils._njit import njit, njit_part
-from .._clusters import kernels
+from .. import kernels
 from .concentrations import MOST_NODES, tabulate
 from .sparse_kernels import fill_row_scores
 

@@ -9,8 +9,8 @@ import numpy as np
 from ....numerics.row_squares import ENTRIES, LANES, add_squares
 from ....random._keys import fold_in
 from ....utils._njit import njit, njit_part
+from ... import kernels
 from ..._gaussian.kernels import add_products, draw_full_component
-from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 
 

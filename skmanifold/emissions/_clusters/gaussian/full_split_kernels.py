@@ -14,7 +14,7 @@ import numpy as np
 from ....numerics.rank_one import add_outer, fill_upper_root, squared_length, subtract_outer
 from ....numerics.special import log_rising_of_real
 from ....utils._njit import njit, njit_part
-from .. import kernels
+from ... import kernels
 from .full_kernels import FullData, fill_from_sums, fill_posterior
 from .missing_kernels import row_of
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ....utils._njit import njit, njit_part
+from ... import kernels
 from ..._gaussian.kernels import add_tied_densities
-from .. import kernels
 from .missing_kernels import fill_observed_scores, row_of
 
 _LANES = 64  # rows whose images are computed at the same time

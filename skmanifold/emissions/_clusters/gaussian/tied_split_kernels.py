@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....utils._njit import njit, njit_part
-from .. import kernels
+from ... import kernels
 from .missing_kernels import row_of
 from .tied_kernels import TiedData, fill_image
 
