@@ -15,6 +15,8 @@ from ._machine_code.kernels import is_tested
 def by_type(declaration: Callable[..., Any]) -> Any:
     """Make a function that calls the kernel registered for the class of its first argument, a NamedTuple.
 
+    Another kernel may be registered with ``function.of(None)``, for all classes that have none of their own.
+
     In compiled code the kernel is chosen when its caller is compiled: the choice takes no time, and the caller can be
     cached on disk.
 
@@ -44,14 +46,17 @@ class _ByType:
     is_compiling = False  # read by numba: kernels notice recursive calls themselves
 
     def __init__(self, declaration: Callable[..., Any]):
-        self._kernels: dict[type, Any] = {}
+        self._kernels: dict[type | None, Any] = {}
         update_wrapper(self, declaration)
 
     def __call__(self, *arguments: Any) -> Any:
         return self._kernel_of(type(arguments[0]))(*arguments)
 
-    def of(self, cls: type) -> Callable[[Callable], Callable]:
-        """A decorator that registers a kernel for a class, or a Python function, which only Python can call."""
+    def of(self, cls: type | None) -> Callable[[Callable], Callable]:
+        """A decorator that registers a kernel for a class, or a Python function, which only Python can call.
+
+        None stands for all classes without a kernel of their own.
+        """
 
         def register(kernel: Any) -> Any:
             if hasattr(kernel, "targetoptions"):  # it is compiled
@@ -62,9 +67,10 @@ class _ByType:
         return register
 
     def _kernel_of(self, cls: type) -> Any:
-        if cls not in self._kernels:
+        kernel = self._kernels.get(cls) or self._kernels.get(None)
+        if kernel is None:
             raise TypeError(f"{self.__name__} has no kernel for {cls.__name__}.")  # type: ignore[attr-defined]
-        return self._kernels[cls]
+        return kernel
 
     if is_tested():
 

@@ -19,6 +19,8 @@ from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
 
+from ._splits import compare, refresh, walk_sides
+
 pytestmark = pytest.mark.extended
 
 ONE = Workers(1)
@@ -89,7 +91,7 @@ def test_marginal_and_predictive_densities_are_those_of_multivariate_t_distribut
     np.testing.assert_array_equal(out[4], 0.5)  # no cell is observed
 
     one_by_one = np.full((len(X), 4), 0.5)
-    fill_predictive(clusters.data, statistics, clusters.new_cache(6), one_by_one)
+    fill_predictive(clusters.data, statistics, clusters.new_posterior(6, statistics, root_key(0)), one_by_one)
     np.testing.assert_allclose(one_by_one - 0.5, expected, rtol=1e-10, atol=1e-10)
 
     values = np.array([-3.0, 0.1, 2.0])
@@ -99,12 +101,11 @@ def test_marginal_and_predictive_densities_are_those_of_multivariate_t_distribut
     np.testing.assert_allclose(clusters.log_densities_of_column(chosen, 1, values), expected, rtol=1e-10)
 
 
-def fill_predictive(data, statistics, cache, out):
+def fill_predictive(data, statistics, posterior, out):
     labels = np.arange(out.shape[1])
-    for label in labels:
-        kernels.refresh_cluster(data, statistics, label, cache)
+    refresh(data, statistics, posterior, labels)
     for row in range(len(out)):
-        kernels.add_predictive(data, statistics, cache, row, labels, len(labels), out[row])
+        kernels.add_predictive(data, statistics, posterior, row, labels, len(labels), out[row])
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -120,7 +121,7 @@ def test_many_features_and_rows_far_from_all_clusters(kind):
     expected = [[log_predictive_of(row, X[start:stop], prior) for start, stop in ((0, 4), (4, 6))] for row in X]
     of_rows, one_by_one = np.zeros((6, 2)), np.zeros((6, 2))
     clusters.add_log_predictive(statistics, of_rows, ONE)
-    fill_predictive(clusters.data, statistics, clusters.new_cache(2), one_by_one)
+    fill_predictive(clusters.data, statistics, clusters.new_posterior(2, statistics, root_key(0)), one_by_one)
     np.testing.assert_allclose(of_rows, expected, rtol=1e-9)
     np.testing.assert_allclose(one_by_one, expected, rtol=1e-9)
 
@@ -147,52 +148,30 @@ def test_densities_given_components(kind):
 # --- split-merge -----------------------------------------------------------------------------------------
 
 
-def walk_sides(data, statistics, sides, rows, side, n_kept, row):
-    """Put rows on sides and remove the last ones; returns the log odds and the predictive density of another row."""
-    for i in range(len(rows)):
-        kernels.note_row(data, rows[i], sides)
-        kernels.add_to_side(data, statistics, rows[i], side[i], sides)
-    for i in range(n_kept, len(rows)):
-        kernels.remove_from_side(data, statistics, rows[i], side[i], sides)
-    factor_1, factor_0, log_odds = kernels.odds_of_sides(data, statistics, row, sides)
-    return np.log(factor_1 / factor_0) + log_odds, kernels.log_predictive_of_side(data, statistics, row, sides)
-
-
-def compare_sides(data, statistics, cache, label, sides):
-    kernels.refresh_cluster(data, statistics, label, cache)
-    factor = kernels.log_bayes_factor_of_sides(data, statistics, cache, label, sides)
-    kernels.clear_sides(data, sides)
-    return factor
-
-
-def compare_labels(data, statistics, cache, label_0, label_1):
-    kernels.refresh_cluster(data, statistics, label_0, cache)
-    kernels.refresh_cluster(data, statistics, label_1, cache)
-    return kernels.log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1)
-
-
 @pytest.mark.parametrize("kind", TYPES)
 def test_sides_of_a_split(kind):
     X, labels = table()
     X[labels == 1] += 50.0  # an outlying row on a side leaves no trace
     prior, clusters = PRIORS[kind], clusters_of(X, kind)
-    statistics, sides, cache = counted(clusters, labels), clusters.new_sides(), clusters.new_cache(6)
+    _, sides = clusters.split_merge_space(counted(clusters, labels), root_key(0))
     members = np.flatnonzero(labels == 0)
     others = np.flatnonzero(labels == 1)
     side = np.arange(len(members) + len(others)) % 2
     for n_kept in (len(members), 1, 0):
         rows = np.concatenate([members, others])
-        log_odds, of_side_1 = walk_sides(clusters.data, statistics, sides, rows, side, n_kept, 8)
+        log_odds, of_side_1 = walk_sides(clusters.data, sides, rows, side, n_kept, 8)
         on = [X[rows[:n_kept][side[:n_kept] == s]] for s in (0, 1)]
         of_sides = [log_predictive_of(X[8], part, prior) for part in on]
         np.testing.assert_allclose(log_odds, of_sides[1] - of_sides[0], rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(of_side_1, of_sides[1], rtol=1e-8)
-        factor = compare_sides(clusters.data, statistics, cache, 0, sides)
+        factor = kernels.log_bayes_factor(clusters.data, *sides, 0, 1)
+        kernels.clear_sides(clusters.data, *sides)
         if n_kept == len(members):
             parts = sum(log_marginal_of(part, prior) for part in on)
             np.testing.assert_allclose(factor, parts - log_marginal_of(X[members], prior), rtol=1e-8)
-    for cleared, new in zip(sides[:-1], clusters.new_sides()[:-1], strict=True):
-        np.testing.assert_array_equal(cleared, new)
+    _, new = clusters.split_merge_space(counted(clusters, labels), root_key(0))
+    for cleared, empty in zip((*sides[0], *sides[1]), (*new[0], *new[1]), strict=True):
+        np.testing.assert_array_equal(cleared[:2], empty[:2])
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -200,7 +179,7 @@ def test_merged_labels(kind):
     X, labels = table()
     prior, clusters = PRIORS[kind], clusters_of(X, kind)
     statistics = counted(clusters, labels)
-    factor = compare_labels(clusters.data, statistics, clusters.new_cache(6), 3, 0)
+    factor = compare(clusters.data, statistics, clusters.new_posterior(6, statistics, root_key(0)), 3, 0)
     parts = sum(log_marginal_of(X[labels == k], prior) for k in (0, 3))
     np.testing.assert_allclose(factor, parts - log_marginal_of(X[labels != 1], prior), rtol=1e-10)
     kernels.merge_labels(clusters.data, statistics, 3, 0)

@@ -17,6 +17,7 @@ from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
 
 from ._clusters import EMISSIONS, Case
+from ._splits import compare, odds_and_density, refresh
 
 pytestmark = pytest.mark.extended
 
@@ -55,11 +56,10 @@ def test_predictive_densities_are_ratios_of_marginals(name):
     held_out = case.clusters.part(30, 40)
     out, of_kernel = np.full((10, 6), 0.25), np.zeros((10, 4))
     held_out.add_log_predictive(statistics, out, ONE)
-    cache, some = case.clusters.new_cache(6), np.array([3, 0, 1, 2])
-    for label in some:
-        kernels.refresh_cluster(case.clusters.data, statistics, label, cache)
+    posterior, some = case.clusters.new_posterior(6, statistics, KEY), np.array([3, 0, 1, 2])
+    refresh(case.clusters.data, statistics, posterior, some)
     for i in range(10):
-        kernels.add_predictive(case.clusters.data, statistics, cache, 30 + i, some, 4, of_kernel[i])
+        kernels.add_predictive(case.clusters.data, statistics, posterior, 30 + i, some, 4, of_kernel[i])
     exact = [[case.log_predictive(30 + i, members(labels, label)) for label in (0, 1, 2, 3, 5)] for i in range(10)]
     np.testing.assert_allclose(out[:, [0, 1, 2, 3, 5]] - 0.25, exact, rtol=1e-11, atol=1e-11)
     if case.log_base is not None:  # the kernel leaves out what does not depend on the label
@@ -72,43 +72,42 @@ def test_predictive_densities_are_ratios_of_marginals(name):
 def test_sides_of_a_split(name, missing):
     """Odds, predictive density and Bayes factor, while rows are added and removed, twice."""
     case, rng = Case(name, missing=missing), np.random.default_rng(4)
-    data, statistics, sides = case.clusters.data, counted(case.clusters, np.zeros(40)), case.clusters.new_sides()
+    data, statistics = case.clusters.data, counted(case.clusters, np.zeros(40))
+    _, sides = case.clusters.split_merge_space(statistics, KEY)
     base = np.zeros(40) if case.log_base is None else case.log_base
     for _ in range(2):
         on = {}
         for row in rng.permutation(40)[:25].tolist():
-            kernels.note_row(data, row, sides)
             exact = [case.log_predictive(row, [r for r in on if on[r] == side]) for side in (0, 1)]
-            factor_1, factor_0, log_odds = kernels.odds_of_sides(data, statistics, row, sides)
-            np.testing.assert_allclose(np.log(factor_1 / factor_0) + log_odds, exact[1] - exact[0], atol=1e-10)
-            of_1 = kernels.log_predictive_of_side(data, statistics, row, sides)
+            log_odds, of_1 = odds_and_density(data, sides, row)
+            np.testing.assert_allclose(log_odds, exact[1] - exact[0], atol=1e-10)
             np.testing.assert_allclose(of_1, exact[1] - base[row], rtol=1e-11, atol=1e-11)
             on[row] = int(rng.integers(2))
-            kernels.add_to_side(data, statistics, row, on[row], sides)
+            kernels.update_posterior(data, *sides, row, on[row], 1)
             if rng.random() < 0.3 and len(on) > 2:
                 moved = next(iter(on))
-                kernels.remove_from_side(data, statistics, moved, on[moved], sides)
+                kernels.update_posterior(data, *sides, moved, on[moved], -1)
                 on[moved] = 1 - on[moved]
-                kernels.add_to_side(data, statistics, moved, on[moved], sides)
+                kernels.update_posterior(data, *sides, moved, on[moved], 1)
         parts = [[r for r in on if on[r] == side] for side in (0, 1)]
         exact = sum(map(case.log_marginal, parts)) - case.log_marginal(on)
-        cache = case.clusters.new_cache(5)
-        of_sides = kernels.log_bayes_factor_of_sides(data, statistics, cache, 0, sides)
-        np.testing.assert_allclose(of_sides, exact, atol=1e-10)
-        kernels.clear_sides(data, sides)
-    for array, empty in zip(sides, case.clusters.new_sides(), strict=True):
-        if array is not sides.present:
-            np.testing.assert_array_equal(array, empty)
+        np.testing.assert_allclose(kernels.log_bayes_factor(data, *sides, 0, 1), exact, atol=1e-10)
+        kernels.clear_sides(data, *sides)
+    (of_sides, posterior), (empty, new) = sides, case.clusters.split_merge_space(statistics, KEY)[1]
+    refresh(data, of_sides, posterior, (0, 1))
+    refresh(data, empty, new, (0, 1))
+    for array, other in zip((*of_sides, *posterior), (*empty, *new), strict=True):
+        if array is not posterior.present:
+            np.testing.assert_array_equal(array[:2], other[:2])
 
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_bayes_factors_of_labels_and_merges(name):
     case, labels = Case(name), random_labels(40)
     statistics = counted(case.clusters, labels)
-    cache = case.clusters.new_cache(5)
     exact = sum(case.log_marginal(members(labels, label)) for label in (1, 2))
     exact -= case.log_marginal(members(labels, 1) + members(labels, 2))
-    found = kernels.log_bayes_factor_of_labels(case.clusters.data, statistics, cache, 1, 2)
+    found = compare(case.clusters.data, statistics, case.clusters.new_posterior(5, statistics, KEY), 1, 2)
     np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-11)
     kernels.merge_labels(case.clusters.data, statistics, 1, 2)
     assert_same(statistics, counted(case.clusters, np.where(labels == 2, 1, labels)))

@@ -21,6 +21,7 @@ from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 from ._directions import each_kind, planted
+from ._splits import odds_and_density, refresh
 
 KEY = root_key(1)
 ONE = Workers(1)
@@ -250,13 +251,6 @@ def test_predictive_densities_are_ratios_of_marginals(kind, type_of_rows):
         assert out[i, 3] == pytest.approx(0.25, abs=1e-12)
 
 
-def cache_of(case, statistics):
-    cache, sides = case.clusters.split_merge_space(statistics, KEY)
-    for label in np.flatnonzero(statistics.sizes):
-        kernels.refresh_cluster(case.clusters.data, statistics, label, cache)
-    return cache, sides
-
-
 @pytest.mark.extended
 @each_kind
 @pytest.mark.parametrize("type_of_rows", ["float64", "sparse"])
@@ -265,37 +259,36 @@ def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
     case = Clusters(kind, type_of_rows=type_of_rows)
     labels = np.random.default_rng(3).integers(4, size=30)
     statistics = case.counted(labels)
-    cache, sides = cache_of(case, statistics)
+    data = case.clusters.data
+    posterior, sides = case.clusters.split_merge_space(statistics, KEY)
+    refresh(data, statistics, posterior, np.flatnonzero(statistics.sizes))
     if kind == "shared":
-        assert cache.concentration > 0.0
-        case.kind = cache.concentration
+        assert posterior.concentration > 0.0
+        case.kind = posterior.concentration
     first, second = members(labels, 4)[1:3]
     exact = case.log_marginal([first, second]) - case.log_marginal([first + second])
-    data = case.clusters.data
-    found = kernels.log_bayes_factor_of_labels(data, statistics, cache, 1, 2)
+    found = kernels.log_bayes_factor(data, statistics, posterior, 1, 2)
     assert found == pytest.approx(exact, abs=1e-6)
     for side, rows in enumerate((first, second)):
         for row in rows:
-            kernels.note_row(data, row, sides)
-            kernels.add_to_side(data, statistics, row, side, sides)
-    assert kernels.log_bayes_factor_of_sides(data, statistics, cache, 1, sides) == pytest.approx(exact, abs=1e-6)
-    odds, of_labels, n = [], np.zeros(2), np.array([1, 2])
+            kernels.update_posterior(data, *sides, row, side, 1)
+    assert kernels.log_bayes_factor(data, *sides, 0, 1) == pytest.approx(exact, abs=1e-6)
+    of_labels, n = np.zeros(2), np.array([1, 2])
     row = int(np.flatnonzero(labels == 0)[0])
-    factor_1, factor_0, log_odds = kernels.odds_of_sides(data, statistics, row, sides)
-    odds = np.log(factor_1 / factor_0) + log_odds
-    kernels.add_predictive(data, statistics, cache, row, n, 2, of_labels)
+    odds, of_side_1 = odds_and_density(data, sides, row)
+    kernels.add_predictive(data, statistics, posterior, row, n, 2, of_labels)
     assert odds == pytest.approx(of_labels[1] - of_labels[0], abs=1e-9)  # an estimate, but the same function
-    assert kernels.log_predictive_of_side(data, statistics, row, sides) == pytest.approx(of_labels[1], abs=1e-9)
+    assert of_side_1 == pytest.approx(of_labels[1], abs=1e-9)
     if kind != "per_component":
         exact = case.log_marginal([[*second, row]]) - case.log_marginal([second])
         assert of_labels[1] == pytest.approx(exact, abs=1e-6)
     moved = second[0]
-    kernels.remove_from_side(data, statistics, moved, 1, sides)
-    kernels.add_to_side(data, statistics, moved, 0, sides)
+    kernels.update_posterior(data, *sides, moved, 1, -1)
+    kernels.update_posterior(data, *sides, moved, 0, 1)
     exact = case.log_marginal([[*first, moved], second[1:]]) - case.log_marginal([first + second])
-    assert kernels.log_bayes_factor_of_sides(data, statistics, cache, 1, sides) == pytest.approx(exact, abs=1e-6)
-    kernels.clear_sides(data, sides)
-    assert not sides.sums.any()
+    assert kernels.log_bayes_factor(data, *sides, 0, 1) == pytest.approx(exact, abs=1e-6)
+    kernels.clear_sides(data, *sides)
+    assert not sides[0].sums[:2].any()
     kernels.merge_labels(data, statistics, 1, 2)
     np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
 

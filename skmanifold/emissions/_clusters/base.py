@@ -11,8 +11,10 @@ import numpy as np
 from ...utils._threads import Workers
 from .._column_information import information_from_draws
 from .counting import count_rows, move_rows
+from .kernels import clear_sides
 from .statistics import with_labels
 
+_N_SIDES = 3  # two, and a label for scratch
 _ROWS_OF_TASK = 5_000  # whose labels change, at least: some tenths of a millisecond
 
 
@@ -72,17 +74,15 @@ class Clusters:
         """Statistics of no rows."""
         raise NotImplementedError
 
-    def new_cache(self, capacity: int) -> Any:
-        """Space for the cache of each label."""
+    def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any:
+        """Space for the posteriors of labels; `statistics` and `key` draw parameters that all clusters share."""
         raise NotImplementedError
 
-    def new_sides(self) -> Any:
-        """Two sides without rows."""
-        raise NotImplementedError
-
-    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, Any]:
-        """Cache and sides of split-merge moves, which may need a draw of parameters that all clusters share."""
-        return self.new_cache(len(statistics.sizes)), self.new_sides()
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split, without rows."""
+        sides = self.no_statistics(_N_SIDES), self.new_posterior(_N_SIDES, statistics, key)
+        clear_sides(self.data, *sides)
+        return self.new_posterior(len(statistics.sizes), statistics, key), sides
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

@@ -1,14 +1,21 @@
 """Kernels of clusters that each family has in its own form, chosen by the type of `data`.
 
 `data` is a named tuple with the rows and the prior of a family. `statistics` are the sums of the rows of each label
-(`statistics.py`). `components` are drawn parameters. `cache` has what predictive densities need of each label, and
-`sides` the same for the two sides of a split. The classes of statistics, components, cache and sides belong to `data`.
-A predictive density has the parameters integrated out.
+(`statistics.py`). `components` are drawn parameters. `posterior` has what predictive and marginal densities need of
+each label, with the parameters integrated out. The classes of statistics, components and posterior belong to `data`.
+
+A split-merge move has statistics and a posterior of its own for the two sides of a split, which are the labels 0 and 1;
+label 2 is scratch. A family needs the first six kernels; the others have defaults that use these.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...utils._by_type import by_type
+from ...utils._njit import njit_part
+
+_SIDES = np.array([0, 1])
 
 
 @by_type
@@ -27,55 +34,61 @@ def fill_scores(data, statistics, rows, n_above, current, components, scores):
 
 
 @by_type
-def refresh_cluster(data, statistics, label, cache):
-    """Compute the cache of a label again."""
-
-
-@by_type
-def add_predictive(data, statistics, cache, row, labels, n_labels, out):
-    """Add to `out` the log predictive densities of a row given the rows of each label, as if it were in none."""
-
-
-@by_type
-def log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
-    """Log marginal density of the rows of two labels minus that of their union."""
-
-
-@by_type
 def merge_labels(data, statistics, kept, gone):
     """Add the statistics of one label to another, and set them to zero."""
 
 
 @by_type
-def note_row(data, row, sides):
-    """Prepare the sides for a row that is added for the first time."""
+def refresh_posterior(data, statistics, posterior, label):
+    """Compute the posterior of a label again."""
 
 
 @by_type
-def add_to_side(data, statistics, row, side, sides):
-    """Add a row to a side."""
+def add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    """Add to `out` the log predictive densities of a row given the rows of each label, as if it were in none."""
 
 
 @by_type
-def remove_from_side(data, statistics, row, side, sides):
-    """Remove a row from a side."""
+def log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    """Log marginal density of the rows of two labels minus that of their union."""
 
 
 @by_type
-def odds_of_sides(data, statistics, row, sides):
-    """Three numbers f, g and x such that f / g exp(x) is the ratio of the predictive densities of side 1 and side 0."""
+def update_posterior(data, statistics, posterior, row, label, sign):
+    """Add a row to a label (`sign` 1), or remove it (-1), in the statistics and in the posterior."""
 
 
 @by_type
-def log_predictive_of_side(data, statistics, row, sides):
-    """Log predictive density of a row given side 1."""
+def odds_of_sides(data, statistics, posterior, row, scratch):
+    """Three numbers f, g and x such that f / g exp(x) is the ratio of the predictive densities of label 1 and label 0.
+
+    `scratch` has shape (2,).
+    """
 
 
 @by_type
-def log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    """Log marginal density of the rows on both sides, which are the rows of `label`, minus that of their union."""
+def clear_sides(data, statistics, posterior):
+    """Remove all rows from the labels 0 and 1."""
 
 
-@by_type
-def clear_sides(data, sides):
-    """Remove all rows from both sides."""
+@update_posterior.of(None)
+@njit_part
+def _update_posterior(data, statistics, posterior, row, label, sign):
+    count_row(data, statistics, row, label, sign)
+    refresh_posterior(data, statistics, posterior, label)
+
+
+@odds_of_sides.of(None)
+@njit_part
+def _odds_of_sides(data, statistics, posterior, row, scratch):
+    scratch[0] = scratch[1] = 0.0
+    add_predictive(data, statistics, posterior, row, _SIDES, 2, scratch)
+    return 1.0, 1.0, scratch[1] - scratch[0]
+
+
+@clear_sides.of(None)
+@njit_part
+def _clear_sides(data, statistics, posterior):
+    for side in range(2):
+        merge_labels(data, statistics, 2, side)  # nobody reads what is collected there
+        refresh_posterior(data, statistics, posterior, side)

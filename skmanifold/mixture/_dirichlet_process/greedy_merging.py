@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.kernels import log_bayes_factor_of_labels, merge_labels, refresh_cluster
+from ...emissions._clusters.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...emissions._clusters.statistics import occupied, selected
 from ...random._keys import subkey
 from ...utils._njit import njit
@@ -48,9 +48,9 @@ def merge_greedily(
     """
     present = occupied(statistics)
     shares = _shares(clusters, statistics, present, workers)
-    cache, _ = clusters.split_merge_space(statistics, subkey(key))
+    posterior, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
-    _merge_greedily(clusters.data, statistics, cache, math.log(concentration), present, shares, merged_with)
+    _merge_greedily(clusters.data, statistics, posterior, math.log(concentration), present, shares, merged_with)
     of_labels = np.zeros((clusters.n_rows, len(statistics.sizes)))
     of_labels[:, present] = shares
     return merged_with[labels], of_labels
@@ -65,11 +65,11 @@ def _shares(clusters: Clusters, statistics: Any, present: np.ndarray, workers: W
 
 
 @njit(cache=True, nogil=True)
-def _gain(data, statistics, cache, log_concentration, label_0, label_1):
+def _gain(data, statistics, posterior, log_concentration, label_0, label_1):
     """Log posterior probability of the partition with two clusters merged, minus that without."""
     n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
     of_prior = math.lgamma(n_0 + n_1) - math.lgamma(n_0) - math.lgamma(n_1) - log_concentration
-    return of_prior - log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1)
+    return of_prior - log_bayes_factor(data, statistics, posterior, label_0, label_1)
 
 
 @njit(cache=True, nogil=True)
@@ -90,17 +90,17 @@ def _fill_pair_entropies(shares, a, out):
 
 
 @njit(cache=True, nogil=True)
-def _merge_greedily(data, statistics, cache, log_concentration, present, shares, merged_with):
+def _merge_greedily(data, statistics, posterior, log_concentration, present, shares, merged_with):
     """Fill `merged_with` with the label that the rows of each label have after the merges; shares are merged too."""
     n = len(present)
     entropies = np.empty(n)
     for index in range(n):
-        refresh_cluster(data, statistics, present[index], cache)
+        refresh_posterior(data, statistics, posterior, present[index])
     gains = np.full((n, n), -np.inf)
     for a in range(n):
         _fill_pair_entropies(shares, a, entropies)
         for b in range(a + 1, n):
-            gain = _gain(data, statistics, cache, log_concentration, present[a], present[b])
+            gain = _gain(data, statistics, posterior, log_concentration, present[a], present[b])
             gains[a, b] = gain - entropies[b]
     for _ in range(n - 1):
         best = int(np.argmax(gains))
@@ -109,7 +109,7 @@ def _merge_greedily(data, statistics, cache, log_concentration, present, shares,
             return
         kept, gone = present[first], present[second]
         merge_labels(data, statistics, kept, gone)
-        refresh_cluster(data, statistics, kept, cache)
+        refresh_posterior(data, statistics, posterior, kept)
         for i in range(len(shares)):
             shares[i, first] += shares[i, second]
             shares[i, second] = 0.0
@@ -122,5 +122,5 @@ def _merge_greedily(data, statistics, cache, log_concentration, present, shares,
         for c in range(n):
             low, high = min(first, c), max(first, c)
             if c != first and statistics.sizes[present[c]] > 0:
-                gain = _gain(data, statistics, cache, log_concentration, present[low], present[high])
+                gain = _gain(data, statistics, posterior, log_concentration, present[low], present[high])
                 gains[low, high] = gain - entropies[c]

@@ -17,11 +17,9 @@ from ...emissions._clusters.kernels import (
     add_predictive,
     clear_sides,
     count_row,
-    log_bayes_factor_of_labels,
-    log_bayes_factor_of_sides,
-    log_predictive_of_side,
+    log_bayes_factor,
     merge_labels,
-    refresh_cluster,
+    refresh_posterior,
 )
 from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import exponential
@@ -30,6 +28,7 @@ from .split_merge_kernels import propose_sides
 
 # Counters of the draws of a move under its key, and the key's child for the order of the members.
 _FIRST_ANCHOR, _MOVE_TYPE, _SECOND_ANCHOR, _ACCEPTANCE, _CLUSTER, _PARTNER = np.arange(6)  # of one type
+_SIDE_1 = np.array([1])
 _SHARED = 2**32  # child of the key beyond those of all moves, for a draw of parameters that all clusters share
 _ORDER = 0  # the keys of the scans are counted from FIRST_SCAN = 1
 
@@ -188,11 +187,11 @@ def _apply_merge(data, members, n_members, labels, next_row, row_of_label, stati
 
 
 @njit(cache=True, nogil=True)
-def _fill_log_partner_weights(data, statistics, cache, row, clusters, n_clusters, out):
+def _fill_log_partner_weights(data, statistics, posterior, row, clusters, n_clusters, out):
     """Log of size times predictive density of the row, for each cluster, as if the row were in none of them."""
     for c in range(n_clusters):
         out[c] = math.log(statistics.sizes[clusters[c]])
-    add_predictive(data, statistics, cache, row, clusters, n_clusters, out)
+    add_predictive(data, statistics, posterior, row, clusters, n_clusters, out)
 
 
 @njit(cache=True, nogil=True)
@@ -273,7 +272,7 @@ def _count_side_1(side, n_members):
 
 
 @njit(cache=True, nogil=True)
-def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_concentration, log_bayes_factor):
+def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_concentration, log_factor):
     """Log acceptance ratio of a split, plus the log probability of the assignment of its members to the sides.
 
     The ratio compares p(partition) p(rows | partition) P(move) after and before the split. A split chooses the first
@@ -285,15 +284,16 @@ def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_con
     log_prior = log_concentration + math.lgamma(size_0) + math.lgamma(size_1) - math.lgamma(size)
     log_split = -math.log(n_rows) - math.log(size - 1)
     log_merge = log_partner - math.log(n_clusters) - math.log(size_0) - math.log(size_1)
-    return log_prior + log_bayes_factor + log_merge - log_split
+    return log_prior + log_factor + log_merge - log_split
 
 
 @njit(cache=True, nogil=True)
-def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, cache, sides):
+def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, posterior, sides):
     """Make `n_moves` moves of the partition given by `labels`; returns the numbers of accepted splits and merges.
 
     The arrays indexed by label must have capacity for one more cluster per move.
     """
+    of_sides, posterior_of_sides = sides
     sizes = statistics.sizes
     n_rows, capacity = len(labels), len(sizes)
     log_concentration = math.log(concentration)
@@ -301,10 +301,10 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
     _link_clusters(labels, next_row, row_of_label)
     for label in range(capacity):
         if sizes[label] > 0:
-            refresh_cluster(data, statistics, label, cache)
+            refresh_posterior(data, statistics, posterior, label)
     members = np.empty(n_rows, np.int64)
     side, given_sides = np.empty(n_rows, np.int8), np.empty(n_rows, np.int8)
-    clusters, log_partner_weights = np.empty(capacity, np.int64), np.empty(capacity)
+    clusters, log_partner_weights, log_weight_of_side = np.empty(capacity, np.int64), np.empty(capacity), np.empty(1)
     n_splits = n_merges = 0
 
     for move in range(n_moves):
@@ -327,13 +327,13 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
                 continue
             own_place, i = _choose_row_of_cluster(move_key, clusters, n_clusters, next_row, row_of_label, members)
             label = clusters[own_place]
-            _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
+            _fill_log_partner_weights(data, statistics, posterior, i, clusters, n_clusters, log_partner_weights)
             other, log_partner = _choose_partner(move_key, log_partner_weights, n_clusters, own_place)
             other_label = clusters[other]
             place, n_members = _list_two_clusters(move_key, next_row, i, row_of_label[other_label], members)
-            log_bayes_factor = log_bayes_factor_of_labels(data, statistics, cache, label, other_label)
+            log_factor = log_bayes_factor(data, statistics, posterior, label, other_label)
             log_ratio = -_log_ratio_of_split(
-                n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_bayes_factor
+                n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_factor
             )
             if log_u >= log_ratio:  # even if the reverse split has probability 1
                 continue
@@ -341,19 +341,20 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
 
         floor = -np.inf if is_split else log_u - log_ratio
         proposal = members, n_members, n_scans, floor, not is_split, given_sides, move_key
-        log_q = propose_sides(data, statistics, *proposal, side, sides)
+        log_q = propose_sides(data, sides, *proposal, side)
         if is_split:
             size_1 = _count_side_1(side, n_members)
-            log_weight_of_side = math.log(size_1) + log_predictive_of_side(data, statistics, i, sides)
-            _fill_log_partner_weights(data, statistics, cache, i, clusters, n_clusters, log_partner_weights)
-            log_partner = log_weight_of_side - _log_sum_replacing(
-                log_partner_weights, n_clusters, own_place, log_weight_of_side
+            log_weight_of_side[0] = math.log(size_1)
+            add_predictive(data, of_sides, posterior_of_sides, i, _SIDE_1, 1, log_weight_of_side)
+            _fill_log_partner_weights(data, statistics, posterior, i, clusters, n_clusters, log_partner_weights)
+            log_partner = log_weight_of_side[0] - _log_sum_replacing(
+                log_partner_weights, n_clusters, own_place, log_weight_of_side[0]
             )
-            log_bayes_factor = log_bayes_factor_of_sides(data, statistics, cache, label, sides)
+            log_factor = log_bayes_factor(data, of_sides, posterior_of_sides, 0, 1)
             log_ratio = _log_ratio_of_split(
-                n_rows, n_clusters + 1, n_members - size_1, size_1, log_partner, log_concentration, log_bayes_factor
+                n_rows, n_clusters + 1, n_members - size_1, size_1, log_partner, log_concentration, log_factor
             )
-        clear_sides(data, sides)
+        clear_sides(data, of_sides, posterior_of_sides)
         if is_split:
             if log_u >= log_ratio - log_q:
                 continue
@@ -367,6 +368,6 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
                 continue
             _apply_merge(data, members, n_members, labels, next_row, row_of_label, statistics)
             n_merges += 1
-        refresh_cluster(data, statistics, label, cache)
-        refresh_cluster(data, statistics, other_label, cache)
+        refresh_posterior(data, statistics, posterior, label)
+        refresh_posterior(data, statistics, posterior, other_label)
     return n_splits, n_merges

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...emissions._clusters.kernels import add_to_side, note_row, odds_of_sides, remove_from_side
+from ...emissions._clusters.kernels import odds_of_sides, update_posterior
 from ...random._keys import fold_in, uniform
 from ...utils._njit import njit
 
@@ -30,7 +30,7 @@ def _log_sigmoid(log_odds):
 @njit(cache=True, nogil=True)
 def _scan_members(
     data,
-    statistics,
+    sides,
     members,
     n_members,
     first,
@@ -39,7 +39,6 @@ def _scan_members(
     given_sides,
     key,
     out_side,
-    sides,
 ):
     """Assign each member except the anchors to a side; returns the log probability of the sides.
 
@@ -49,31 +48,29 @@ def _scan_members(
     are drawn, or are those of `given_sides` if `sides_given` is true. The probability decreases with each row. If its
     log falls below `floor`, the scan stops and returns -inf.
     """
+    statistics, posterior = sides
     in_0, in_1 = np.int64(1), np.int64(1)
     if first:
         for anchor in range(2):
             row = members[anchor]
             out_side[anchor] = anchor
-            note_row(data, row, sides)
-            add_to_side(data, statistics, row, anchor, sides)
+            update_posterior(data, statistics, posterior, row, anchor, 1)
     else:
         for place in range(2, n_members):
             in_1 += np.int64(out_side[place])
         in_0 = n_members - in_1
 
-    log_probability, product = 0.0, 1.0
+    log_probability, product, scratch = 0.0, 1.0, np.empty(2)
     lowest = math.exp(min(floor, 0.0))
     for place in range(2, n_members):
         row = members[place]
-        if first:
-            note_row(data, row, sides)
-        else:
+        if not first:
             side = np.int64(out_side[place])
-            remove_from_side(data, statistics, row, side, sides)
+            update_posterior(data, statistics, posterior, row, side, -1)
             in_0 -= 1 - side
             in_1 -= side
 
-        factor_1, factor_0, log_odds = odds_of_sides(data, statistics, row, sides)
+        factor_1, factor_0, log_odds = odds_of_sides(data, statistics, posterior, row, scratch)
         factor_1 *= in_1
         factor_0 *= in_0
         if log_odds == 0.0:
@@ -87,7 +84,7 @@ def _scan_members(
             log_probability += _log_sigmoid(log_odds if side == 1 else -log_odds)
             lowest = math.exp(min(floor - log_probability, 0.0))
         out_side[place] = side
-        add_to_side(data, statistics, row, side, sides)
+        update_posterior(data, statistics, posterior, row, side, 1)
         in_0 += 1 - side
         in_1 += side
 
@@ -103,7 +100,7 @@ def _scan_members(
 @njit(cache=True, nogil=True)
 def propose_sides(
     data,
-    statistics,
+    sides,
     members,
     n_members,
     n_scans,
@@ -112,7 +109,6 @@ def propose_sides(
     given_sides,
     key,
     out_side,
-    sides,
 ):
     """Assign all members to two sides; returns the log probability of the last scan.
 
@@ -124,7 +120,7 @@ def propose_sides(
         last = scan == n_scans
         log_probability = _scan_members(
             data,
-            statistics,
+            sides,
             members,
             n_members,
             scan == 0,
@@ -133,6 +129,5 @@ def propose_sides(
             given_sides,
             fold_in(key, FIRST_SCAN + scan),
             out_side,
-            sides,
         )
     return log_probability

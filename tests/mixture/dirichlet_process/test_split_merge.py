@@ -8,7 +8,7 @@ from scipy.special import gammaln, logsumexp
 
 from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.categories.predictive_kernels import log_marginal_of_counts
-from skmanifold.emissions._clusters.kernels import clear_sides, log_bayes_factor_of_sides
+from skmanifold.emissions._clusters.kernels import clear_sides, log_bayes_factor
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
@@ -280,12 +280,12 @@ def random_table(rng, n_rows, sizes, largest, missing=0.2):
 def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.inf, key=0):
     """Sides, log of the probability, and log Bayes factor."""
     clusters = CategoryClusters(table, prior)
-    data, statistics, sides = clusters.data, clusters.no_statistics(1), clusters.new_sides()
+    data, (_, sides) = clusters.data, clusters.split_merge_space(clusters.no_statistics(1), np.uint64(0))
     side = np.zeros(len(members), np.int8)
     sides_given = given_sides is not None
     log_q = propose_sides_kernel(
         data,
-        statistics,
+        sides,
         members,
         len(members),
         n_scans,
@@ -294,14 +294,13 @@ def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.in
         np.asarray(given_sides if sides_given else side, np.int8),
         np.uint64(key),
         side,
-        sides,
     )
-    log_bayes_factor = log_bayes_factor_of_sides(data, statistics, clusters.new_cache(1), 0, sides)
-    clear_sides(data, sides)
-    assert not sides.counts.any()
-    assert not sides.totals.any()
-    assert sides.n_present[0] == 0
-    return side, log_q, log_bayes_factor
+    factor = log_bayes_factor(data, *sides, 0, 1)
+    clear_sides(data, *sides)
+    assert not sides[0].categories[:, :2].any()
+    assert not sides[1].totals[:, :2].any()
+    assert sides[1].n_present[0] == 0
+    return side, log_q, factor
 
 
 def log_probability_of_sides(table, prior, members, side, launch=None):
@@ -350,12 +349,12 @@ def test_probabilities_and_marginals_are_those_of_gamma_functions_at_any_scale(s
         (propose_sides(table, prior, members, 1, given_sides=contrary), launch[0]),
         (propose_sides(table, prior, members, 2, given_sides=contrary), propose_sides(table, prior, members, 1)[0]),
     ]
-    for (side, log_q, log_bayes_factor), before in cases:
+    for (side, log_q, log_factor), before in cases:
         expected, expected_gain = log_probability_of_sides(table, prior, members, side, before)
         tolerance = 1e-10 * np.abs(tiny.log_marginal(members, table, prior))
         assert np.isfinite(log_q)
         np.testing.assert_allclose(log_q, expected, rtol=1e-9, atol=1e-9 + tolerance)
-        np.testing.assert_allclose(log_bayes_factor, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
+        np.testing.assert_allclose(log_factor, expected_gain, rtol=1e-9, atol=1e-9 + tolerance)
     np.testing.assert_array_equal(cases[-1][0][0], contrary)
 
 

@@ -16,7 +16,7 @@ from ..base import Clusters
 from ..counting import count_rows, move_rows
 from ..statistics import occupied
 from . import split_kernels  # noqa: F401 - its kernels are chosen by type
-from .kernels import CategoryData, CategorySides, ColumnTotals, draw_columns
+from .kernels import CategoryData, CategoryPosterior, draw_columns
 from .predictive_kernels import add_given_counts, add_given_parameters, log_marginal_of_counts
 
 _ROWS_MOVED = 1 << 12  # of a task, at least
@@ -64,15 +64,11 @@ class CategoryClusters(Clusters):
         """Counts of no rows."""
         return CategoryCounts(np.zeros(capacity, np.int64), np.zeros((self.table.n_categories, capacity), np.int64))
 
-    def new_cache(self, capacity: int) -> ColumnTotals:
-        """Space for the numbers of tokens of each column by label."""
-        return ColumnTotals(np.empty((self.table.n_columns, capacity)))
-
-    def new_sides(self) -> CategorySides:
-        """Two sides without rows."""
+    def new_posterior(self, capacity: int, statistics: CategoryCounts, key: np.uint64) -> CategoryPosterior:
+        """Space for the numbers of tokens of each column by label, and for the categories of two sides."""
         n = self.table.n_categories
-        counts, totals = np.zeros((n, 2)), np.zeros((self.table.n_columns, 2))
-        return CategorySides(counts, totals, np.empty(n, np.int64), np.zeros(1, np.int64))
+        present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64)
+        return CategoryPosterior(np.zeros((self.table.n_columns, capacity)), *present)
 
     def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

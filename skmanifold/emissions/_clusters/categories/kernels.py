@@ -29,17 +29,11 @@ class CategoryData(NamedTuple):
     prior: float
 
 
-class ColumnTotals(NamedTuple):
-    """Numbers of tokens of each column by label."""
+class CategoryPosterior(NamedTuple):
+    """Numbers of tokens of each column by label, and the categories that the rows on two sides have."""
 
     totals: np.ndarray  # (n_columns, capacity) float64
-
-
-class CategorySides(NamedTuple):
-    """Counts of the two sides of a split, whole numbers stored as float64, and the categories that may have counts."""
-
-    counts: np.ndarray  # (n_categories, 2)
-    totals: np.ndarray  # (n_columns, 2)
+    is_present: np.ndarray  # (n_categories,) bool
     present: np.ndarray  # (n_categories,) int64
     n_present: np.ndarray  # (1,) int64
 

@@ -63,19 +63,13 @@ class JoinedClusters(Clusters):
         """Statistics of no rows."""
         return join_statistics([block.no_statistics(capacity) for block in self.blocks])
 
-    def new_cache(self, capacity: int) -> Any:
-        """Space for the cache of each label."""
-        return _nested(Joined, [block.new_cache(capacity) for block in self.blocks])
-
-    def new_sides(self) -> Any:
-        """Two sides without rows."""
-        return _nested(Joined, [block.new_sides() for block in self.blocks])
-
-    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, Any]:
-        """Cache and sides of split-merge moves."""
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split."""
         spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
-        caches, sides = zip(*spaces, strict=True)
-        return _nested(Joined, list(caches)), _nested(Joined, list(sides))
+        posteriors, sides = zip(*spaces, strict=True)
+        of_sides, posteriors_of_sides = zip(*sides, strict=True)
+        joined = join_statistics(list(of_sides)), _nested(Joined, list(posteriors_of_sides))
+        return _nested(Joined, list(posteriors)), joined
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

@@ -23,7 +23,7 @@ class JoinedData(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Components, caches or sides of several blocks."""
+    """Components or posteriors of several blocks."""
 
     first: Any
     rest: Any
@@ -55,72 +55,44 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
                 scores[i, k] += others[i, k]
 
 
-@kernels.refresh_cluster.of(JoinedData)
+@kernels.refresh_posterior.of(JoinedData)
 @njit(cache=True, nogil=True)
-def _refresh_cluster(data, statistics, label, cache):
-    kernels.refresh_cluster(data.first, statistics.first, label, cache.first)
-    kernels.refresh_cluster(data.rest, statistics.rest, label, cache.rest)
+def _refresh_posterior(data, statistics, posterior, label):
+    kernels.refresh_posterior(data.first, statistics.first, posterior.first, label)
+    kernels.refresh_posterior(data.rest, statistics.rest, posterior.rest, label)
 
 
 @kernels.add_predictive.of(JoinedData)
 @njit_part
-def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
-    kernels.add_predictive(data.first, statistics.first, cache.first, row, labels, n_labels, out)
-    kernels.add_predictive(data.rest, statistics.rest, cache.rest, row, labels, n_labels, out)
+def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    kernels.add_predictive(data.first, statistics.first, posterior.first, row, labels, n_labels, out)
+    kernels.add_predictive(data.rest, statistics.rest, posterior.rest, row, labels, n_labels, out)
 
 
-@kernels.log_bayes_factor_of_labels.of(JoinedData)
+@kernels.log_bayes_factor.of(JoinedData)
 @njit(cache=True, nogil=True)
-def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
-    of_first = kernels.log_bayes_factor_of_labels(data.first, statistics.first, cache.first, label_0, label_1)
-    return of_first + kernels.log_bayes_factor_of_labels(data.rest, statistics.rest, cache.rest, label_0, label_1)
+def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    of_first = kernels.log_bayes_factor(data.first, statistics.first, posterior.first, label_0, label_1)
+    return of_first + kernels.log_bayes_factor(data.rest, statistics.rest, posterior.rest, label_0, label_1)
 
 
-@kernels.note_row.of(JoinedData)
+@kernels.update_posterior.of(JoinedData)
 @njit_part
-def _note_row(data, row, sides):
-    kernels.note_row(data.first, row, sides.first)
-    kernels.note_row(data.rest, row, sides.rest)
-
-
-@kernels.add_to_side.of(JoinedData)
-@njit_part
-def _add_to_side(data, statistics, row, side, sides):
-    kernels.add_to_side(data.first, statistics.first, row, side, sides.first)
-    kernels.add_to_side(data.rest, statistics.rest, row, side, sides.rest)
-
-
-@kernels.remove_from_side.of(JoinedData)
-@njit_part
-def _remove_from_side(data, statistics, row, side, sides):
-    kernels.remove_from_side(data.first, statistics.first, row, side, sides.first)
-    kernels.remove_from_side(data.rest, statistics.rest, row, side, sides.rest)
+def _update_posterior(data, statistics, posterior, row, label, sign):
+    kernels.update_posterior(data.first, statistics.first, posterior.first, row, label, sign)
+    kernels.update_posterior(data.rest, statistics.rest, posterior.rest, row, label, sign)
 
 
 @kernels.odds_of_sides.of(JoinedData)
 @njit_part
-def _odds_of_sides(data, statistics, row, sides):
-    factor_1, factor_0, log_odds = kernels.odds_of_sides(data.first, statistics.first, row, sides.first)
-    other_1, other_0, others = kernels.odds_of_sides(data.rest, statistics.rest, row, sides.rest)
+def _odds_of_sides(data, statistics, posterior, row, scratch):
+    factor_1, factor_0, log_odds = kernels.odds_of_sides(data.first, statistics.first, posterior.first, row, scratch)
+    other_1, other_0, others = kernels.odds_of_sides(data.rest, statistics.rest, posterior.rest, row, scratch)
     return factor_1, factor_0, log_odds + others + math.log(other_1 / other_0)  # products could overflow
-
-
-@kernels.log_predictive_of_side.of(JoinedData)
-@njit(cache=True, nogil=True)
-def _log_predictive_of_side(data, statistics, row, sides):
-    of_first = kernels.log_predictive_of_side(data.first, statistics.first, row, sides.first)
-    return of_first + kernels.log_predictive_of_side(data.rest, statistics.rest, row, sides.rest)
-
-
-@kernels.log_bayes_factor_of_sides.of(JoinedData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    of_first = kernels.log_bayes_factor_of_sides(data.first, statistics.first, cache.first, label, sides.first)
-    return of_first + kernels.log_bayes_factor_of_sides(data.rest, statistics.rest, cache.rest, label, sides.rest)
 
 
 @kernels.clear_sides.of(JoinedData)
 @njit_part
-def _clear_sides(data, sides):
-    kernels.clear_sides(data.first, sides.first)
-    kernels.clear_sides(data.rest, sides.rest)
+def _clear_sides(data, statistics, posterior):
+    kernels.clear_sides(data.first, statistics.first, posterior.first)
+    kernels.clear_sides(data.rest, statistics.rest, posterior.rest)

@@ -19,7 +19,6 @@ from ..._von_mises_fisher.family import VonMisesFisherFamily, draw_directions, l
 from ..._von_mises_fisher.prior import ConcentrationPrior, log_peak
 from ..._von_mises_fisher.rows import DenseRows, DirectedRows, SparseRows
 from ..base import Clusters
-from ..kernels import clear_sides
 from .kernels import (
     DenseDirectionComponents,
     DenseDirectionData,
@@ -27,7 +26,7 @@ from .kernels import (
     SparseDirectionData,
 )
 from .predictive import add_interpolated, coefficients_of, table_of
-from .split_kernels import DirectionCache, DirectionSides
+from .split_kernels import DirectionPosterior
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine
@@ -107,15 +106,12 @@ class DirectionClusters(Clusters):
         """Sums of no rows."""
         return DirectionSums(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_features)))
 
-    def split_merge_space(self, statistics: DirectionSums, key: np.uint64) -> tuple[DirectionCache, DirectionSides]:
-        """Cache and sides, with a concentration drawn given the partition if all clusters share it."""
+    def new_posterior(self, capacity: int, statistics: DirectionSums, key: np.uint64) -> DirectionPosterior:
+        """Space for the posteriors of labels, with a drawn concentration if all clusters share it."""
         concentration = self._given
         if self._is_shared:
             concentration = float(self._draw_concentrations(statistics, np.arange(1), key)[0])
-        space = np.empty(len(statistics.sizes)), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES)
-        sides = DirectionSides(np.zeros(2, np.int64), np.zeros((2, self.n_features)), np.zeros(2), concentration)
-        clear_sides(self.data, sides)
-        return DirectionCache(*space), sides
+        return DirectionPosterior(np.zeros(capacity), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES))
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""

@@ -77,6 +77,11 @@ class GaussianClusters(Clusters):
             of_rows = of_rows.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
         return rows[np.argsort(of_rows, kind="stable")]
 
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for posteriors and sides, whose rows have the current values of missing cells."""
+        posterior, (of_sides, posterior_of_sides) = super().split_merge_space(statistics, key)
+        return posterior, (of_sides._replace(completed=statistics.completed), posterior_of_sides)
+
     def redraw_missing(
         self,
         rows: np.ndarray,

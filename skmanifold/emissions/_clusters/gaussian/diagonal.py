@@ -136,15 +136,9 @@ class DiagonalClusters(Clusters):
         shape = capacity, len(self.origin)
         return DiagonalSums(np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
 
-    def new_cache(self, capacity: int) -> DiagonalPosteriors:
+    def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
         return no_posteriors(self.data, capacity + 1)
-
-    def new_sides(self) -> DiagonalPosteriors:
-        """Two sides without rows: their posteriors are the prior."""
-        sides = no_posteriors(self.data, 2)
-        fill_posteriors(self.data, self.no_statistics(2), sides)
-        return sides
 
     def relabelled(
         self, labels: np.ndarray, statistics: DiagonalSums, new_labels: np.ndarray, workers: Workers

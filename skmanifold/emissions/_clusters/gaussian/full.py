@@ -16,12 +16,11 @@ from ..._gaussian.base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
 from ..._gaussian.kernels import add_full_densities, order_by_label
 from ..._gaussian.missing_kernels import fill_columns_and_precisions
 from ..base import StartEffort
-from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied
 from .base import GaussianClusters, log_student, predictive_factors, student_rows
 from .full_kernels import FullComponents, FullData, count_sorted_rows, draw_components
 from .full_predictive_kernels import add_given_sums, fill_posteriors, log_marginals
-from .full_split_kernels import FullCache, FullSides
+from .full_split_kernels import FullPosterior
 from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
 from .tied_start import tied_labels
 
@@ -110,27 +109,11 @@ class FullClusters(GaussianClusters):
         sums, products = np.zeros((capacity, d)), np.zeros((capacity, d, d))
         return FullSums(np.zeros(capacity, np.int64), sums, products, self._completed())
 
-    def new_cache(self, capacity: int) -> FullCache:
-        """Space for the posterior of each label."""
+    def new_posterior(self, capacity: int, statistics: FullSums, key: np.uint64) -> FullPosterior:
+        """Space for the posteriors of labels."""
         d = self.n_features
-        return FullCache(
-            np.empty((capacity, d)), np.empty((capacity, d, d)), np.empty(capacity), np.empty((d, d)), np.empty(d)
-        )
-
-    def new_sides(self) -> FullSides:
-        """Two sides without rows."""
-        d = self.n_features
-        of_sides = (
-            np.zeros((2, d)),
-            np.zeros((2, d, d)),
-            np.zeros((2, d)),
-            np.zeros((2, d, d)),
-            np.zeros(2),
-            np.zeros(2),
-        )
-        sides = FullSides(np.zeros(2, np.int64), *of_sides, np.empty((d, d)), np.empty(d))
-        clear_sides(self.data, sides)
-        return sides
+        of_labels = np.zeros((capacity, d)), np.zeros((capacity, d, d)), np.zeros(capacity), np.zeros(capacity)
+        return FullPosterior(*of_labels, np.empty((d, d)), np.empty(d))
 
     def count(self, labels: np.ndarray, statistics: FullSums, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

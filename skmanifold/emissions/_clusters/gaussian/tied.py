@@ -18,7 +18,6 @@ from ....utils._threads import Workers
 from ..._gaussian.base import LEAST_SHARE, LOG_2PI, NormalPrior, refuse_singular
 from ..._gaussian.kernels import add_products, add_tied_densities, draw_full_component
 from ..._gaussian.missing_kernels import fill_columns_and_precisions
-from ..kernels import clear_sides
 from ..statistics import OF_ROWS, occupied
 from .base import GaussianClusters, log_student, predictive_factors, student_rows
 from .learned_prior import PriorNumbers, best_numbers
@@ -30,7 +29,7 @@ from .tied_kernels import (
     fill_posterior_mean,
     fill_within,
 )
-from .tied_split_kernels import TiedCache, TiedSides
+from .tied_split_kernels import TiedPosterior
 
 
 @holds(
@@ -97,15 +96,11 @@ class TiedClusters(GaussianClusters):
         d = self.n_features
         return TiedSums(np.zeros(capacity, np.int64), np.zeros((capacity, d)), np.zeros((d, d)), self._completed())
 
-    def split_merge_space(self, statistics: TiedSums, key: np.uint64) -> tuple[TiedCache, TiedSides]:
-        """Cache and sides, with a covariance drawn given the partition."""
-        d, capacity = self.n_features, len(statistics.sizes)
+    def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
+        """Space for the posteriors of labels, with a covariance drawn given the partition."""
+        d = self.n_features
         _, factor, log_root = self._draw_covariance(statistics, key)
-        cache = TiedCache(np.empty((capacity, d)), factor, log_root, np.empty(d), np.empty(d))
-        of_row = np.empty(d), np.empty(d), np.empty(1, np.int64)
-        sides = TiedSides(np.empty(2, np.int64), np.empty((2, d)), factor, log_root, *of_row)
-        clear_sides(self.data, sides)
-        return cache, sides
+        return TiedPosterior(np.zeros((capacity, d)), factor, log_root, np.empty(d), np.empty(d), np.full(1, -1))
 
     def count(self, labels: np.ndarray, statistics: TiedSums, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

@@ -18,21 +18,10 @@ from .missing_kernels import row_of
 from .tied_kernels import TiedData, fill_image
 
 
-class TiedCache(NamedTuple):
+class TiedPosterior(NamedTuple):
     """Sums of the images of the rows of each label."""
 
     sums: np.ndarray  # (capacity, d)
-    factor: np.ndarray  # (d, d)
-    log_root: float  # log determinant of the factor
-    gaps: np.ndarray  # (d,) scratch
-    image: np.ndarray  # (d,) scratch
-
-
-class TiedSides(NamedTuple):
-    """Sums of the images of the rows on the two sides of a split."""
-
-    sizes: np.ndarray  # (2,) int64
-    sums: np.ndarray  # (2, d)
     factor: np.ndarray  # (d, d)
     log_root: float  # log determinant of the factor
     gaps: np.ndarray  # (d,) scratch
@@ -41,11 +30,15 @@ class TiedSides(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _fill_image_of_row(data, statistics, row, factor, gaps, image):
+def _use_row(data, statistics, posterior, row):
+    """Compute the image of a row unless it is that of the last one."""
+    if posterior.last[0] == row:
+        return
     x = row_of(data, statistics, row)
     for a in range(len(x)):
-        gaps[a] = (x[a] - data.origin[a]) - data.mean[a]
-    fill_image(factor, gaps, image)
+        posterior.gaps[a] = (x[a] - data.origin[a]) - data.mean[a]
+    fill_image(posterior.factor, posterior.gaps, posterior.image)
+    posterior.last[0] = row
 
 
 @njit(cache=True, nogil=True)
@@ -59,9 +52,29 @@ def _log_density(data, n, total, image, log_root):
     return log_root - 0.5 * d * math.log(2.0 * math.pi * spread) - 0.5 * square / spread
 
 
+@kernels.refresh_posterior.of(TiedData)
+@njit_part
+def _refresh_posterior(data, statistics, posterior, label):
+    n = statistics.sizes[label]
+    for a in range(len(data.mean)):
+        posterior.gaps[a] = statistics.sums[label, a] - n * data.mean[a]
+    fill_image(posterior.factor, posterior.gaps, posterior.sums[label])
+
+
+@kernels.add_predictive.of(TiedData)
+@njit_part
+def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    _use_row(data, statistics, posterior, row)
+    for c in range(n_labels):
+        n = statistics.sizes[labels[c]]
+        out[c] += _log_density(data, n, posterior.sums[labels[c]], posterior.image, posterior.log_root)
+
+
+@kernels.log_bayes_factor.of(TiedData)
 @njit(cache=True, nogil=True)
-def _log_bayes_factor(data, n_0, n_1, sum_0, sum_1):
-    """Log marginal density of two sets of rows minus that of their union, given the sums of their images."""
+def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
+    sum_0, sum_1 = posterior.sums[label_0], posterior.sums[label_1]
     strength, d = data.mean_precision, len(sum_0)
     kappa_0, kappa_1 = strength + n_0, strength + n_1
     result = 0.5 * d * (math.log1p(n_1 / kappa_0) - math.log1p(n_1 / strength))
@@ -73,99 +86,11 @@ def _log_bayes_factor(data, n_0, n_1, sum_0, sum_1):
     return result + 0.5 * (of_0 / kappa_0 + of_1 / kappa_1 - of_union / (kappa_0 + n_1))
 
 
-# Clusters
-
-
-@kernels.refresh_cluster.of(TiedData)
+@kernels.update_posterior.of(TiedData)
 @njit_part
-def _refresh_cluster(data, statistics, label, cache):
-    n = statistics.sizes[label]
-    for a in range(len(data.mean)):
-        cache.gaps[a] = statistics.sums[label, a] - n * data.mean[a]
-    fill_image(cache.factor, cache.gaps, cache.sums[label])
-
-
-@kernels.add_predictive.of(TiedData)
-@njit_part
-def _add_predictive(data, statistics, cache, row, labels, n_labels, out):
-    _fill_image_of_row(data, statistics, row, cache.factor, cache.gaps, cache.image)
-    for c in range(n_labels):
-        n = statistics.sizes[labels[c]]
-        out[c] += _log_density(data, n, cache.sums[labels[c]], cache.image, cache.log_root)
-
-
-@kernels.log_bayes_factor_of_labels.of(TiedData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
-    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
-    return _log_bayes_factor(data, n_0, n_1, cache.sums[label_0], cache.sums[label_1])
-
-
-# Sides
-
-
-@kernels.note_row.of(TiedData)
-@njit_part
-def _note_row(data, row, sides):
-    pass
-
-
-@njit(cache=True, nogil=True)
-def _use_row(data, statistics, row, sides):
-    """Compute the image of a row unless it is that of the last one."""
-    if sides.last[0] != row:
-        _fill_image_of_row(data, statistics, row, sides.factor, sides.gaps, sides.image)
-        sides.last[0] = row
-
-
-@kernels.add_to_side.of(TiedData)
-@njit_part
-def _add_to_side(data, statistics, row, side, sides):
-    _use_row(data, statistics, row, sides)
-    sides.sizes[side] += 1
-    for a in range(len(sides.image)):
-        sides.sums[side, a] += sides.image[a]
-
-
-@kernels.remove_from_side.of(TiedData)
-@njit_part
-def _remove_from_side(data, statistics, row, side, sides):
-    _use_row(data, statistics, row, sides)
-    sides.sizes[side] -= 1
-    for a in range(len(sides.image)):
-        sides.sums[side, a] -= sides.image[a]
-
-
-@njit(cache=True, nogil=True)
-def _log_predictive(data, statistics, row, side, sides):
-    _use_row(data, statistics, row, sides)
-    return _log_density(data, sides.sizes[side], sides.sums[side], sides.image, sides.log_root)
-
-
-@kernels.odds_of_sides.of(TiedData)
-@njit_part
-def _odds_of_sides(data, statistics, row, sides):
-    of_1 = _log_predictive(data, statistics, row, 1, sides)
-    return 1.0, 1.0, of_1 - _log_predictive(data, statistics, row, 0, sides)
-
-
-@kernels.log_predictive_of_side.of(TiedData)
-@njit_part
-def _log_predictive_of_side(data, statistics, row, sides):
-    return _log_predictive(data, statistics, row, 1, sides)
-
-
-@kernels.log_bayes_factor_of_sides.of(TiedData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    return _log_bayes_factor(data, sides.sizes[0], sides.sizes[1], sides.sums[0], sides.sums[1])
-
-
-@kernels.clear_sides.of(TiedData)
-@njit_part
-def _clear_sides(data, sides):
-    sides.last[0] = -1
-    for side in range(2):
-        sides.sizes[side] = 0
-        for a in range(len(sides.image)):
-            sides.sums[side, a] = 0.0
+def _update_posterior(data, statistics, posterior, row, label, sign):
+    """Add or remove the image of a row; the sums of the rows of sides are not needed."""
+    _use_row(data, statistics, posterior, row)
+    statistics.sizes[label] += sign
+    for a in range(len(posterior.image)):
+        posterior.sums[label, a] += sign * posterior.image[a]

@@ -13,7 +13,7 @@ from ..._linear import add_linear_scores
 from ..._linear_rows import LinearRows
 from ..base import Clusters
 from ..statistics import occupied
-from .kernels import FeatureGroups, LinearSides, ZeroRow
+from .kernels import FeatureGroups, LinearPosterior
 from .seeds import seed_labels
 
 _DRAWS_OF_TASK = 10_000  # some milliseconds
@@ -74,16 +74,11 @@ class LinearClusters(Clusters):
         """Sums over no rows."""
         return LinearCounts(np.zeros(capacity, np.int64), np.zeros((capacity, self.family.n_statistics), np.int64))
 
-    def new_cache(self, capacity: int) -> ZeroRow:
-        """Space for the log density of a row of zeros given each label."""
-        return ZeroRow(np.empty(capacity))
-
-    def new_sides(self) -> LinearSides:
-        """Two sides without rows."""
-        n, groups = self.family.n_statistics, self.data.groups
-        sums, of_groups = np.zeros((2, n), np.int64), np.zeros((2, len(groups.sizes)), np.int64)
-        present, n_present = np.empty(n, np.int64), np.zeros(1, np.int64)
-        return LinearSides(np.zeros(2, np.int64), sums, of_groups, present, n_present, groups.sizes.copy())
+    def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> LinearPosterior:
+        """Space for the posteriors of labels, and for the columns of two sides."""
+        n, sizes = self.family.n_statistics, self.data.groups.sizes
+        present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64), sizes.copy()
+        return LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
 
     def draw_components(
         self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64, workers: Workers

@@ -123,9 +123,9 @@ def _log_ratio_to_zeros(data, row, size, sums):
     return log_product + math.log(product / below)
 
 
-@shared.log_bayes_factor.of(BernoulliData)
+@shared.log_factor_of_sums.of(BernoulliData)
 @njit(cache=True, nogil=True)
-def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
     """Log marginal probability of two sets of rows with these statistics minus that of their union."""
     groups, n_absent = data.groups, data.groups.sizes.copy()
     result = 0.0
@@ -151,11 +151,11 @@ def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
 
 @kernels.odds_of_sides.of(BernoulliData)
 @njit_part
-def _odds_of_sides(data, statistics, row, sides):
+def _odds_of_sides(data, statistics, posterior, row, scratch):
     """The odds of a row of zeros, times those of each entry compared with a zero."""
-    n_features, ones, zeros, groups = data.n_features, data.ones, data.zeros, data.groups
-    size_0, size_1 = sides.n_rows
-    sums_0, sums_1 = sides.sums
+    n_features, ones, zeros, groups, n_absent = data.n_features, data.ones, data.zeros, data.groups, posterior.n_absent
+    size_0, size_1 = statistics.sizes[0], statistics.sizes[1]
+    sums_0, sums_1 = statistics.sums[0], statistics.sums[1]
     factor_1, factor_0, log_odds = 1.0, 1.0, 0.0
     for group in range(len(groups.first)):
         j = groups.first[group]
@@ -163,9 +163,9 @@ def _odds_of_sides(data, statistics, row, sides):
         of_0, of_1 = ones[j] + zeros[j] + observed_0, ones[j] + zeros[j] + observed_1
         factor_1, factor_0, log_odds = multiply_power(of_0, of_1, groups.sizes[group], factor_1, factor_0, log_odds)
         of_0, of_1 = zeros[j] + observed_0, zeros[j] + observed_1
-        factor_1, factor_0, log_odds = multiply_power(of_1, of_0, sides.n_absent[group], factor_1, factor_0, log_odds)
-    for place in range(sides.n_present[0]):
-        j = sides.present[place]
+        factor_1, factor_0, log_odds = multiply_power(of_1, of_0, n_absent[group], factor_1, factor_0, log_odds)
+    for place in range(posterior.n_present[0]):
+        j = posterior.present[place]
         if j < n_features:
             of_0 = zeros[j] + size_0 - sums_0[n_features + j] - sums_0[j]
             of_1 = zeros[j] + size_1 - sums_1[n_features + j] - sums_1[j]

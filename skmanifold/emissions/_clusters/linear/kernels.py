@@ -28,21 +28,15 @@ class FeatureGroups(NamedTuple):
     sizes: np.ndarray  # (n_groups,) int64: number of features
 
 
-class ZeroRow(NamedTuple):
-    """Log predictive density, by label, of a row of zeros."""
+class LinearPosterior(NamedTuple):
+    """Log predictive density of a row of zeros by label, and what the odds of sides need besides."""
 
-    log_densities: np.ndarray  # (capacity,)
-
-
-class LinearSides(NamedTuple):
-    """Statistics of the two sides of a split, and which of them are not zero."""
-
-    n_rows: np.ndarray  # (2,) int64
-    sums: np.ndarray  # (2, n_statistics) int64
-    of_groups: np.ndarray  # (2, n_groups) int64: sums of the counts of each group
-    present: np.ndarray  # (n_statistics,) int64: columns that some row has, in the order of their first rows
+    log_densities: np.ndarray  # (capacity,): NaN if it has to be computed
+    of_groups: np.ndarray  # (2, n_groups) int64: sums of the counts of each group on each side
+    is_present: np.ndarray  # (n_statistics,) bool: columns that some row of a side has had
+    present: np.ndarray  # (n_statistics,) int64: these columns, in the order of their first rows
     n_present: np.ndarray  # (1,) int64
-    n_absent: np.ndarray  # (n_groups,) int64: features of each group that no row has
+    n_absent: np.ndarray  # (n_groups,) int64: features of each group that are not present
 
 
 # Statistics and scores
@@ -88,57 +82,6 @@ def fill_scores(data, statistics, rows, n_above, current, components, scores):
                     of_row[k] += count * natural[k]
 
 
-# Sides
-
-
-@njit_part
-def note_row(data, row, sides):
-    """List the columns of a row that no earlier row has."""
-    for e in range(data.indptr[row], data.indptr[row + 1]):
-        column = data.indices[e]
-        if sides.sums[0, column] + sides.sums[1, column] == 0:
-            sides.present[sides.n_present[0]] = column
-            sides.n_present[0] += 1
-            if column < data.n_features:
-                sides.n_absent[data.groups.of_feature[column]] -= 1
-
-
-@njit_part
-def add_to_side(data, statistics, row, side, sides):
-    """Add a row to a side."""
-    _count_on_side(data, row, side, 1, sides)
-
-
-@njit_part
-def remove_from_side(data, statistics, row, side, sides):
-    """Remove a row from a side."""
-    _count_on_side(data, row, side, -1, sides)
-
-
-@njit_part
-def _count_on_side(data, row, side, sign, sides):
-    sides.n_rows[side] += sign
-    for e in range(data.indptr[row], data.indptr[row + 1]):
-        column, count = data.indices[e], sign * data.counts[e]
-        sides.sums[side, column] += count
-        if column < data.n_features:
-            sides.of_groups[side, data.groups.of_feature[column]] += count
-
-
-@njit_part
-def clear_sides(data, sides):
-    """Remove all rows from both sides."""
-    for place in range(sides.n_present[0]):
-        column = sides.present[place]
-        sides.sums[0, column] = sides.sums[1, column] = 0
-        if column < data.n_features:
-            group = data.groups.of_feature[column]
-            sides.n_absent[group] += 1
-            sides.of_groups[0, group] = sides.of_groups[1, group] = 0
-    sides.n_present[0] = 0
-    sides.n_rows[0] = sides.n_rows[1] = 0
-
-
 # Densities, which each family has in its own form
 
 
@@ -153,64 +96,83 @@ def log_ratio_to_zeros(data, row, size, sums):
 
 
 @by_type
-def log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+def log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
     """Log marginal density of two sets of rows with these statistics minus that of their union."""
 
 
 @njit(cache=True, nogil=True)
-def refresh_cluster(data, statistics, label, cache):
+def refresh_posterior(data, statistics, posterior, label):
     """Compute the log predictive density of a row of zeros again."""
-    cache.log_densities[label] = log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
+    posterior.log_densities[label] = log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
 
 
 @njit_part
-def add_predictive(data, statistics, cache, row, labels, n_labels, out):
+def add_predictive(data, statistics, posterior, row, labels, n_labels, out):
     """Add the log predictive densities of a row given the rows of each label."""
     for c in range(n_labels):
         label = labels[c]
-        out[c] += cache.log_densities[label]
+        if np.isnan(posterior.log_densities[label]):
+            refresh_posterior(data, statistics, posterior, label)
+        out[c] += posterior.log_densities[label]
         out[c] += log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
 
 
 @njit(cache=True, nogil=True)
-def log_bayes_factor_of_labels(data, statistics, cache, label_0, label_1):
+def log_bayes_factor(data, statistics, posterior, label_0, label_1):
     """Log marginal density of the rows of two labels minus that of their union."""
     sizes, sums = statistics
-    return log_bayes_factor(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
+    return log_factor_of_sums(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
+
+
+# Sides, whose columns are mostly zero
 
 
 @njit_part
-def log_predictive(data, row, sides, side):
-    """Log predictive density of a row given a side."""
-    size, sums = sides.n_rows[side], sides.sums[side]
-    return log_density_of_zeros(data, size, sums) + log_ratio_to_zeros(data, row, size, sums)
+def update_posterior(data, statistics, posterior, row, label, sign):
+    """Add or remove a row, and list the columns that no earlier row has."""
+    statistics.sizes[label] += sign
+    posterior.log_densities[label] = np.nan
+    sums, of_groups = statistics.sums[label], posterior.of_groups[label]
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], sign * data.counts[e]
+        sums[column] += count
+        is_feature = column < data.n_features
+        if is_feature:
+            of_groups[data.groups.of_feature[column]] += count
+        if not posterior.is_present[column]:
+            posterior.is_present[column] = True
+            posterior.present[posterior.n_present[0]] = column
+            posterior.n_present[0] += 1
+            if is_feature:
+                posterior.n_absent[data.groups.of_feature[column]] -= 1
 
 
-@njit(cache=True, nogil=True)
-def log_predictive_of_side(data, statistics, row, sides):
-    """Log predictive density of a row given side 1."""
-    return log_predictive(data, row, sides, 1)
-
-
-@njit(cache=True, nogil=True)
-def log_bayes_factor_of_sides(data, statistics, cache, label, sides):
-    """Log marginal density of the rows on both sides minus that of their union."""
-    return log_bayes_factor(data, sides.n_rows[0], sides.sums[0], sides.n_rows[1], sides.sums[1])
+@njit_part
+def clear_sides(data, statistics, posterior):
+    """Remove all rows from both sides."""
+    for place in range(posterior.n_present[0]):
+        column = posterior.present[place]
+        statistics.sums[0, column] = statistics.sums[1, column] = 0
+        posterior.is_present[column] = False
+        if column < data.n_features:
+            group = data.groups.of_feature[column]
+            posterior.n_absent[group] += 1
+            posterior.of_groups[0, group] = posterior.of_groups[1, group] = 0
+    posterior.n_present[0] = 0
+    for side in range(2):
+        statistics.sizes[side] = 0
+        posterior.log_densities[side] = np.nan
 
 
 _SHARED = (
     count_row,
     merge_labels,
     fill_scores,
-    note_row,
-    add_to_side,
-    remove_from_side,
-    clear_sides,
-    refresh_cluster,
+    refresh_posterior,
     add_predictive,
-    log_bayes_factor_of_labels,
-    log_predictive_of_side,
-    log_bayes_factor_of_sides,
+    log_bayes_factor,
+    update_posterior,
+    clear_sides,
 )
 
 

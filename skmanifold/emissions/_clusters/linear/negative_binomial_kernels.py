@@ -18,7 +18,6 @@ from ....random._discrete_variates import MAX_MEAN, poisson
 from ....random._keys import fold_in
 from ....random._variates import gamma_variate, log_gamma_variate
 from ....utils._njit import njit, njit_part
-from .. import kernels
 from . import kernels as shared
 from .kernels import FeatureGroups
 
@@ -177,9 +176,9 @@ def _log_ratio_to_zeros(data, row, size, sums):
     return result
 
 
-@shared.log_bayes_factor.of(NegativeBinomialData)
+@shared.log_factor_of_sums.of(NegativeBinomialData)
 @njit(cache=True, nogil=True)
-def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
     """Log marginal probability of two sets of rows with these statistics minus that of their union."""
     result = 0.0
     for j in range(data.n_features):
@@ -188,12 +187,3 @@ def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
         length = (size_0 - sums_0[missing]) * data.inverses[j]
         result += _log_growth(a, y0, sums_0[j], length) - _log_growth(x, y, sums_0[j], length)
     return result
-
-
-# Sides
-
-
-@kernels.odds_of_sides.of(NegativeBinomialData)
-@njit_part
-def _odds_of_sides(data, statistics, row, sides):
-    return 1.0, 1.0, shared.log_predictive(data, row, sides, 1) - shared.log_predictive(data, row, sides, 0)

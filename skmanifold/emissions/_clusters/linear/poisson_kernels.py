@@ -161,9 +161,9 @@ def _log_ratio_to_zeros(data, row, size, sums):
     return result
 
 
-@shared.log_bayes_factor.of(PoissonData)
+@shared.log_factor_of_sums.of(PoissonData)
 @njit(cache=True, nogil=True)
-def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
     """Log marginal probability of two sets of rows with these statistics minus that of their union."""
     groups = data.groups
     totals_0, totals_1 = np.zeros(len(groups.first)), np.zeros(len(groups.first))
@@ -187,18 +187,18 @@ def _log_bayes_factor(data, size_0, sums_0, size_1, sums_1):
 
 @kernels.odds_of_sides.of(PoissonData)
 @njit_part
-def _odds_of_sides(data, statistics, row, sides):
+def _odds_of_sides(data, statistics, posterior, row, scratch):
     """The odds of a row of zeros, times those of each entry compared with a zero."""
     n_features, groups = data.n_features, data.groups
-    size_0, size_1 = sides.n_rows
-    sums_0, sums_1 = sides.sums
+    size_0, size_1 = statistics.sizes[0], statistics.sizes[1]
+    sums_0, sums_1 = statistics.sums[0], statistics.sums[1]
     factor_1, factor_0, log_odds = 1.0, 1.0, 0.0
     for group in range(len(groups.first)):
         j = groups.first[group]
         rate_0 = data.rate[j] + size_0 - sums_0[n_features + j]
         rate_1 = data.rate[j] + size_1 - sums_1[n_features + j]
-        log_odds += (data.group_shapes[group] + sides.of_groups[0, group]) * math.log1p(1.0 / rate_0)
-        log_odds -= (data.group_shapes[group] + sides.of_groups[1, group]) * math.log1p(1.0 / rate_1)
+        log_odds += (data.group_shapes[group] + posterior.of_groups[0, group]) * math.log1p(1.0 / rate_0)
+        log_odds -= (data.group_shapes[group] + posterior.of_groups[1, group]) * math.log1p(1.0 / rate_1)
     for e in range(data.indptr[row], data.indptr[row + 1]):
         column, count = data.indices[e], np.int64(data.counts[e])
         j = column if column < n_features else column - n_features
