@@ -13,8 +13,9 @@ from ._categorical import Categorical, CategoricalFamily
 from ._columns.emission import Columns, check_blocks
 from ._columns.family import ColumnParameters, ColumnsFamily
 from ._gaussian.base import GaussianFamily, GaussianParameters, TiedParameters
+from ._gaussian.diagonal import DiagonalFamily
 from ._gaussian.emission import Gaussian
-from ._gaussian.families import DiagonalFamily, FullFamily
+from ._gaussian.families import FullFamily
 from ._gaussian.tied import TiedFamily
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily

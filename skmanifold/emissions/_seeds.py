@@ -10,11 +10,7 @@ from sklearn import config_context
 
 from ..random._keys import subkey, uniform
 from ._gaussian.kernels import add_diagonal_densities, add_labelled_products, add_shared_products
-from ._gaussian.missing_kernels import (
-    add_observed_diagonal_densities,
-    count_labelled_missing,
-    count_shared_missing,
-)
+from ._gaussian.missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_ROUNDS = 10
 _N_ROUNDS_OF_ROWS = 20
@@ -139,9 +135,9 @@ class _WholeRows:
         return self.values
 
     def add_nearness(self, centres: np.ndarray, out: np.ndarray) -> None:
-        """Add minus half the squared distances from the centres, (n, K)."""
-        precisions, offsets = np.ones_like(centres), np.zeros(len(centres))
-        add_diagonal_densities(self.values, 0, len(self.values), centres, precisions, offsets, out)
+        """Add minus half the squared distances of the observed cells from the centres, (n, K)."""
+        of_centres = centres, np.ones_like(centres), np.zeros_like(centres)
+        add_diagonal_densities(self.values, 0, len(self.values), *of_centres, out)
 
     def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of cells of each label and feature, or of rows, and sums of the rows, all weighted."""
@@ -170,13 +166,6 @@ class _ObservedCells(_WholeRows):
             sums = np.einsum("i,ij->j", self.weights, np.where(missing, 0.0, self.values))
             means = sums / np.einsum("i,ij->j", self.weights, ~missing)
         return np.where(missing, means, self.values)
-
-    def add_nearness(self, centres: np.ndarray, out: np.ndarray) -> None:
-        """Add minus half the squared distances of the observed cells from the centres, (n, K)."""
-        every = np.arange(len(self.values))
-        add_observed_diagonal_densities(
-            self.values, every, every, centres, np.ones_like(centres), np.zeros_like(centres), out
-        )
 
     def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of observed cells of each label and feature, and their sums, all weighted."""

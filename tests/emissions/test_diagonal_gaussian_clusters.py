@@ -10,10 +10,10 @@ from scipy.special import gammaln
 
 from skmanifold.emissions import Gaussian
 from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._clusters.gaussian.diagonal import DiagonalClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
-from skmanifold.emissions._dense_rows import DenseRows
+from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -44,7 +44,9 @@ def table(n=14, seed=0):
 
 def clusters_of(X, kind, prior=None, origin=None):
     prior = prior or PRIORS[kind]
-    return DiagonalClusters(np.asarray(X, float), prior, prior.mean + 0.25 if origin is None else origin)
+    origin = prior.mean + 0.25 if origin is None else origin
+    rows = IncompleteRows.of_values(np.asarray(X, float))
+    return DiagonalFamily(prior, 1, origin, spherical=kind == "spherical").clusters(rows)
 
 
 def counted(clusters, labels, capacity=6, workers=ONE):

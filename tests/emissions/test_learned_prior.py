@@ -10,11 +10,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.emissions._clusters.gaussian import diagonal as diagonal_gaussian
 from skmanifold.emissions._clusters.gaussian import full as full_gaussian
 from skmanifold.emissions._clusters.gaussian import tied_start
 from skmanifold.emissions._clusters.gaussian.base import GaussianClusters
 from skmanifold.emissions._clusters.gaussian.learned_prior import PriorNumbers
+from skmanifold.emissions._gaussian import diagonal as diagonal_gaussian
 from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
 from skmanifold.mixture._dirichlet_process.dissolving import dissolve_small
 from skmanifold.mixture._dirichlet_process.greedy_merging import merge_greedily

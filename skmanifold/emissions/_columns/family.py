@@ -18,7 +18,8 @@ from .._base import Family
 from .._bernoulli import BernoulliFamily
 from .._categorical import CategoricalFamily
 from .._gaussian.base import GaussianParameters, TiedParameters
-from .._gaussian.families import DiagonalFamily, FullFamily
+from .._gaussian.diagonal import DiagonalFamily
+from .._gaussian.families import FullFamily
 from .._gaussian.tied import TiedFamily
 from .._linear import LinearParameters
 from .._multinomial import MultinomialFamily

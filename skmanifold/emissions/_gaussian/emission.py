@@ -19,13 +19,13 @@ from .._base import BaseEmission, refuse_unset
 from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
-from .families import DiagonalFamily, FullFamily
+from .diagonal import DiagonalFamily
+from .families import FullFamily
 from .moments import location_and_covariance, warn_of_dependent_columns
 from .tied import TiedFamily
 
 if TYPE_CHECKING:
     from .._clusters.gaussian.base import GaussianClusters
-    from .._clusters.gaussian.diagonal import DiagonalClusters
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
@@ -238,7 +238,7 @@ class Gaussian(BaseEmission):
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
         return tuple(free)
 
-    def with_prior_of(self, clusters: GaussianClusters | DiagonalClusters) -> Gaussian:
+    def with_prior_of(self, clusters: GaussianClusters | DiagonalFamily) -> Gaussian:
         """The emission with the prior of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance

@@ -76,22 +76,48 @@ def add_squares_of_rows(columns, n, mean, factor, first, stop, gaps, total):
 
 
 @njit(cache=True, nogil=True)
-def add_diagonal_densities(X, first, stop, means, precisions, offsets, out):
-    """Add ``offset - sum of precision (x - mean)^2 / 2`` of each component to `out`, (stop - first, K)."""
+def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
+    """Add the log densities of the observed cells of rows given each component to `out`, (stop - first, K).
+
+    The log density of a cell is ``height - precision (x - mean)^2 / 2``, with (K, d) means, precisions and heights.
+    Nothing is added to rows without observed cells.
+    """
     K, d = means.shape
-    rows, total = np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    rows, total, n_seen = np.empty((d, ROW_LANES)), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
         load_rows(X, start, stop, rows)
-        n = min(ROW_LANES, stop - start)
+        n_seen[:] = 0.0
+        for a in range(d):
+            for lane in range(ROW_LANES):
+                n_seen[lane] += rows[a, lane] == rows[a, lane]
         for k in range(K):
+            m, p, height = means[k], precisions[k], 0.0
             total[:] = 0.0
-            for a in range(d):
-                mean, precision = means[k, a], precisions[k, a]
+            for a in range(0, d - 3, 4):  # totals are read and written once for four cells
+                m_0, m_1, m_2, m_3 = m[a], m[a + 1], m[a + 2], m[a + 3]
+                p_0, p_1, p_2, p_3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+                h_0, h_1 = 2.0 * heights[k, a], 2.0 * heights[k, a + 1]
+                h_2, h_3 = 2.0 * heights[k, a + 2], 2.0 * heights[k, a + 3]
+                height += (h_0 + h_1) + (h_2 + h_3)
                 for lane in range(ROW_LANES):
-                    gap = rows[a, lane] - mean
-                    total[lane] += precision * gap * gap
-            for lane in range(n):
-                out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+                    two = _square(rows[a, lane], m_0, p_0, h_0) + _square(rows[a + 1, lane], m_1, p_1, h_1)
+                    more = _square(rows[a + 2, lane], m_2, p_2, h_2) + _square(rows[a + 3, lane], m_3, p_3, h_3)
+                    total[lane] += two + more
+            for a in range(d - d % 4, d):
+                m_0, p_0, h_0 = m[a], p[a], 2.0 * heights[k, a]
+                height += h_0
+                for lane in range(ROW_LANES):
+                    total[lane] += _square(rows[a, lane], m_0, p_0, h_0)
+            for lane in range(min(ROW_LANES, stop - start)):
+                if n_seen[lane] > 0.0:
+                    out[start + lane - first, k] += 0.5 * (height - total[lane])
+
+
+@njit(inline="always")
+def _square(x, mean, precision, missing):
+    """The weighted square of a cell, or `missing` in place of NaN; without a branch, so that it is vectorized."""
+    gap = x - mean
+    return precision * gap * gap if x == x else missing
 
 
 @njit(cache=True, nogil=True)
@@ -428,16 +454,3 @@ def fill_wishart_root(of_normals, of_gammas, degrees, out):
         out[a, a] = np.sqrt(2.0 * gamma_variate(fold_in(of_gammas, a), 0.5 * (degrees - (d - 1 - a))))
         for b in range(a + 1, d):
             out[a, b] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def fill_gammas_and_normals(key, shapes, gammas, normals):
-    """Draw gamma variates of rate one and normal variates, (K, d); with (K, 1) shapes, one gamma for all features."""
-    K, d = normals.shape
-    for k in range(K):
-        of_component = fold_in(key, k)
-        of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
-        for a in range(d):
-            normals[k, a] = normal(of_normals, a)
-        for a in range(shapes.shape[1]):
-            gammas[k, a] = gamma_variate(fold_in(of_gammas, a), shapes[k, a])

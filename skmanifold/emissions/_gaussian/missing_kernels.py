@@ -317,26 +317,6 @@ def _add_conditional_covariance(root, missing, n_missing, weight, inverse, produ
 
 
 @njit(cache=True, nogil=True)
-def add_observed_diagonal_densities(X, chosen, places, means, precisions, offsets, out):
-    """Add the log densities of the observed cells of chosen rows to their `places` of `out`, (n_out, K).
-
-    `offsets`, (K, d), are the log densities of each feature at its mean.
-    """
-    K, d = means.shape
-    seen, missing = np.empty(d, np.int64), np.empty(d, np.int64)
-    for i in range(len(chosen)):
-        row = chosen[i]
-        n_seen = d - find_missing(X, row, seen, missing)
-        for k in range(K):
-            total = 0.0
-            for s in range(n_seen):
-                a = seen[s]
-                gap = X[row, a] - means[k, a]
-                total += offsets[k, a] - 0.5 * precisions[k, a] * gap * gap
-            out[places[i], k] += total
-
-
-@njit(cache=True, nogil=True)
 def count_labelled_missing(X, first, stop, block_rows, labels, counts):
     """Add the missing cells of rows to the counts of their labels, (n_blocks, K, d); `labels` begin with the first."""
     for row in range(first, stop):

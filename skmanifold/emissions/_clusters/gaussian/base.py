@@ -197,7 +197,7 @@ class GaussianClusters(Clusters):
         nearest = np.empty(self.n_rows, np.int32)
         for start, stop in split_range(self.n_rows, max(1, (1 << 22) // len(centres))):
             nearness = np.zeros((stop - start, len(centres)))
-            add_diagonal_densities(values, start, stop, centres, precisions, np.zeros(len(centres)), nearness)
+            add_diagonal_densities(values, start, stop, centres, precisions, np.zeros(centres.shape), nearness)
             nearest[start:stop] = nearness.argmax(axis=1)
         return nearest
 

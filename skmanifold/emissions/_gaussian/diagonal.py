@@ -1,0 +1,407 @@
+"""Gaussian family with diagonal or spherical covariances; missing cells are integrated out."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from ...numerics.block_sums import BLOCK_ROWS
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import fill_normal
+from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
+from ...utils._declared import holds
+from ...utils._threads import Workers, split_range
+from .._clusters.base import Clusters
+from .._clusters.gaussian.base import refuse_far_rows
+from .._clusters.gaussian.learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
+from .._clusters.statistics import occupied
+from .._dense_rows import DenseRows, IncompleteRows
+from .._protocols import Arrays
+from .._seeds import cluster_vectors
+from .base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior, refuse_singular
+from .diagonal_kernels import (
+    DiagonalComponents,
+    DiagonalData,
+    DiagonalPosteriors,
+    PredictiveTerms,
+    add_given_sums,
+    draw_components,
+    fill_new_rows,
+    no_posteriors,
+    posteriors_of,
+    total_log_marginal,
+)
+from .families import OF_GAUSSIANS, family_agrees
+from .kernels import add_diagonal_densities
+from .missing_kernels import count_labelled_missing, count_shared_missing
+
+_LEAST_DEGREES = 3.0  # of a predictive distribution whose variance is used
+_N_LOG_GAMMAS = 1 << 16  # in the table
+_CELLS_DRAWN = 20_000  # of a task: more than a millisecond
+_CELLS_OF_TASK = 200_000  # rows times clusters times features
+_ROWS_PER_SEED = 20
+_LEAST_SEED_ROWS = 2_000
+_MOST_SEED_ROWS = 20_000
+_ROWS_AT_ONCE = 1 << 14  # whose distances from all seeds are stored
+
+
+def _sums_agree(statistics: DiagonalSums, sizes: Sizes) -> str | None:
+    more = statistics.observed > statistics.sizes[:, np.newaxis]
+    return "has more observed cells of a feature than rows" if more.any() else None
+
+
+@holds(
+    _sums_agree,
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    observed=Array("int64", ("capacity", "n_dimensions"), low=0, high=MOST_COUNTED),
+    sums=Array("float64", ("capacity", "n_dimensions")),
+    squares=Array("float64", ("capacity", "n_dimensions")),
+)
+class DiagonalSums(NamedTuple):
+    """Sums of rows by label, relative to an origin and in units of scales."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    observed: np.ndarray  # (capacity, d) int64: numbers of observed cells
+    sums: np.ndarray  # (capacity, d)
+    squares: np.ndarray  # (capacity, d): sums of squares
+
+    @property
+    def label_axes(self) -> tuple[int, int, int, int]:
+        """Axis of the labels in each array."""
+        return 0, 0, 0, 0
+
+
+@holds(family_agrees, **OF_GAUSSIANS, spherical=FLAG)
+class DiagonalFamily(GaussianFamily, Clusters):
+    """Gaussian family with one variance for each feature of a component, or one for all features.
+
+    Missing cells are integrated out: each feature of a component has the statistics of its observed cells. A fourth
+    statistic counts the missing cells. Clusters of rows have `DiagonalSums`, in units of scales near the prior standard
+    deviations, which stay the same when the prior is learned.
+
+    Parameters
+    ----------
+    prior : NormalPrior
+        Prior of the means and variances.
+    n_components : int
+        Number of components K.
+    origin : ndarray of shape (d,)
+        A point near the rows, which reduces rounding errors.
+    spherical : bool
+        Whether all features of a component share one variance.
+    """
+
+    scales: np.ndarray  # of clusters of rows, (d,)
+
+    def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray, spherical: bool):
+        super().__init__(prior, n_components, origin)
+        self.spherical = spherical
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of sizes, sums, squares and numbers of missing cells."""
+        return *super().shapes(), (self.n_components, self.n_features)
+
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, which are the natural parameters."""
+        data, sums = self._read_sums(statistics)
+        posteriors = posteriors_of(data, *sums)
+        degrees = self.prior.degrees - 2.0 - self.n_features // len(self.prior.covariance) + posteriors.pooled
+        return self._parameters(posteriors.means, posteriors.scatters / np.where(degrees > 0.0, degrees, np.nan))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
+        """Draw means and variances from their posterior."""
+        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
+        labels = np.arange(self.n_components)
+        means, precisions, _ = self._drawn(*self._read_sums(statistics), labels, key, Workers(1))
+        return self._parameters(np.ascontiguousarray(means.T), np.ascontiguousarray(1.0 / precisions.T))
+
+    def log_prior(self, parameters: GaussianParameters) -> float:
+        """Log normal-inverse-gamma density of the natural parameters, up to a constant."""
+        prior = self.prior
+        gaps = prior.mean_precision * (parameters.means - prior.mean) ** 2
+        variances = parameters.covariances
+        if self.spherical:
+            gaps, variances = gaps.sum(axis=1, keepdims=True), variances[:, :1]
+        power = prior.degrees - 2.0 - self.n_features // len(prior.covariance)
+        return float(-0.5 * (power * np.log(variances) + (prior.covariance + gaps) / variances).sum())
+
+    def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
+        """Log density of rows with these statistics, given whose they are."""
+        sizes, sums, products, missing = statistics
+        means = parameters.means - self.origin
+        squares = products[:, :, 0] - means * (2.0 * sums - (sizes[:, None] - missing) * means)
+        of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
+        return float(of_cells - 0.5 * (parameters.factors * squares).sum())
+
+    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
+        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
+        values = np.empty((0, self.n_features)) if rows is None else rows.values
+        # Powers of two change no digit of the rows.
+        scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
+        bound = copy(self)
+        bound.scales = np.array(np.broadcast_to(scales, self.n_features))
+        with np.errstate(over="ignore"):
+            bound._bind(bound._data(np.ascontiguousarray((values - self.origin) / scales), bound.scales))
+        refuse_far_rows(bound.data.rows, bound.data.mean)
+        return bound
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: means and variances."""
+        return self.n_components * (self.n_features + (1 if self.spherical else self.n_features))
+
+    def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of components `labels`."""
+        out = np.empty((len(labels), self.n_features))
+        fill_normal(fold_in_each(key, np.arange(len(labels))), 0, out)
+        return parameters.means[labels] + out * np.sqrt(parameters.covariances)[labels]
+
+    def add_log_densities(
+        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+    ) -> None:
+        """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
+        self._add_densities(rows.values, first, stop, parameters, out)
+
+    def _add_densities(self, X, first, stop, parameters, out):
+        of_cells = parameters.means, parameters.factors, _cell_offsets(parameters)
+        add_diagonal_densities(X, first, stop, *of_cells, out)
+
+    def _add_labelled(self, rows, first, stop, labels, *arrays):
+        *others, missing = arrays
+        super()._add_labelled(rows, first, stop, labels, *others)
+        if rows.has_missing:
+            count_labelled_missing(rows.values, first, stop, BLOCK_ROWS, labels, missing)
+
+    def _add_shared(self, rows, first, stop, shares, *arrays):
+        *others, missing = arrays
+        super()._add_shared(rows, first, stop, shares, *others)
+        if rows.has_missing:
+            count_shared_missing(rows.values, first, stop, shares, missing)
+
+    def _read_sums(self, statistics: Arrays) -> tuple[DiagonalData, tuple[np.ndarray, ...]]:
+        """The prior, and numbers of observed cells, sums and squares, as kernels read them, in the units of rows."""
+        sizes, sums, products, missing = statistics
+        observed = sizes[:, None] - missing
+        self._precisions(observed)  # refuses means without a posterior
+        data = self._data(np.empty((0, self.n_features)), np.ones(self.n_features))
+        return data, (observed, sums, products[:, :, 0])
+
+    def _parameters(self, means: np.ndarray, variances: np.ndarray) -> GaussianParameters:
+        if not np.all(variances > 0.0):
+            singular = int(np.argmin(np.where(np.isnan(variances), 0.0, variances).min(axis=1)))
+            refuse_singular(f"The covariance of component {singular}")
+        if variances.shape[1] < self.n_features:
+            variances = np.repeat(variances, self.n_features, axis=1)
+        offsets = -0.5 * (np.log(variances) + LOG_2PI).sum(axis=1)
+        return GaussianParameters(means + self.origin, variances, 1.0 / variances, offsets)
+
+    # Clusters of rows
+
+    def part(self, start: int, stop: int) -> DiagonalFamily:
+        """The clusters of some of the rows."""
+        return copy(self)._bind(self.data._replace(rows=self.data.rows[start:stop]))
+
+    def subset(self, rows: np.ndarray) -> DiagonalFamily:
+        """The clusters of the rows with these indices."""
+        return copy(self)._bind(self.data._replace(rows=self.data.rows[rows]))
+
+    def with_prior(self, prior: NormalPrior) -> DiagonalFamily:
+        """These rows with another prior, in the same units."""
+        other = copy(self)
+        other.prior = prior
+        return other._bind(other._data(self.data.rows, self.scales))
+
+    def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalFamily:
+        """These rows with the most probable prior given a partition."""
+        labels, prior, data = occupied(statistics), self.prior, self.data
+        K, n_pools, d = len(labels), len(data.scatter), len(self.origin)
+        observed, sums = statistics.observed[labels].astype(float), statistics.sums[labels]
+        means = np.divide(sums, observed, out=np.repeat(data.mean[np.newaxis], K, axis=0), where=observed > 0.0)
+        scatters = np.maximum(statistics.squares[labels] - sums * means, 0.0)
+        reference = data.scatter
+        if "covariance" in free:
+            whole = data.scatter * K ** (-2.0 / d)
+            squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
+            reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
+        moments = VarianceMoments(observed, means - data.mean, scatters, reference)
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+        factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, 2.0)
+        spread = factor * reference * self.scales[:n_pools] ** 2
+        return self.with_prior(NormalPrior(prior.mean, mean_precision, spread, degrees))
+
+    def no_statistics(self, capacity: int) -> DiagonalSums:
+        """Sums of no rows."""
+        shape = capacity, len(self.origin)
+        return DiagonalSums(np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+
+    def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
+        """Space for the posteriors of the labels, and of one union of two labels."""
+        return no_posteriors(self.data, capacity + 1, statistics.observed)
+
+    def relabelled(
+        self, labels: np.ndarray, statistics: DiagonalSums, new_labels: np.ndarray, workers: Workers
+    ) -> DiagonalSums:
+        """Sums of the new labels, computed again from the rows, without the rounding errors of rows that moved."""
+        counted = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
+        self.count(labels, counted, workers)
+        return counted
+
+    def draw_components(
+        self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> DiagonalComponents:
+        """Draw means and variances."""
+        return self._drawn(self.data, statistics[1:], labels, key, workers)
+
+    def log_marginal(self, statistics: DiagonalSums) -> float:
+        """Log density of the observed cells of all rows given their labels."""
+        return float(total_log_marginal(self.data, posteriors_of(self.data, *statistics[1:])))
+
+    def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        self._add_log_predictive(self.data.rows, statistics, out, workers)
+
+    def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        of_components = [np.ascontiguousarray(part.T) for part in components]
+        tasks = [(self.data.rows, a, b, *of_components, out[a:b]) for a, b in self._tasks(out)]
+        workers.run(add_diagonal_densities, tasks)
+
+    def arrays_of(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
+        """Drawn means and variances, (K, d)."""
+        means, precisions, _ = components
+        return {
+            "components": self.origin + self.scales * means.T,
+            "covariances": self.scales**2 / precisions.T,
+        }
+
+    def expected(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
+        """Posterior means of the means and variances, (K, d); a variance may have no finite mean."""
+        posteriors = posteriors_of(self.data, *statistics[1:])
+        degrees = self.data.degrees - 2.0 + posteriors.pooled
+        variances = np.where(degrees > 0.0, posteriors.scatters / np.where(degrees > 0.0, degrees, 1.0), np.inf)
+        return {
+            "components_": self.origin + self.scales * posteriors.means,
+            "covariances_": self.scales**2 * variances,
+        }
+
+    def cell_attributes(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
+        """Means and variances of the predictive distributions of clusters."""
+        posteriors = posteriors_of(self.data, *statistics[1:])
+        after = self.data.degrees + posteriors.pooled
+        variances = posteriors.scatters / np.where(after > _LEAST_DEGREES, after - 2.0, after)
+        variances = np.repeat(variances, len(self.origin) // variances.shape[1], axis=1) / posteriors.weights
+        return {
+            "components_": self.origin + self.scales * posteriors.means,
+            "covariances_": self.scales**2 * variances,
+        }
+
+    def new_rows(self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Complete rows drawn from the predictive distributions of clusters."""
+        rows = np.empty((len(labels), len(self.origin)))
+        fill_new_rows(self.data, posteriors_of(self.data, *statistics[1:]), labels, key, rows)
+        return self.origin + self.scales * rows
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++."""
+        n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
+        order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))
+        chosen = self.data.rows[np.sort(np.argpartition(order, n_chosen - 1)[:n_chosen])]
+        missing = np.isnan(chosen)
+        means = np.where(missing, 0.0, chosen).sum(axis=0) / np.maximum(n_chosen - missing.sum(axis=0), 1)
+        filled = np.where(missing, means, chosen)
+        labels = cluster_vectors(filled, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
+        centres = np.array([filled[labels == k].mean(axis=0) for k in np.unique(labels)])
+        variances = filled.var(axis=0)
+        precisions = np.divide(1.0, variances, out=np.zeros_like(means), where=variances > 0.0)
+        of_centres = centres, np.repeat(precisions[np.newaxis], len(centres), axis=0), np.zeros(centres.shape)
+        out = np.empty(self.n_rows, np.int32)
+        for start, stop in split_range(self.n_rows, _ROWS_AT_ONCE):
+            nearness = np.zeros((stop - start, len(centres)))
+            add_diagonal_densities(self.data.rows, start, stop, *of_centres, nearness)
+            out[start:stop] = nearness.argmax(axis=1)
+        return out
+
+    def log_densities_of_column(self, statistics: DiagonalSums, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column, in rows whose other cells are missing."""
+        rows = np.full((len(values), len(self.origin)), np.nan)
+        rows[:, column] = (values - self.origin[column]) / self.scales[column]
+        out = np.zeros((len(values), len(statistics.sizes)))
+        self._add_log_predictive(rows, statistics, out, Workers(1))
+        return out
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 48.0 * len(self.origin) * n_components
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        d = len(self.origin)
+        return int(250 * d / (0.17 * d + 5))
+
+    def _add_log_predictive(
+        self, rows: np.ndarray, statistics: DiagonalSums, out: np.ndarray, workers: Workers
+    ) -> None:
+        terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
+        tasks = self._tasks(out)
+        workers.run(add_given_sums, [(a, b, rows, self.data.pool_start, terms, out) for a, b in tasks])
+
+    def _predictive_terms(self, posteriors: DiagonalPosteriors) -> PredictiveTerms:
+        width = len(self.origin) // len(self.data.scatter)
+        scatters, weights = np.repeat(posteriors.scatters.T, width, axis=0), posteriors.weights.T
+        heights = 0.5 * (np.log(weights) - np.log(scatters) - np.log(np.pi)) - self.data.log_scales[:, np.newaxis]
+        powers = 0.5 * (self.data.degrees + posteriors.pooled.T)
+        after = powers[:, np.newaxis] + 0.5 * np.arange(width + 1)[:, np.newaxis]
+        steps = gammaln(after) - gammaln(powers)[:, np.newaxis]  # (n_pools, width + 1, K)
+        _, groups = np.unique(powers, axis=0, return_inverse=True)
+        return PredictiveTerms(
+            np.ascontiguousarray(posteriors.means.T),
+            np.ascontiguousarray(weights / scatters),
+            heights,
+            steps.reshape(-1, powers.shape[1]),
+            np.ascontiguousarray(powers),  # kernels are compiled for one layout
+            heights.sum(axis=0) + steps[:, width].sum(axis=0),
+            groups.reshape(-1).astype(np.int64),
+        )
+
+    def _tasks(self, out: np.ndarray) -> list[tuple[int, int]]:
+        """Ranges of rows of about a millisecond."""
+        return split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1] * len(self.origin))))
+
+    def _bind(self, data: DiagonalData) -> DiagonalFamily:
+        """Set the rows and the prior, as the kernels read them."""
+        self.data, self.n_rows = data, len(data.rows)
+        return self
+
+    def _data(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalData:
+        """Rows, relative to the origin and in units of scales, and the prior."""
+        d, (mean, mean_precision, covariance, degrees) = self.n_features, self.prior
+        n_pools = len(covariance)
+        n_table = min(len(rows) * (d // n_pools) + 1, _N_LOG_GAMMAS)
+        return DiagonalData(
+            rows,
+            np.arange(n_pools + 1) * (d // n_pools),
+            (mean - self.origin) / scales,
+            float(mean_precision),
+            covariance / scales[:n_pools] ** 2,
+            float(degrees),
+            np.log(scales),
+            gammaln(0.5 * (degrees + np.arange(n_table))),
+        )
+
+    def _drawn(
+        self, data: DiagonalData, sums: tuple[np.ndarray, ...], labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> DiagonalComponents:
+        """Components drawn given the numbers of observed cells, sums and squares of their labels."""
+        K, d = len(labels), self.n_features
+        components = DiagonalComponents(np.empty((d, K)), np.empty((d, K)), np.empty((d, K)))
+        tasks = split_range(K, max(1, _CELLS_DRAWN // d))
+        workers.run(draw_components, [(data, a, b, labels, *sums, key, components) for a, b in tasks])
+        return components
+
+
+def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
+    """Log densities of the features at their means, (K, d)."""
+    return -0.5 * (np.log(parameters.covariances) + LOG_2PI)

@@ -1,0 +1,480 @@
+"""Kernels of components with diagonal covariances: sums of rows, posteriors, draws, densities, and split-merge moves.
+
+The features of a pool share a variance: each feature is a pool, or all features are one. Given the variance v of its
+pool, the mean of feature j is N(mean_j, v / kappa), and v is IG(nu / 2, scatter / 2). Rows and prior are relative to an
+origin, in units of scales near the prior standard deviations, so that no square overflows. A cell with NaN is missing,
+and contributes to no sum and to no density.
+
+With its parameters integrated out, a pool with prior scatter P, posterior scatter S, and n_j observed cells of feature
+j, n in total, has the density
+
+    pi^(-n / 2) Gamma((nu + n) / 2) / Gamma(nu / 2) P^(nu / 2) / S^((nu + n) / 2) prod_j sqrt(kappa / (kappa + n_j)).
+
+The predictive density of a row is the ratio of two of them: with m cells more, S increases by their weighted squared
+distances from the means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numerics.simd import prefetch
+from ...numerics.special import log_rising_of_real
+from ...numerics.vector_math import fill_log
+from ...random._keys import fold_in
+from ...random._variates import log_gamma_variate, normal
+from ...utils._njit import njit, njit_part
+from .._clusters import kernels
+
+_LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
+_MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, as for the components
+_HALF_LOG_PI = 0.5 * math.log(math.pi)
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_AHEAD = 3  # a row is prefetched so many rows before its use
+_CELLS_OF_LINE = 8  # in a cache line of 64 bytes
+_LARGE, _SMALL = 1e100, 1e-100  # products beyond them are replaced by their logarithms
+_N_FACTORS = 4  # of products whose sizes are not checked: each is below 1e75
+
+
+class DiagonalData(NamedTuple):
+    """Rows with missing cells and their prior, relative to an origin and in units of scales."""
+
+    rows: np.ndarray  # (n_rows, d)
+    pool_start: np.ndarray  # (n_pools + 1,) int64: pool g has the features pool_start[g] to pool_start[g + 1]
+    mean: np.ndarray  # (d,)
+    mean_precision: float  # in rows
+    scatter: np.ndarray  # (n_pools,)
+    degrees: float
+    log_scales: np.ndarray  # (d,)
+    log_gammas: np.ndarray  # log of Gamma((degrees + n) / 2) for small n
+
+
+class DiagonalComponents(NamedTuple):
+    """Parameters of K components; the log density of cell x is ``height - precision (x - mean)^2 / 2``."""
+
+    means: np.ndarray  # (d, K)
+    precisions: np.ndarray  # (d, K)
+    heights: np.ndarray  # (d, K): log densities at the means, in the units of the user's rows
+
+
+class DiagonalPosteriors(NamedTuple):
+    """Posteriors of components."""
+
+    observed: np.ndarray  # (n, d): numbers of observed cells
+    pooled: np.ndarray  # (n, n_pools): observed cells of each pool
+    means: np.ndarray  # (n, d)
+    weights: np.ndarray  # (n, d): of a new cell's squared distance from the mean in the scatter
+    scatters: np.ndarray  # (n, n_pools)
+    log_marginals: np.ndarray  # (n,)
+
+
+@njit(cache=True, nogil=True)
+def no_posteriors(data, n, counts):
+    """Space for the posteriors of n components, with numbers of cells of the type of `counts`."""
+    wide, narrow = (n, len(data.mean)), (n, len(data.scatter))
+    observed, pooled = np.zeros(wide, counts.dtype), np.zeros(narrow, counts.dtype)
+    return DiagonalPosteriors(observed, pooled, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
+
+
+# Sums
+
+
+@kernels.count_row.of(DiagonalData)
+@njit_part
+def _count_row(data, statistics, row, label, sign):
+    observed, sums, squares = statistics.observed[label], statistics.sums[label], statistics.squares[label]
+    statistics.sizes[label] += sign
+    for j in range(len(observed)):
+        x = data.rows[row, j]
+        if x == x:
+            observed[j] += sign
+            sums[j] += sign * x
+            squares[j] += sign * (x * x)
+            if observed[j] == 0:  # without the rounding errors of the rows before
+                sums[j] = squares[j] = 0.0
+
+
+@kernels.merge_labels.of(DiagonalData)
+@njit_part
+def _merge_labels(data, statistics, kept, gone):
+    statistics.sizes[kept] += statistics.sizes[gone]
+    statistics.sizes[gone] = 0
+    for j in range(statistics.observed.shape[1]):
+        statistics.observed[kept, j] += statistics.observed[gone, j]
+        statistics.sums[kept, j] += statistics.sums[gone, j]
+        statistics.squares[kept, j] += statistics.squares[gone, j]
+        statistics.observed[gone, j] = 0
+        statistics.sums[gone, j] = statistics.squares[gone, j] = 0.0
+
+
+# Posteriors
+
+
+@njit(cache=True, nogil=True)
+def posteriors_of(data, observed, sums, squares):
+    """The posteriors of components with these sums, (K, d), all but the marginal densities."""
+    posteriors = no_posteriors(data, len(observed), observed)
+    for k in range(len(observed)):
+        fill_posterior(data, observed[k], sums[k], squares[k], posteriors, k)
+    return posteriors
+
+
+@njit(cache=True, nogil=True)
+def fill_posterior(data, observed, sums, squares, posteriors, c):
+    """Compute the posterior c from the sums of a component, all but its marginal density."""
+    kappa = data.mean_precision
+    for g in range(len(data.scatter)):
+        posteriors.pooled[c, g] = 0
+        posteriors.scatters[c, g] = data.scatter[g]
+        for j in range(data.pool_start[g], data.pool_start[g + 1]):
+            n, prior = observed[j], data.mean[j]
+            posteriors.means[c, j] = prior
+            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
+            posteriors.observed[c, j] = n
+            posteriors.pooled[c, g] += n
+            if n > 0:
+                average = sums[j] / n
+                within = max(squares[j] - sums[j] * average, 0.0)
+                between = kappa * n / (kappa + n) * ((average - prior) * (average - prior))
+                posteriors.means[c, j] = (kappa * prior + sums[j]) / (kappa + n)
+                posteriors.scatters[c, g] += within + between
+
+
+# Components
+
+
+@njit(cache=True, nogil=True)
+def draw_components(data, first, stop, labels, observed, sums, squares, key, components):
+    """Draw the components `first` to `stop` given the sums of their labels; labels beyond the capacity have no rows."""
+    posterior = no_posteriors(data, 1, observed)
+    no_cells, zeros = posterior.observed[0].copy(), np.zeros(len(data.mean))
+    for k in range(first, stop):
+        label = labels[k]
+        if label < len(observed):
+            fill_posterior(data, observed[label], sums[label], squares[label], posterior, 0)
+        else:
+            fill_posterior(data, no_cells, zeros, zeros, posterior, 0)
+        of_component = fold_in(key, k)
+        of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
+        for g in range(len(data.scatter)):
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posterior.pooled[0, g]))
+            log_root = max(0.5 * (log_gamma - math.log(0.5 * posterior.scatters[0, g])), _LEAST_LOG_ROOT)
+            precision = math.exp(2.0 * log_root)
+            for j in range(data.pool_start[g], data.pool_start[g + 1]):
+                precision_of_mean = precision * (data.mean_precision + posterior.observed[0, j])
+                components.means[j, k] = posterior.means[0, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
+                components.precisions[j, k] = precision
+                components.heights[j, k] = log_root - data.log_scales[j] - _HALF_LOG_2PI
+
+
+@kernels.fill_scores.of(DiagonalData)
+@njit(cache=True, nogil=True)
+def _fill_scores(data, statistics, rows, n_above, current, components, scores):
+    d = data.rows.shape[1]
+    present, totals = np.empty(d, np.int64), total_heights(components)
+    for i in range(len(rows)):
+        if i + _AHEAD < len(rows):
+            for j in range(0, d, _CELLS_OF_LINE):
+                prefetch(data.rows, rows[i + _AHEAD] * d + j)
+        n = n_above[i]
+        if n > 1:
+            for k in range(n):
+                scores[i, k] = 0.0
+            add_scores(data.rows[rows[i]], n, components, totals, present, scores[i])
+
+
+@njit(cache=True, nogil=True)
+def total_heights(components):
+    """Log densities of complete rows at the means, (K,)."""
+    d, K = components.means.shape
+    totals = np.zeros(K)
+    for j in range(d):
+        for k in range(K):
+            totals[k] += components.heights[j, k]
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def list_present(x, out):
+    """List the cells of a row that are not missing; returns their number."""
+    n = 0
+    for j in range(len(x)):
+        out[n] = j
+        n += x[j] == x[j]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def add_scores(x, n, components, totals, present, scores):
+    """Add to `scores` the log densities of a row given the first n components; `present` is overwritten."""
+    means, precisions, heights = components
+    n_present = list_present(x, present)
+    if n_present == 0:
+        return
+    for k in range(n):
+        scores[k] += totals[k]
+    if n_present < len(x):
+        for j in range(len(x)):
+            if x[j] != x[j]:
+                for k in range(n):
+                    scores[k] -= heights[j, k]
+    whole = n_present - n_present % 4
+    for p in range(0, whole, 4):  # scores are read and written once for four cells
+        a, b, c, d = present[p], present[p + 1], present[p + 2], present[p + 3]
+        x_a, x_b, x_c, x_d = x[a], x[b], x[c], x[d]
+        for k in range(n):
+            of_a, of_b, of_c, of_d = x_a - means[a, k], x_b - means[b, k], x_c - means[c, k], x_d - means[d, k]
+            two = precisions[a, k] * of_a * of_a + precisions[b, k] * of_b * of_b
+            scores[k] -= 0.5 * (two + (precisions[c, k] * of_c * of_c + precisions[d, k] * of_d * of_d))
+    for p in range(whole, n_present):
+        j = present[p]
+        cell = x[j]
+        for k in range(n):
+            gap = cell - means[j, k]
+            scores[k] -= 0.5 * (precisions[j, k] * gap * gap)
+
+
+# Marginal densities
+
+
+@njit(cache=True, nogil=True)
+def total_log_marginal(data, posteriors):
+    """Log density of the observed cells of all clusters."""
+    total = 0.0
+    for c in range(len(posteriors.log_marginals)):
+        total += log_marginal(data, posteriors, c)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def log_marginal(data, posteriors, c):
+    """Log density of the observed cells of a cluster."""
+    result, half, kappa = 0.0, 0.5 * data.degrees, data.mean_precision
+    of_prior = math.lgamma(half)
+    n_last, log_gammas, n_of_feature, log_share = 0, 0.0, 0, 0.0
+    for g in range(len(data.scatter)):
+        n = posteriors.pooled[c, g]
+        if n == 0:
+            continue
+        if n != n_last:  # features without missing cells have the same numbers
+            n_last, log_gammas = n, math.lgamma(half + 0.5 * n) - of_prior - n * _HALF_LOG_PI
+        scatter = posteriors.scatters[c, g]
+        result += log_gammas - half * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
+        for j in range(data.pool_start[g], data.pool_start[g + 1]):
+            n = posteriors.observed[c, j]
+            if n != n_of_feature:
+                n_of_feature, log_share = n, -0.5 * math.log1p(n / kappa)
+            result += log_share - n * data.log_scales[j]
+    return result
+
+
+# Predictive density of one row given one cluster
+
+
+@njit(cache=True, nogil=True)
+def log_predictive(data, row, posteriors, c):
+    """Log predictive density of a row given a cluster.
+
+    Consecutive pools with equal numbers of observed cells have the same powers, so that their factors are multiplied
+    before the logarithm.
+    """
+    result, shares = 0.0, 1.0
+    n_last, m_last, n_factors, before, after = 0, 0, 0, 1.0, 1.0
+    for g in range(len(data.scatter)):
+        m, squares = 0, 0.0
+        for j in range(data.pool_start[g], data.pool_start[g + 1]):
+            x = data.rows[row, j]
+            if x == x:
+                gap, weight = x - posteriors.means[c, j], posteriors.weights[c, j]
+                squares += weight * (gap * gap)
+                shares *= weight
+                if shares < _SMALL:
+                    result += 0.5 * math.log(shares)
+                    shares = 1.0
+                result -= data.log_scales[j] + _HALF_LOG_PI
+                m += 1
+        if m == 0:
+            continue
+        n = posteriors.pooled[c, g]
+        if n != n_last or m != m_last or not (_SMALL < before < _LARGE and after < _LARGE):
+            result += _log_of_factors(data, n_last, m_last, n_factors, before, after)
+            n_last, m_last, n_factors, before, after = n, m, 0, 1.0, 1.0
+        before *= posteriors.scatters[c, g]
+        after *= posteriors.scatters[c, g] + squares
+        n_factors += 1
+    return result + 0.5 * math.log(shares) + _log_of_factors(data, n_last, m_last, n_factors, before, after)
+
+
+@njit(cache=True, nogil=True)
+def _log_of_factors(data, n, m, n_factors, before, after):
+    """Log of the gamma functions and the scatters of pools with n cells before and m more after."""
+    if n_factors == 0:
+        return 0.0
+    if n + m < len(data.log_gammas):
+        log_gammas = data.log_gammas[n + m] - data.log_gammas[n]
+    else:
+        log_gammas = log_rising_of_real(0.5 * (data.degrees + n), 0.5 * m)
+    log_scatters = 0.5 * (data.degrees + n) * math.log(after / before) + 0.5 * m * math.log(after)
+    return n_factors * log_gammas - log_scatters
+
+
+# Predictive densities of many rows given all clusters
+
+
+class PredictiveTerms(NamedTuple):
+    """What predictive densities of rows given K clusters need, with contiguous clusters."""
+
+    means: np.ndarray  # (d, K)
+    factors: np.ndarray  # (d, K): weights of squared distances, divided by the scatter of the pool
+    heights: np.ndarray  # (d, K): logarithms of the factors of each cell
+    steps: np.ndarray  # (d + n_pools, K): log Gamma((n + m) / 2) - log Gamma(n / 2), for m = 0, 1, ... in each pool
+    powers: np.ndarray  # (n_pools, K): half of the degrees of freedom
+    totals: np.ndarray  # (K,): sums of all heights, and of the steps of complete rows
+    groups: np.ndarray  # (n_pools,) int64: pools of one group have the same powers
+
+
+@njit(cache=True, nogil=True)
+def add_given_sums(first, stop, rows, pool_start, terms, out):
+    """Add to `out`, (n_rows, K), the log predictive densities of the rows `first` to `stop` given each cluster."""
+    d, K = terms.means.shape
+    present, squares, products = np.empty(d, np.int64), np.empty(K), np.empty(K)
+    scratch = np.empty((3, K))
+    for row in range(first, stop):
+        x, scores = rows[row], out[row]
+        is_complete = list_present(x, present) == d
+        if is_complete:
+            for k in range(K):
+                scores[k] += terms.totals[k]
+        last, m_last, n_factors = 0, 0, 0
+        for g in range(len(pool_start) - 1):
+            m = 0
+            for j in range(pool_start[g], pool_start[g + 1]):
+                cell = x[j]
+                if cell == cell:
+                    _add_squares(cell, terms.means[j], terms.factors[j], m == 0, squares)
+                    if not is_complete:
+                        _add(terms.heights[j], scores)
+                    m += 1
+            if m == 0:
+                continue
+            if not is_complete:
+                _add(terms.steps[pool_start[g] + g + m], scores)
+            if n_factors == _N_FACTORS or (n_factors and (terms.groups[g] != terms.groups[last] or m != m_last)):
+                _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
+                n_factors = 0
+            if n_factors == 0:
+                for k in range(K):
+                    products[k] = 1.0 + squares[k]
+            else:
+                for k in range(K):
+                    products[k] *= 1.0 + squares[k]
+            last, m_last, n_factors = g, m, n_factors + 1
+        if n_factors:
+            _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
+
+
+@njit(cache=True, nogil=True)
+def _add_squares(cell, means, factors, is_first, squares):
+    if is_first:
+        for k in range(len(means)):
+            gap = cell - means[k]
+            squares[k] = factors[k] * (gap * gap)
+    else:
+        for k in range(len(means)):
+            gap = cell - means[k]
+            squares[k] += factors[k] * (gap * gap)
+
+
+@njit(cache=True, nogil=True)
+def _add(terms, scores):
+    for k in range(len(terms)):
+        scores[k] += terms[k]
+
+
+@njit(cache=True, nogil=True)
+def _subtract_logs(products, powers, m, scratch, scores):
+    fill_log(len(products), products, scratch[0], scratch[1], scratch[2])
+    for k in range(len(products)):
+        scores[k] -= (powers[k] + 0.5 * m) * scratch[2, k]
+
+
+# New rows
+
+
+@njit(cache=True, nogil=True)
+def fill_new_rows(data, posteriors, labels, key, out):
+    """Draw complete rows from the predictive distributions of clusters, relative to the origin and in the scales."""
+    for i in range(len(labels)):
+        c, of_row = labels[i], fold_in(key, i)
+        of_normals, of_gammas = fold_in(of_row, 0), fold_in(of_row, 1)
+        for g in range(len(data.scatter)):
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[c, g]))
+            log_deviation = 0.5 * (math.log(0.5 * posteriors.scatters[c, g]) - log_gamma)
+            deviation = math.exp(min(log_deviation, _MOST_LOG_DEVIATION))
+            for j in range(data.pool_start[g], data.pool_start[g + 1]):
+                spread = deviation / math.sqrt(posteriors.weights[c, j])
+                out[i, j] = posteriors.means[c, j] + spread * normal(of_normals, j)
+
+
+# Split-merge moves
+
+
+@kernels.refresh_posterior.of(DiagonalData)
+@njit_part
+def _refresh_posterior(data, statistics, posterior, label):
+    fill_posterior(
+        data, statistics.observed[label], statistics.sums[label], statistics.squares[label], posterior, label
+    )
+    posterior.log_marginals[label] = log_marginal(data, posterior, label)
+
+
+@kernels.add_predictive.of(DiagonalData)
+@njit_part
+def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    for c in range(n_labels):
+        out[c] += log_predictive(data, row, posterior, labels[c])
+
+
+@kernels.log_bayes_factor.of(DiagonalData)
+@njit(cache=True, nogil=True)
+def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    union, result = len(posterior.log_marginals) - 1, 0.0  # an entry without a label
+    for label in (label_0, label_1):
+        of_label = posterior.log_marginals[label]
+        result += log_marginal(data, posterior, label) if of_label != of_label else of_label
+    observed = statistics.observed[label_0] + statistics.observed[label_1]
+    sums = statistics.sums[label_0] + statistics.sums[label_1]
+    squares = statistics.squares[label_0] + statistics.squares[label_1]
+    fill_posterior(data, observed, sums, squares, posterior, union)
+    return result - log_marginal(data, posterior, union)
+
+
+@kernels.update_posterior.of(DiagonalData)
+@njit_part
+def _update_posterior(data, statistics, posterior, row, label, sign):
+    _count_row(data, statistics, row, label, sign)
+    posterior.log_marginals[label] = np.nan  # computed when it is needed
+    observed, means, weights = posterior.observed[label], posterior.means[label], posterior.weights[label]
+    for g in range(len(data.scatter)):
+        for j in range(data.pool_start[g], data.pool_start[g + 1]):
+            x = data.rows[row, j]
+            if x != x:
+                continue
+            observed[j] += sign
+            posterior.pooled[label, g] += sign
+            kappa, weight = data.mean_precision + observed[j], weights[j]
+            weights[j] = kappa / (kappa + 1.0)
+            if sign > 0:
+                gap = x - means[j]
+                posterior.scatters[label, g] += weight * (gap * gap)
+                means[j] += gap / kappa
+            else:
+                means[j] = means[j] - (x - means[j]) / kappa if observed[j] else data.mean[j]
+                gap = x - means[j]
+                scatter = posterior.scatters[label, g] - weights[j] * (gap * gap)
+                posterior.scatters[label, g] = max(scatter, data.scatter[g])
+        if posterior.pooled[label, g] == 0:  # without the rounding errors of the rows before
+            posterior.scatters[label, g] = data.scatter[g]
