@@ -13,8 +13,8 @@ from skmanifold.emissions._clusters.gaussian.full import FullClusters
 from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.kernels import FULL_LANES
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.numerics.row_squares import LANES
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._njit import njit
@@ -135,7 +135,7 @@ def statistics_of_four(statistics):
 
 def test_components_far_from_all_rows_are_left_out():
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(4), LANES).astype(np.int32)
+    labels = np.repeat(np.arange(4), FULL_LANES).astype(np.int32)
     n_rows, prior = len(labels), PRIOR._replace(mean_precision=1e-6)
     clusters = clusters_of(rng.normal(labels[:, None] * 400.0, 1.0, (n_rows, D)), "full", prior)
     statistics = counted(clusters, labels)

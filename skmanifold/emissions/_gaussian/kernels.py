@@ -11,6 +11,8 @@ from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit
 
+FULL_LANES = 2 * LANES  # rows at a time, given full covariances
+
 
 @njit(cache=True, nogil=True)
 def add_full_densities(X, first, stop, means, factors, offsets, out):
@@ -31,23 +33,46 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
         for j in range(d):
             for a in range(j + 1):
                 padded[k, j, a] = factors[k, j, a]
-    rows, shifted = np.empty((d, ROW_LANES)), np.zeros((n_padded, ROW_LANES))
-    total = np.empty(ROW_LANES)
-    for start in range(first, stop, ROW_LANES):
-        load_rows(X, start, stop, rows)
-        n = min(ROW_LANES, stop - start)
-        for k in range(K):
-            f = padded[k]
+    columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
+    total = np.empty(FULL_LANES)
+    for start in range(first, stop, FULL_LANES):
+        n = min(FULL_LANES, stop - start)
+        for lane in range(n):
             for a in range(d):
-                mean = means[k, a]
-                for lane in range(ROW_LANES):
-                    shifted[a, lane] = rows[a, lane] - mean
+                columns[a, lane] = X[start + lane, a]
+        for k in range(K):
             total[:] = 0.0
-            for lane in range(0, n, LANES):
-                for j in range(0, n_padded, ENTRIES):
-                    add_squares(f, shifted, j, j + ENTRIES, lane, total)
+            add_squares_of_rows(columns, n, means[k], padded[k], 0, n_padded, gaps, total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
+def add_squares_of_rows(columns, n, mean, factor, first, stop, gaps, total):
+    """Add the squares of the entries `first` to `stop` of ``A (x - mean)`` to `total`, for the first n of the columns.
+
+    Parameters
+    ----------
+    columns : (n_padded, FULL_LANES)
+        A row x in each column.
+    n : int
+    mean : (d,)
+    factor : (n_padded, n_padded)
+        A, lower triangular, with zeros beyond d; n_padded is a multiple of `ENTRIES`.
+    first, stop : int
+        Multiples of `ENTRIES`. Call it for the entries before `first` first, with the same `gaps`.
+    gaps : (n_padded, FULL_LANES)
+        Scratch, which has been zero: differences of the rows from the mean.
+    total : (FULL_LANES,)
+    """
+    n_lanes = len(total)  # not the constant: LLVM unrolls such short loops, and then does not use vectors
+    for a in range(first, min(stop, len(mean))):
+        entry = mean[a]
+        for lane in range(n_lanes):
+            gaps[a, lane] = columns[a, lane] - entry
+    for lane in range(0, n, LANES):
+        for j in range(first, stop, ENTRIES):
+            add_squares(factor, gaps, j, j + ENTRIES, lane, total)
 
 
 @njit(cache=True, nogil=True)
@@ -116,28 +141,42 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
         for j in range(d):
             for a in range(j + 1):
                 images[k, j] += factor[j, a] * means[k, a]
-    rows, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
-        load_rows(X, start, stop, rows)
+        load_rows(X, start, stop, columns)
         n = min(ROW_LANES, stop - start)
-        for a in range(d):
-            for lane in range(ROW_LANES):
-                rows[a, lane] -= origin[a]
-        for j in range(d):
-            image[j] = 0.0
-            for a in range(j + 1):
-                entry = factor[j, a]
-                for lane in range(ROW_LANES):
-                    image[j, lane] += entry * rows[a, lane]
+        fill_images_of_rows(columns, origin, factor, image)
         for k in range(K):
-            total[:] = 0.0
-            for j in range(d):
-                of_mean = images[k, j]
-                for lane in range(ROW_LANES):
-                    gap = image[j, lane] - of_mean
-                    total[lane] += gap * gap
+            fill_tied_squares(image, images[k], total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
+def fill_images_of_rows(columns, origin, factor, image):
+    """Fill `image` with ``A (x - origin)`` of the rows in the columns, (d, ROW_LANES), which become ``x - origin``."""
+    for j in range(len(origin)):
+        entry = origin[j]
+        for lane in range(ROW_LANES):
+            columns[j, lane] -= entry
+        for lane in range(ROW_LANES):
+            image[j, lane] = 0.0
+        for a in range(j + 1):
+            entry = factor[j, a]
+            for lane in range(ROW_LANES):
+                image[j, lane] += entry * columns[a, lane]
+
+
+@njit(cache=True, nogil=True)
+def fill_tied_squares(image, of_mean, total):
+    """Fill `total`, (ROW_LANES,), with squared distances of the images of rows from that of a mean, (d,)."""
+    for lane in range(ROW_LANES):
+        total[lane] = 0.0
+    for j in range(len(of_mean)):
+        entry = of_mean[j]
+        for lane in range(ROW_LANES):
+            gap = image[j, lane] - entry
+            total[lane] += gap * gap
 
 
 @njit(cache=True, nogil=True)

@@ -59,7 +59,7 @@ def test_the_last_round_is_tried_with_and_without_small_clusters(clusters, label
 
     given = labels
     monkeypatch.setattr(FullClusters, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
-    monkeypatch.setattr(FullClusters, "seed_labels", lambda self, n, key: np.full(200, 9, np.int32))
+    monkeypatch.setattr(FullClusters, "spread_labels", lambda self, n, key: np.full(200, 9, np.int32))
     monkeypatch.setattr(starts, "_improved", improved)
     found = starts.find_clusters(clusters, None, (), root_key(0), ONE)
     assert tried == ([3, 2] if has_small else [2])

@@ -6,11 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....numerics.row_squares import ENTRIES, LANES, add_squares
+from ....numerics.row_squares import ENTRIES
 from ....random._keys import fold_in
 from ....utils._njit import njit, njit_part
+<<<<<<< HEAD
 from ... import kernels
 from ..._gaussian.kernels import add_products, draw_full_component
+=======
+from ..._gaussian.kernels import FULL_LANES, add_products, add_squares_of_rows, draw_full_component
+from .. import kernels
+>>>>>>> w-gauss
 from .missing_kernels import fill_observed_scores, row_of
 
 
@@ -148,68 +153,55 @@ def draw_components(first, stop, data, statistics, labels, least_share, key, mea
 @kernels.fill_scores.of(FullData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    """Sixteen rows at a time; rows with the same current component should be next to each other.
+    """A batch of rows at a time; rows with the same current component should be next to each other.
 
     The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
-    as the squares of the first features show that all sixteen rows are far from it.
+    as the squares of the first features show that all rows of the batch are far from it.
     """
     fill_observed_scores(data, rows, n_above, components, scores)
     n_padded = components.factors.shape[1]
-    chosen, columns, gaps = np.empty(LANES, np.int64), np.empty((n_padded, LANES)), np.zeros((n_padded, LANES))
-    best, limit, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    seen = np.full(len(components.offsets), -1)  # the first row of the last sixteen for which a component was computed
+    columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
+    chosen, above = np.empty(FULL_LANES, np.int64), np.empty(FULL_LANES, np.int64)
+    best, limit, total = np.empty(FULL_LANES), np.empty(FULL_LANES), np.empty(FULL_LANES)
+    seen = np.full(len(components.offsets), -1)  # the first row of the last batch for which a component was computed
     i = 0
     while i < len(rows):
-        n = 0
-        while i < len(rows) and n < LANES:
+        n = n_most = 0
+        while i < len(rows) and n < FULL_LANES:
             if n_above[i] > 1 and data.place[rows[i]] < 0:
-                chosen[n] = i
+                chosen[n], above[n], best[n] = i, n_above[i], -np.inf
+                n_most = max(n_most, n_above[i])
+                x = data.values[rows[i]]
+                for a in range(len(x)):
+                    columns[a, n] = x[a]
                 n += 1
             i += 1
-        if n == 0:
-            break
-        n_most = 0
-        for lane in range(LANES):
-            x = data.values[rows[chosen[min(lane, n - 1)]]]
-            for a in range(len(x)):
-                columns[a, lane] = x[a]
-            best[lane] = -np.inf
-        for lane in range(n):
-            n_most = max(n_most, n_above[chosen[lane]])
         for step in range(n + n_most):
             k = current[chosen[step]] if step < n else step - n
             if seen[k] == chosen[0]:
                 continue
             seen[k] = chosen[0]
             offset = components.offsets[k]
-            for lane in range(LANES):
-                limit[lane] = 2.0 * (offset - best[lane]) + data.far
             for lane in range(n):
-                if n_above[chosen[lane]] <= k:
-                    limit[lane] = -1.0
-            for lane in range(n, LANES):
-                limit[lane] = -1.0
-            is_near = _add_until_far(columns, components.means[k], components.factors[k], limit, gaps, total)
+                limit[lane] = 2.0 * (offset - best[lane]) + data.far if above[lane] > k else -1.0
+            if not _add_until_far(columns, n, components.means[k], components.factors[k], limit, gaps, total):
+                total[:] = np.inf
             for lane in range(n):
-                score = offset - 0.5 * total[lane] if is_near else -np.inf
-                if n_above[chosen[lane]] > k:
-                    scores[chosen[lane], k] = score
-                    best[lane] = max(best[lane], score)
+                total[lane] = offset - 0.5 * total[lane]
+                best[lane] = total[lane] if (total[lane] > best[lane]) & (above[lane] > k) else best[lane]
+            for lane in range(n):
+                if above[lane] > k:
+                    scores[chosen[lane], k] = total[lane]
 
 
 @njit(cache=True, nogil=True)
-def _add_until_far(columns, mean, factor, limit, gaps, total):
-    """Fill `total` with squared lengths of sixteen rows; False as soon as all are above their limits."""
-    d, n_padded = len(mean), len(columns)
-    for lane in range(LANES):
-        total[lane] = 0.0
-    for j in range(0, n_padded, ENTRIES):
-        for a in range(j, min(j + ENTRIES, d)):
-            for lane in range(LANES):
-                gaps[a, lane] = columns[a, lane] - mean[a]
-        add_squares(factor, gaps, j, j + ENTRIES, 0, total)
+def _add_until_far(columns, n, mean, factor, limit, gaps, total):
+    """Fill `total` with squared lengths of n rows; False if the first entries show that all are above their limits."""
+    total[:] = 0.0
+    for j in range(0, len(columns), ENTRIES):
+        add_squares_of_rows(columns, n, mean, factor, j, j + ENTRIES, gaps, total)
         n_near = 0
-        for lane in range(LANES):
+        for lane in range(n):
             n_near += total[lane] <= limit[lane]
         if n_near == 0:
             return False

@@ -6,12 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....numerics.row_batches import ROW_LANES
 from ....utils._njit import njit, njit_part
+<<<<<<< HEAD
 from ... import kernels
 from ..._gaussian.kernels import add_tied_densities
+=======
+from ..._gaussian.kernels import add_tied_densities, fill_images_of_rows, fill_tied_squares
+from .. import kernels
+>>>>>>> w-gauss
 from .missing_kernels import fill_observed_scores, row_of
-
-_LANES = 64  # rows whose images are computed at the same time
 
 
 class TiedData(NamedTuple):
@@ -131,33 +135,21 @@ def fill_means_and_images(data, statistics, labels, root, factor, normals, means
 @kernels.fill_scores.of(TiedData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    (K, d), factor, images = components.images.shape, components.factor, components.images
-    columns, image, total = np.empty((d, _LANES)), np.empty((d, _LANES)), np.empty(_LANES)
-    for first in range(0, len(rows), _LANES):
-        n, n_most = min(_LANES, len(rows) - first), 0
+    (K, d), origin, images = components.images.shape, data.origin, components.images
+    columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    for first in range(0, len(rows), ROW_LANES):
+        n, n_most = min(ROW_LANES, len(rows) - first), 0
         for lane in range(n):
             n_most = max(n_most, n_above[first + lane])
         if n_most <= 1:
             continue
-        for lane in range(_LANES):
+        for lane in range(ROW_LANES):
             x = data.values[rows[first + min(lane, n - 1)]]
             for a in range(d):
-                columns[a, lane] = x[a] - data.origin[a]
-        for j in range(d):
-            for lane in range(_LANES):
-                image[j, lane] = 0.0
-            for a in range(j + 1):
-                entry = factor[j, a]
-                for lane in range(_LANES):
-                    image[j, lane] += entry * columns[a, lane]
+                columns[a, lane] = x[a]
+        fill_images_of_rows(columns, origin, components.factor, image)
         for k in range(min(n_most, K)):
-            for lane in range(_LANES):
-                total[lane] = 0.0
-            for j in range(d):
-                of_mean = images[k, j]
-                for lane in range(_LANES):
-                    gap = image[j, lane] - of_mean
-                    total[lane] += gap * gap
+            fill_tied_squares(image, images[k], total)
             for lane in range(n):
                 scores[first + lane, k] = components.offsets[k] - 0.5 * total[lane]
     fill_observed_scores(data, rows, n_above, components, scores)
