@@ -9,13 +9,8 @@ import numpy as np
 from ....numerics.row_squares import ENTRIES
 from ....random._keys import fold_in
 from ....utils._njit import njit, njit_part
-<<<<<<< HEAD
 from ... import kernels
-from ..._gaussian.kernels import add_products, draw_full_component
-=======
 from ..._gaussian.kernels import FULL_LANES, add_products, add_squares_of_rows, draw_full_component
-from .. import kernels
->>>>>>> w-gauss
 from .missing_kernels import fill_observed_scores, row_of
 
 

@@ -8,13 +8,8 @@ import numpy as np
 
 from ....numerics.row_batches import ROW_LANES
 from ....utils._njit import njit, njit_part
-<<<<<<< HEAD
 from ... import kernels
-from ..._gaussian.kernels import add_tied_densities
-=======
 from ..._gaussian.kernels import add_tied_densities, fill_images_of_rows, fill_tied_squares
-from .. import kernels
->>>>>>> w-gauss
 from .missing_kernels import fill_observed_scores, row_of
 
 
