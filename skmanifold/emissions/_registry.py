@@ -15,7 +15,7 @@ from ._columns.family import ColumnParameters, ColumnsFamily
 from ._gaussian.base import GaussianFamily, GaussianParameters, TiedParameters
 from ._gaussian.diagonal import DiagonalFamily
 from ._gaussian.emission import Gaussian
-from ._gaussian.families import FullFamily
+from ._gaussian.full import FullFamily
 from ._gaussian.tied import TiedFamily
 from ._linear import LinearParameters, parameters_agree
 from ._multinomial import Multinomial, MultinomialFamily

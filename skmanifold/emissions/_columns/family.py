@@ -19,7 +19,7 @@ from .._bernoulli import BernoulliFamily
 from .._categorical import CategoricalFamily
 from .._gaussian.base import GaussianParameters, TiedParameters
 from .._gaussian.diagonal import DiagonalFamily
-from .._gaussian.families import FullFamily
+from .._gaussian.full import FullFamily
 from .._gaussian.tied import TiedFamily
 from .._linear import LinearParameters
 from .._multinomial import MultinomialFamily

@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.categories.clusters import CategoryCounts
 from ...emissions._clusters.directions.clusters import DirectionSums
-from ...emissions._clusters.gaussian.full import FullSums
-from ...emissions._clusters.gaussian.tied import TiedSums
 from ...emissions._clusters.linear.base import LinearCounts
 from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
 from ...emissions._gaussian.diagonal import DiagonalSums
+from ...emissions._gaussian.full import FullSums
+from ...emissions._gaussian.tied import TiedSums
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
