@@ -136,11 +136,8 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
     out : (stop - first, K)
     """
     K, d = means.shape
-    images = np.zeros((K, d))
-    for k in range(K):
-        for j in range(d):
-            for a in range(j + 1):
-                images[k, j] += factor[j, a] * means[k, a]
+    images = np.empty((K, d))
+    fill_images(factor, means, images)
     columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
         load_rows(X, start, stop, columns)
@@ -150,6 +147,23 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
             fill_tied_squares(image, images[k], total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
+def fill_images(factor, vectors, out):
+    """Fill `out`, (K, d), with the products of a lower triangular matrix and vectors."""
+    for k in range(len(vectors)):
+        fill_image(factor, vectors[k], out[k])
+
+
+@njit(cache=True, nogil=True)
+def fill_image(factor, vector, out):
+    """Fill `out` with the product of a lower triangular matrix and a vector."""
+    for j in range(len(vector)):
+        total = 0.0
+        for a in range(j + 1):
+            total += factor[j, a] * vector[a]
+        out[j] = total
 
 
 @njit(cache=True, nogil=True)
@@ -309,31 +323,6 @@ def add_counted_products(X, indptr, components, counts, origin, sums, products):
 
 
 @njit(cache=True, nogil=True)
-def fill_full_posteriors(precisions, sums, products, prior_mean, prior_precision, prior_covariance, means, scatters):
-    """Fill means and scatter matrices of the posteriors of Gaussian components, relative to the origin.
-
-    Parameters
-    ----------
-    precisions : (K,)
-        Of the means, in rows; not zero.
-    sums, products : (K, d), (K, d, d)
-        Statistics; only the lower triangles of the products are read.
-    prior_mean, prior_precision, prior_covariance : (d,), float, (d, d)
-    means, scatters : (K, d), (K, d, d)
-        Filled.
-    """
-    K, d = means.shape
-    for k in range(K):
-        for a in range(d):
-            means[k, a] = (prior_precision * prior_mean[a] + sums[k, a]) / precisions[k]
-        for a in range(d):
-            for b in range(d):
-                fixed = prior_covariance[a, b] + prior_precision * (prior_mean[a] * prior_mean[b])
-                product = products[k, a, b] if b <= a else products[k, b, a]
-                scatters[k, a, b] = (fixed + product) - (precisions[k] * means[k, a]) * means[k, b]
-
-
-@njit(cache=True, nogil=True)
 def factor_covariances(covariances, least_share, factors, log_roots):
     """Invert the Cholesky factors of covariances.
 
@@ -370,8 +359,10 @@ def factor_covariances(covariances, least_share, factors, log_roots):
 
 
 @njit(cache=True, nogil=True)
-def draw_full_components(key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots):
-    """Draw means and covariances given the posterior of Gaussian components.
+def draw_full_components(
+    first, stop, key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots
+):
+    """Draw means and covariances of the components `first` to `stop` given their posterior.
 
     With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
     the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
@@ -379,7 +370,9 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
 
     Parameters
     ----------
+    first, stop : int
     key
+        The draw of a component depends only on the key and its index.
     degrees, precisions : (K,)
         Degrees of freedom, above d - 1, and precisions of the means, in rows.
     scatters : (K, d, d)
@@ -397,9 +390,9 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
     int
         The first component whose scatter or covariance is singular; -1 if none is.
     """
-    K, d = means.shape
+    d = means.shape[1]
     root = np.empty((d, d))
-    for k in range(K):
+    for k in range(first, stop):
         log_roots[k] = draw_full_component(
             fold_in(key, k), degrees[k], precisions[k], scatters[k], least_share, means[k], root, factors[k]
         )

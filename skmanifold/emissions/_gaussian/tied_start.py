@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ....utils._threads import split_range
+from ...utils._threads import split_range
 
 _N_PASSES = 40
 _ROWS_AT_ONCE = 1 << 12
