@@ -9,11 +9,12 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from skmanifold.emissions import kernels
-from skmanifold.emissions._clusters.gaussian.full import FullClusters
-from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
 from skmanifold.emissions._clusters.statistics import occupied, selected
+from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.kernels import FULL_LANES
+from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -25,7 +26,7 @@ from ._splits import compiled_clear, compiled_factor, compiled_predictive, compi
 pytestmark = pytest.mark.extended
 
 ONE, NAN = Workers(1), np.nan
-KINDS = {"full": FullClusters, "tied": TiedClusters}
+KINDS = {"full": FullFamily, "tied": TiedFamily}
 D = 5  # not a multiple of four
 _ROOT = np.tril(np.random.default_rng(5).normal(size=(D, D))) + 2.0 * np.eye(D)
 PRIOR = NormalPrior(np.linspace(-1.0, 1.0, D), 0.3, _ROOT @ _ROOT.T, D + 1.5)
@@ -42,7 +43,8 @@ def table(n=21, seed=0, missing=0.0):
 
 
 def clusters_of(X, kind, prior=PRIOR, origin=None):
-    return KINDS[kind](np.ascontiguousarray(X, float), prior, prior.mean + 0.25 if origin is None else origin)
+    family = KINDS[kind](prior, 1, prior.mean + 0.25 if origin is None else origin)
+    return family.clusters(IncompleteRows.of_values(np.ascontiguousarray(X, float)))
 
 
 def counted(clusters, labels, capacity=6, workers=ONE):
@@ -436,5 +438,5 @@ def test_any_scale(kind, scale):
 @parametrize_kind
 @pytest.mark.parametrize("changed", [{"mean_precision": 0.0}, {"covariance": np.zeros((D, D))}, {"degrees": D - 1.0}])
 def test_an_improper_prior_is_refused(kind, changed):
-    with pytest.raises(ValueError, match="needs a proper prior"):
+    with pytest.raises(ValueError, match="need a proper prior"):
         clusters_of(np.zeros((3, D)), kind, PRIOR._replace(**changed))

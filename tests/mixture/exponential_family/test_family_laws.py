@@ -15,9 +15,10 @@ from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import category_table
 from skmanifold.emissions._dense_rows import IncompleteRows
+from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.emissions._gaussian.emission import DenseRows
-from skmanifold.emissions._gaussian.families import FullFamily, NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
