@@ -147,7 +147,7 @@ class CompiledFamily(Family, Clusters):
         return self.sample(drawn, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
 
     def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column, in rows whose other cells are missing."""
+        """Log predictive densities of values of one column, up to a term that does not depend on the label."""
         rows, out = np.full((len(values), self.n_features), np.nan), np.zeros((len(values), len(statistics.sizes)))
         rows[:, column] = values
         self.clusters(IncompleteRows.of_values(rows)).add_log_predictive(statistics, out, Workers(1))

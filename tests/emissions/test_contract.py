@@ -198,8 +198,12 @@ def test_densities_of_a_column_are_those_of_rows_without_other_cells(name):
         rows = np.full((3, case.X.shape[1]), np.nan)
         rows[:, column] = case.X[:3, column]
         found = case.log_densities_of_column(statistics, column, rows[:, column])
-        if found is not None:
-            np.testing.assert_allclose(found, case.log_predictive(rows, statistics), rtol=1e-9)
+        if found is None:
+            continue
+        expected = case.log_predictive(rows, statistics)
+        if name == "hurdle":  # up to the base of the rows, which a `CompiledFamily` does not know
+            found, expected = found - found[:, :1], expected - expected[:, :1]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @each_with_gaps
@@ -414,6 +418,7 @@ OTHER_PRIORS = {
     "tied": {"degrees_of_freedom_prior": 14.0},
     "diag": {"degrees_of_freedom_prior": 14.0},
     "spherical": {"degrees_of_freedom_prior": 14.0},
+    "hurdle": {"rate_prior": 5.0},
     "multinomial": {"category_prior": 0.5},
     "negative_binomial": {"dispersion": [0.5, 0.3]},
     "poisson": {"rate_prior": 1.0},
