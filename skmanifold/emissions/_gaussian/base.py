@@ -169,24 +169,12 @@ class GaussianFamily(Family):
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes, sums and products.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes, sums and products."""
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of means, covariances, factors and offsets.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of means, covariances, factors and offsets."""
         K, d = self.n_components, self.n_features
         of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
         return (K, d), of_covariances, of_covariances, (K,)
@@ -207,26 +195,7 @@ class GaussianFamily(Family):
     def sum_labels(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, labels: np.ndarray
     ) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their labels; missing cells are at the origin.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes, sums and products of rows given their labels; missing cells are at the origin."""
 
         def add(start, stop, *arrays):
             self._add_labelled(rows, first + start, first + stop, labels[start:stop], *arrays)
@@ -236,26 +205,7 @@ class GaussianFamily(Family):
     def sum_shares(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, shares: np.ndarray
     ) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their shares; missing cells are at the origin.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes, sums and products of rows given their shares; missing cells are at the origin."""
 
         def add(start, stop, *arrays):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
@@ -285,18 +235,7 @@ class GaussianFamily(Family):
         return np.asarray(counts.totals, dtype=np.float64), sums, products, *others
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:
-        """Log density of each word vector given each component.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_tokens, K)
-            In nats.
-        """
+        """Log density of each word vector given each component."""
         assert self.word_vectors is not None
         out = np.zeros((len(self.word_vectors), self.n_components))
         self._add_densities(self.word_vectors, 0, len(out), parameters, out)
@@ -309,18 +248,7 @@ class GaussianFamily(Family):
         return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
-        """The fitted attributes ``components_``, the means, and ``covariances_``.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """The fitted attributes ``components_``, the means, and ``covariances_``."""
         return {"components_": parameters.means, "covariances_": parameters.covariances}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:

@@ -16,11 +16,11 @@ from ...utils._threads import Workers, split_range
 from .._clusters.base import StartEffort
 from .._clusters.statistics import OF_ROWS, occupied
 from .._protocols import Arrays
-from .base import LEAST_SHARE, OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees, refuse_singular
+from .base import LEAST_SHARE, OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees
 from .full_kernels import FullComponents, FullData, FullPosterior, count_sorted_rows, fill_posteriors
 from .kernels import add_full_densities, draw_full_components, order_by_label
 from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
-from .matrices import COST_OF_TASK, MatrixFamily, MatrixPosterior
+from .matrices import COST_OF_TASK, MatrixFamily
 from .tied_start import tied_labels
 
 _MANY_COLUMNS = 32  # distances between rows say little then
@@ -60,7 +60,7 @@ class FullFamily(MatrixFamily):
         A point near the rows, which reduces rounding errors.
     """
 
-    data_type, sums_type, parameters_type = FullData, FullSums, GaussianParameters
+    _data_type, _sums_type, _parameters_type = FullData, FullSums, GaussianParameters
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""
@@ -98,31 +98,27 @@ class FullFamily(MatrixFamily):
     def _add_densities(self, X, first, stop, parameters, out):
         add_full_densities(X, first, stop, parameters.means, parameters.factors, parameters.offsets, out)
 
-    def _posterior(self, statistics: FullSums, labels: Any = None, workers: Workers | None = None) -> MatrixPosterior:
-        n_labels, d = len(statistics.sizes), self.n_features
-        labels = np.arange(n_labels) if labels is None else labels
-        sizes = np.where(labels < n_labels, statistics.sizes[np.minimum(labels, n_labels - 1)], 0)
-        precisions, means, scatters = self._precisions(sizes), np.empty((len(labels), d)), np.empty((len(labels), d, d))
+    def _fill_posterior(self, statistics, labels, sizes, means, workers):
+        d = self.n_features
+        scatters = np.empty((len(labels), d, d))
         shared = self.data, statistics, labels, means, scatters
         tasks = split_range(len(labels), 1 + COST_OF_TASK // (10 * d**2 + 1000))
-        (workers or Workers(1)).run(fill_posteriors, [(*task, *shared) for task in tasks])
-        return MatrixPosterior(precisions, means, scatters, self.prior.degrees + sizes)
+        workers.run(fill_posteriors, [(*task, *shared) for task in tasks])
+        return scatters, self.prior.degrees + sizes
 
     def _draw(self, statistics: FullSums, labels: np.ndarray, key: np.uint64, workers: Workers) -> GaussianParameters:
         precisions, means, scatters, degrees = self._posterior(statistics, labels, workers)
         drawn = means, np.empty(scatters.shape), np.empty(scatters.shape), np.empty(len(means))
         shared = key, degrees, precisions, scatters, LEAST_SHARE, *drawn
         tasks = split_range(len(means), 1 + COST_OF_TASK // (2 * self.n_features**3 + 1000))
-        singular = max(workers.run(draw_full_components, [(*task, *shared) for task in tasks]))
-        if singular >= 0:
-            self._refuse_singular(singular)
+        self._refuse_singular(workers.run(draw_full_components, [(*task, *shared) for task in tasks]))
         return self._whole(*drawn)
 
     def _shaped(self, matrices: np.ndarray) -> np.ndarray:
         return matrices
 
-    def _refuse_singular(self, component: int) -> None:
-        refuse_singular(f"The covariance of component {component}")
+    def _name_of(self, component: int) -> str:
+        return f"component {component}"
 
     # Clusters of rows
 

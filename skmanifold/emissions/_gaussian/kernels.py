@@ -323,11 +323,12 @@ def add_counted_products(X, indptr, components, counts, origin, sums, products):
 
 
 @njit(cache=True, nogil=True)
-def factor_covariances(covariances, least_share, factors, log_roots):
-    """Invert the Cholesky factors of covariances.
+def factor_covariances(first, stop, covariances, least_share, factors, log_roots):
+    """Invert the Cholesky factors of the covariances `first` to `stop`.
 
     Parameters
     ----------
+    first, stop : int
     covariances : (K, d, d)
         Only the lower triangles are read.
     least_share : float
@@ -342,9 +343,9 @@ def factor_covariances(covariances, least_share, factors, log_roots):
     int
         The first component whose covariance is singular; -1 if none is.
     """
-    K, d = covariances.shape[:2]
+    d = covariances.shape[1]
     root = np.empty((d, d))
-    for k in range(K):
+    for k in range(first, stop):
         if not fill_cholesky(covariances[k], least_share, root):
             return k
         factor = factors[k]

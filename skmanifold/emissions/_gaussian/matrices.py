@@ -19,7 +19,7 @@ from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_rows
-from .base import LEAST_SHARE, LOG_2PI, GaussianFamily, NormalPrior, refuse_far_rows
+from .base import LEAST_SHARE, LOG_2PI, GaussianFamily, NormalPrior, refuse_far_rows, refuse_singular
 from .kernels import add_diagonal_densities, factor_covariances
 from .missing_kernels import (
     add_expected_products,
@@ -37,6 +37,7 @@ _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
 _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
+_ONE = Workers(1)
 _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
 
 
@@ -67,9 +68,9 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     rows: Any  # of clusters
     _incomplete: np.ndarray  # indices of the rows with missing cells
-    data_type: ClassVar[Any]
-    sums_type: ClassVar[Any]
-    parameters_type: ClassVar[Any]
+    _data_type: ClassVar[Any]
+    _sums_type: ClassVar[Any]
+    _parameters_type: ClassVar[Any]
 
     def mode(self, statistics: Arrays) -> Any:
         """The mode of precisions and their products with the means, which are the natural parameters."""
@@ -81,26 +82,12 @@ class MatrixFamily(GaussianFamily, Clusters):
         """Draw means and covariances from their posterior."""
         bound = self._bound()
         bound._refuse_improper()
-        return bound._draw(self._sums(statistics), np.arange(self.n_components), key, Workers(1))
+        return bound._draw(self._sums(statistics), np.arange(self.n_components), key, _ONE)
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: Any, out: np.ndarray
     ) -> None:
-        """Add the log densities of the observed cells of the rows `first` to `stop` given each component.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : Any
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
         if not isinstance(rows, IncompleteRows):
             self._add_densities(rows.values, first, stop, parameters, out)
             return
@@ -108,8 +95,9 @@ class MatrixFamily(GaussianFamily, Clusters):
         of_complete = np.zeros((len(complete), out.shape[1]))  # the same bytes as without the other rows
         self._add_densities(rows.values[complete], 0, len(complete), parameters, of_complete)
         out[complete - first] += of_complete
-        of_components = parameters.means, self._matrices(parameters.factors), parameters.offsets
-        add_observed_densities(rows.values, incomplete, incomplete - first, rows.patterns, *of_components, out)
+        if len(incomplete):
+            of_components = parameters.means, self._matrices(parameters.factors), parameters.offsets
+            add_observed_densities(rows.values, incomplete, incomplete - first, rows.patterns, *of_components, out)
 
     def draw_missing(
         self,
@@ -156,24 +144,40 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     def _sums(self, statistics: Arrays) -> Any:
         """Statistics as the kernels of posteriors read them."""
-        return self.sums_type(*statistics, np.empty((0, self.n_features)))
+        return self._sums_type(*statistics, np.empty((0, self.n_features)))
+
+    def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = _ONE) -> MatrixPosterior:
+        """The posterior of the parameters of labels; labels beyond the capacity have no rows."""
+        n_labels = len(statistics.sizes)
+        labels = np.arange(n_labels) if labels is None else labels
+        sizes = np.where(labels < n_labels, statistics.sizes[np.minimum(labels, n_labels - 1)], 0)
+        precisions, means = self._precisions(sizes), np.empty((len(labels), self.n_features))
+        return MatrixPosterior(precisions, means, *self._fill_posterior(statistics, labels, sizes, means, workers))
 
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any:
         """Parameters with these means, relative to the origin, and covariances."""
         covariances = self._matrices(covariances)
         return self._whole(means, covariances, *self._factors(covariances, LEAST_SHARE))
 
-    def _factors(self, matrices: np.ndarray, least_share: float) -> tuple[np.ndarray, np.ndarray]:
+    def _factors(
+        self, matrices: np.ndarray, least_share: float = 0.0, workers: Workers = _ONE
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Inverses of the Cholesky factors of matrices, (G, d, d), and their log determinants."""
         factors, log_roots = np.empty(matrices.shape), np.empty(len(matrices))
-        singular = factor_covariances(matrices, least_share, factors, log_roots)
-        if singular >= 0:
-            self._refuse_singular(singular)
+        tasks = split_range(len(matrices), 1 + COST_OF_TASK // (self.n_features**3 + 1000))
+        shared = matrices, least_share, factors, log_roots
+        self._refuse_singular(workers.run(factor_covariances, [(*task, *shared) for task in tasks]))
         return factors, log_roots
+
+    def _refuse_singular(self, found: list[int]) -> None:
+        """Raise a NoModeError if a component is singular; kernels return -1 if none is."""
+        component = max(found, default=-1)
+        if component >= 0:
+            refuse_singular(f"The covariance of {self._name_of(component)}")
 
     def _whole(self, means: np.ndarray, covariances: np.ndarray, factors: np.ndarray, log_roots: np.ndarray) -> Any:
         offsets = np.array(np.broadcast_to(log_roots - 0.5 * self.n_features * LOG_2PI, len(means)))
-        return self.parameters_type(means + self.origin, self._shaped(covariances), self._shaped(factors), offsets)
+        return self._parameters_type(means + self.origin, self._shaped(covariances), self._shaped(factors), offsets)
 
     def _matrices(self, of_parameters: np.ndarray) -> np.ndarray:
         """Matrices of parameters, (G, d, d)."""
@@ -181,13 +185,13 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     if TYPE_CHECKING:  # each subclass defines these
 
-        def _posterior(self, statistics: Any, labels: Any = None, workers: Any = None) -> MatrixPosterior: ...
+        def _fill_posterior(self, statistics, labels, sizes, means, workers) -> tuple[np.ndarray, np.ndarray]: ...
 
         def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any: ...
 
         def _shaped(self, matrices: np.ndarray) -> np.ndarray: ...
 
-        def _refuse_singular(self, component: int) -> None: ...
+        def _name_of(self, component: int) -> str: ...
 
     # Clusters of rows
 
@@ -218,7 +222,7 @@ class MatrixFamily(GaussianFamily, Clusters):
         covariance = np.ascontiguousarray(covariance, np.float64)
         of_prior = mean - self.origin, float(mean_precision), covariance, float(degrees)
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
-        self.data = self.data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
+        self.data = self._data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
 
     def _refuse_improper(self) -> None:
         self._check_proper(self.n_features - 1, bool(np.isfinite(self.data.log_det)))
@@ -283,7 +287,7 @@ class MatrixFamily(GaussianFamily, Clusters):
         """Log density of all rows given their labels."""
         d, prior, labels = self.n_features, self.prior, occupied(statistics)
         _, _, scatters, degrees = self._posterior(statistics, labels)
-        _, log_roots = self._factors(scatters, 0.0)
+        _, log_roots = self._factors(scatters)
         n = degrees - prior.degrees
         of_scatters = prior.degrees * self.data.log_det + 2.0 * degrees * log_roots - n * d * np.log(np.pi)
         of_degrees = multigammaln(0.5 * degrees, d) - multigammaln(0.5 * prior.degrees, d)
@@ -293,7 +297,7 @@ class MatrixFamily(GaussianFamily, Clusters):
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
         precisions, means, scatters, degrees = self._posterior(statistics, workers=workers)
-        factors, log_roots = self._factors(scatters, 0.0)
+        factors, log_roots = self._factors(scatters, workers=workers)
         parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
         workers.run(self._add_students, [(*task, *shared) for task in self._tasks(len(means))])
@@ -307,16 +311,14 @@ class MatrixFamily(GaussianFamily, Clusters):
             constants = gammaln(powers) - gammaln(0.5 * degrees) + 0.5 * n_seen * np.log(shares / np.pi)
             return constants + log_roots - powers * np.log1p(shares * squares)
 
-        if not len(self._incomplete):
-            halves = np.zeros((stop - start, K))
-            self._add_densities(values, start, stop, parameters, halves)
-            out[start:stop] += log_densities(-2.0 * halves, log_roots, self.n_features)
-            return
-        complete, incomplete = self.rows.split(start, stop)
+        of_rows = self.rows.split(start, stop) if len(self._incomplete) else (np.arange(start, stop), ())
+        complete, incomplete = of_rows
         halves = np.zeros((len(complete), K))
         self._add_densities(values[complete], 0, len(complete), parameters, halves)
         out[complete] += log_densities(-2.0 * halves, log_roots, self.n_features)
         n = len(incomplete)
+        if not n:
+            return
         squares, of_missing, n_seen = np.empty((n, K)), np.empty((n, K)), np.empty(n, np.int64)
         of_components = parameters.means, self._matrices(parameters.factors)
         fill_observed_squares(values, incomplete, self.data.patterns, *of_components, squares, of_missing, n_seen)

@@ -16,7 +16,7 @@ from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._clusters.statistics import OF_ROWS
 from .._protocols import Arrays, TokenCounts
-from .base import LEAST_SHARE, OF_GAUSSIANS, TiedParameters, family_agrees, refuse_singular
+from .base import LEAST_SHARE, OF_GAUSSIANS, TiedParameters, family_agrees
 from .kernels import (
     add_counted_products,
     add_labelled_products,
@@ -65,7 +65,7 @@ class TiedFamily(MatrixFamily):
         A point near the rows, which reduces rounding errors.
     """
 
-    data_type, sums_type, parameters_type = TiedData, TiedSums, TiedParameters
+    _data_type, _sums_type, _parameters_type = TiedData, TiedSums, TiedParameters
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, and products of all rows together."""
@@ -143,13 +143,10 @@ class TiedFamily(MatrixFamily):
         weights = shares.sum(axis=1, keepdims=True)
         add_shared_products(*of_rows, weights, self.origin, np.zeros(1), np.zeros((1, d)), products[np.newaxis])
 
-    def _posterior(self, statistics: TiedSums, labels: Any = None, workers: Workers | None = None) -> MatrixPosterior:
-        n_labels, d = len(statistics.sizes), self.n_features
-        labels = np.arange(n_labels) if labels is None else labels
-        sizes = np.where(labels < n_labels, statistics.sizes[np.minimum(labels, n_labels - 1)], 0)
-        precisions, means, scatter = self._precisions(sizes), np.empty((len(labels), d)), np.empty((1, d, d))
-        n_rows = fill_tied_posterior(self.data, statistics, labels, means, scatter[0])
-        return MatrixPosterior(precisions, means, scatter, np.array([self.prior.degrees + n_rows]))
+    def _fill_posterior(self, statistics, labels, sizes, means, workers):
+        scatters = np.empty((1, self.n_features, self.n_features))
+        n_rows = fill_tied_posterior(self.data, statistics, labels, means, scatters[0])
+        return scatters, np.array([self.prior.degrees + n_rows])
 
     def _draw(self, statistics: TiedSums, labels: np.ndarray, key: np.uint64, workers: Workers) -> TiedParameters:
         """Draw the covariance, with the means integrated out, and then the means."""
@@ -172,15 +169,14 @@ class TiedFamily(MatrixFamily):
         root, factor = np.empty((d, d)), np.empty((d, d))
         of_mean = 1.0, scatter, LEAST_SHARE, np.zeros(d)
         log_root = draw_full_component(key, posterior.degrees[0], *of_mean, root, factor)
-        if math.isnan(log_root):
-            self._refuse_singular(0)
+        self._refuse_singular([0 if math.isnan(log_root) else -1])
         return root, factor, float(log_root)
 
     def _shaped(self, matrices: np.ndarray) -> np.ndarray:
         return matrices[0]
 
-    def _refuse_singular(self, component: int) -> None:
-        refuse_singular("The covariance of all components")
+    def _name_of(self, component: int) -> str:
+        return "all components"
 
     # Clusters of rows
 
