@@ -102,30 +102,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         return self.read(reader, values, reset=False)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """Validate X and return it as counts of tokens, for an admixture.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts.
-        key : uint64 or None
-            Key of the random numbers that round fractions, as a fit needs whole counts. None leaves counts as they
-            are.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        counts : Counts
-            Counts of the tokens in each row.
-
-        Raises
-        ------
-        ValueError
-            If X is not made of counts.
-        """
+        """Validate X and return it as counts of tokens, for an admixture."""
         with explained_refusals(self, X, tokens=True):
             csr = validate_counts(estimator, X, reset=reset)
         if key is None:
@@ -258,13 +235,7 @@ class Family:
         def shapes(self) -> tuple[tuple[int, ...], ...]: ...
 
     def n_cells(self) -> int:
-        """Number of entries of the statistics.
-
-        Returns
-        -------
-        n_cells : int
-            The sum of the sizes of all arrays.
-        """
+        """Number of entries of the statistics."""
         return sum(map(math.prod, self.shapes()))
 
     def sum_blocks(
@@ -302,34 +273,11 @@ class Family:
         return sums
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
-        """Initial components of tokens.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random choices.
-
-        Returns
-        -------
-        components : ndarray of shape (n_tokens,) or None
-            Equal tokens have the same component. None: each token has a random one.
-        """
+        """Initial components of tokens."""
         return None
 
     def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
-
-        Parameters
-        ----------
-        parameters : object
-            Parameters from a file. Families of the library check their type and what it declares, and override this
-            method to check shapes; without a `parameters_type` it accepts all.
-
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         if self.parameters_type is not None:
             Held(self.parameters_type)(parameters, "parameters", {"n_components": self.n_components})
 

@@ -32,6 +32,13 @@ class CompiledFamily(Family, Clusters):
     ``log_marginals``, ``attributes`` and ``sample``, and registers the kernels of `skmanifold.emissions.kernels` for
     the type that ``prepare`` returns. Log densities, sums, predictive densities, seeds and new rows follow from these.
 
+    Parameters
+    ----------
+    data : NamedTuple
+        What ``prepare`` returned. Subclasses have other parameters: those of their prior.
+    n_rows : int
+        Number of rows.
+
     Attributes
     ----------
     n_components : int

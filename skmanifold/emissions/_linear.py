@@ -60,13 +60,7 @@ class LinearFamily(Family):
     n_statistics: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes and sums of statistics.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -89,44 +83,11 @@ class LinearFamily(Family):
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : LinearParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums."""
         if rows.counts.dtype.kind == "f":
             return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
@@ -154,20 +115,7 @@ class LinearFamily(Family):
         return sizes, totals
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
-        """Log density of rows with these statistics given their components, without their ``log_base``.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
+        """Log density of rows with these statistics given their components, without their ``log_base``."""
         sizes, totals = self._arranged(*statistics)
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
@@ -182,18 +130,7 @@ class LinearFamily(Family):
         return seed_labels(self, rows, key, row_weights)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
-        """The fitted attribute ``components_``, the expected rows.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """The fitted attribute ``components_``, the expected rows."""
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
     def observed(self, statistics: Arrays) -> np.ndarray:
