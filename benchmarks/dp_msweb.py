@@ -27,12 +27,12 @@ from benchmarks._collapsed_dp import CollapsedDP
 from benchmarks._corpora import data_folder
 from benchmarks._results import add_write, begin_table, finish, row
 from benchmarks._runs import STYLE, at_time, line_style, of_each_seed, read_runs
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
+from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.posterior_draws import log_predictive, partition_draw
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import SCIR, SGRLD, Slice
 from skmanifold.utils._threads import Workers
@@ -66,7 +66,7 @@ class Sampled:
     def __init__(self, make, table, n_clusters, batch_size, prior, seed, concentration=None):
         self.mover = make()
         settings = {"init": n_clusters, "batch_size": batch_size, "workers": Workers(1)}
-        self.model = DPModel(CategoryClusters(table, prior), concentration, (1.0, 1.0), **settings)
+        self.model = DPModel(clusters_of(table, prior), concentration, (1.0, 1.0), **settings)
         self.state = self.mover.init(self.model, root_key(seed))
         self.n_steps = -(-table.n_rows // (batch_size or table.n_rows))
 
@@ -95,6 +95,10 @@ class Collapsed:
         return np.count_nonzero(self.chain.sizes), np.nan
 
 
+def clusters_of(table, prior):
+    return CategoricalFamily(prior, table.column_start, 1).clusters(table)
+
+
 def begin(method, table, seed):
     make, n_clusters, batch_size, prior = method
     if make is None:
@@ -113,7 +117,7 @@ def load(name, rows=None):
 def run(method, train, test, seed, marks, by="seconds"):
     """(seconds, iterations, score, components, log joint) at each of the marks: seconds or numbers of passes."""
     chain, prior = begin(method, train, seed)
-    yield from scores_of(chain, CategoryClusters(test, prior), marks, by)
+    yield from scores_of(chain, clusters_of(test, prior), marks, by)
 
 
 def scores_of(chain, new_rows, marks, by):

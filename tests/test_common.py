@@ -48,6 +48,14 @@ SMALL = {
     ExponentialFamilyMixture: {"n_components": 2, **SHORT},
     ExponentialFamilyAdmixture: {"n_components": 3, **SHORT},
 }
+
+
+def small(estimator, name, **params):
+    """An estimator with this sampler, and an emission that the sampler can use."""
+    of_categories = {"emission": "categorical"} if estimator is DPMixture and name != "slice" else {}
+    return estimator(sampler=name, **SMALL[estimator], **of_categories, **params)
+
+
 WITH_EACH_SAMPLER = [
     pytest.param(estimator, name, id=f"{estimator.__name__}-{name}")
     for estimator in ESTIMATORS
@@ -102,7 +110,7 @@ def expected_failures(estimator):
     [estimator(**SMALL[estimator]) for estimator in ESTIMATORS],
     [
         *(
-            estimator(sampler=name, **SMALL[estimator])
+            small(estimator, name)
             for estimator in ESTIMATORS
             for name in estimator._samplers
             if name != estimator(**SMALL[estimator]).sampler
@@ -259,7 +267,7 @@ def test_a_grid_search_of_a_parameter_of_a_subclass():
 @allow_warning_of_small_priors
 @pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
 def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
-    known = estimator(sampler=name)._named(name)
+    known = small(estimator, name)._named(name)
 
     class Mine(type(known)):
         def __init__(self, extra=0):
@@ -267,7 +275,7 @@ def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
             self.extra = extra
 
     X = np.random.default_rng(0).poisson(2, (30, 4)) + 1
-    models = [estimator(sampler=sampler, random_state=0, **SMALL[estimator]) for sampler in (known, Mine())]
+    models = [small(estimator, name, random_state=0).set_params(sampler=sampler) for sampler in (known, Mine())]
     assert models[0].fit(X).score(X) == models[1].fit(X).score(X)
     assert repr(clone(models[1]).set_params(sampler__extra=2).sampler) == "Mine(extra=2)"
 
@@ -277,9 +285,7 @@ def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
 def test_short_names_name_their_samplers(estimator):
     assert issubclass(estimator, BaseSampledEstimator)
     for name, sampler in estimator._samplers.items():
-        fitted = estimator(sampler=name, random_state=0, **SMALL[estimator]).fit(
-            np.random.default_rng(0).poisson(2, (30, 4))
-        )
+        fitted = small(estimator, name, random_state=0).fit(np.random.default_rng(0).poisson(2, (30, 4)))
         assert type(fitted.sampler_) is sampler
         assert fitted.sampler == name
         assert sampler.short_name == name

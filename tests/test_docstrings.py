@@ -136,11 +136,17 @@ def _is_implementation(cls: type, attribute: str, protocols: list[type]) -> bool
     names = list(inspect.signature(getattr(cls, attribute)).parameters)
     for protocol in protocols:
         methods = [name for name in dir(protocol) if not name.startswith("_") and callable(getattr(protocol, name))]
-        if attribute not in methods or not all(hasattr(owner, name) for name in methods):
+        if attribute not in methods or not _is_of_kind(owner, protocol, methods):
             continue
         if list(inspect.signature(getattr(protocol, attribute)).parameters) == names:
             return True
     return False
+
+
+def _is_of_kind(owner: type, protocol: type, methods: list[str]) -> bool:
+    """Whether a class satisfies a protocol, or is a base class of the same package, of which subclasses add methods."""
+    same_package = owner.__module__.split(".")[:2] == protocol.__module__.split(".")[:2]
+    return same_package or all(hasattr(owner, name) for name in methods)
 
 
 def missing_sections(package: str) -> list[str]:

@@ -20,7 +20,7 @@ from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
 from benchmarks.dp_msweb import load
 from benchmarks.dp_msweb import run as run_method
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
 
 NEEDS_DATA = True

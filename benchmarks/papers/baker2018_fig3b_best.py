@@ -31,9 +31,8 @@ import numpy as np
 
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
-from benchmarks.dp_msweb import Sampled, load, scores_of
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from benchmarks.dp_msweb import Sampled, clusters_of, load, scores_of
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.samplers import SCIR, SGRLD, Slice
 
 from ._searches import around, best_and_own, between, ranked, settings_of, whole
@@ -143,7 +142,7 @@ def run(
         make, batch = lambda: StochasticSlice(kind(float(step_size)), kind(float(weights_step_size))), BATCH
     prior, alpha = float(prior), None if concentration == LEARNED else float(concentration)
     chain = Sampled(make, train, int(n_clusters), batch, prior, seed, alpha)
-    scores = scores_of(chain, CategoryClusters(held_out, prior), [n // n_batches for n in numbers], by="passes")
+    scores = scores_of(chain, clusters_of(held_out, prior), [n // n_batches for n in numbers], by="passes")
     return [
         {
             "after": n,

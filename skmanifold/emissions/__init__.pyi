@@ -1,4 +1,7 @@
+from . import kernels as kernels
 from ._abilities import CompletesRows as CompletesRows
+from ._abilities import ExpectsRows as ExpectsRows
+from ._abilities import HasClusters as HasClusters
 from ._abilities import HasDraw as HasDraw
 from ._abilities import HasFeatureVariances as HasFeatureVariances
 from ._abilities import HasHighestLogDensities as HasHighestLogDensities
@@ -9,11 +12,14 @@ from ._abilities import HasParametersOf as HasParametersOf
 from ._abilities import HasParts as HasParts
 from ._abilities import HasSeeds as HasSeeds
 from ._abilities import HasShares as HasShares
+from ._abilities import LearnsPrior as LearnsPrior
 from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
+from ._cells.distributions import IndependentNumbers as IndependentNumbers
 from ._columns.emission import Columns as Columns
+from ._compiled import CompiledFamily as CompiledFamily
 from ._dense_rows import DenseRows as DenseRows
 from ._dense_rows import IncompleteRows as IncompleteRows
 from ._dense_rows import read_dense as read_dense

@@ -87,6 +87,53 @@ class HasShares(Protocol):
 
 
 @runtime_checkable
+class ExpectsRows(Protocol):
+    """A family whose E step computes log densities and statistics in one step, if rows have ``reads_once``.
+
+    It replaces the log densities, and then the sums of `HasShares`.
+    """
+
+    def expect_rows(
+        self,
+        rows: Any,
+        first: int,
+        stop: int,
+        first_block: int,
+        parameters: Parameters,
+        log_weights: np.ndarray,
+        row_weights: np.ndarray,
+        log_density: np.ndarray,
+    ) -> BlockSums:
+        """Expected statistics of the rows `first` to `stop`, and their log densities in the mixture.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+        first : int
+            The first row.
+        stop : int
+            The row after the last.
+        first_block : int
+            Number of the block that begins with the first row.
+        parameters : object
+            Parameters of all components.
+        log_weights : ndarray of shape (K,)
+            Logs of the weights of the components.
+        row_weights : ndarray of shape (n_rows,)
+            Weights of all rows in the statistics.
+        log_density : ndarray of shape (n_rows,)
+            Filled for these rows, without their ``log_base``.
+
+        Returns
+        -------
+        sums : BlockSums
+            The statistics, by blocks of rows.
+        """
+        ...
+
+
+@runtime_checkable
 class CompletesRows(Protocol):
     """A family whose statistics are those of completed rows, if rows have missing cells (``rows.has_missing``).
 
@@ -396,6 +443,7 @@ _WORDS = {
     "add_log_densities": "log densities of rows",
     "sum_labels": "statistics of labelled rows",
     "sum_shares": "statistics of rows with membership probabilities",
+    "expect_rows": "an E step that reads rows once",
     "draw_missing": "draws of missing cells",
     "sum_expected": "expected statistics of rows with missing cells",
     "feature_variances": "variances of features",

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
-from ..utils._conditions import MOST_COUNTED, Array
+from ..utils._conditions import MOST_COUNTED, Array, refuse
+from ..utils._declared import Held, HeldKind
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers
 from ..utils._threads import split_range
@@ -47,7 +48,38 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     has_codes: ClassVar[bool] = False  # cells are codes of categories
     stores: ClassVar[tuple[str, ...]] = ()  # other attributes that `read` stores in the estimator, besides names
     tokens_of_column: ClassVar[int] = 1  # number of different tokens for each column of X
+    row_family: ClassVar[type | None] = None  # class of the families that the library's emissions bind to rows
+    token_family: ClassVar[type | None] = None  # and to tokens
     _parameter_constraints: ClassVar[dict] = {}
+
+    def family_type(self) -> type | None:
+        """The class of the families that `bind` makes, which is known for emissions of the library.
+
+        Returns
+        -------
+        family_type : type or None
+            The class.
+        """
+        return self.row_family
+
+    def disagrees(self, family: Any, reader: Any) -> str | None:
+        """Why a family that was read from a file is not one of this emission.
+
+        Parameters
+        ----------
+        family : Family
+            A family that satisfies its declaration.
+        reader : estimator instance
+            What `read` stored attributes in.
+
+        Returns
+        -------
+        reason : str or None
+            None if the family is one of this emission.
+        """
+        if type(family) is not self.family_type():
+            return "has a family that is not that of its emission"
+        return "has the layout of a table" if "_layout" in vars(reader) else None
 
     def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> Any:
         """Rows of cells that have been read before, without names of columns.
@@ -70,30 +102,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         return self.read(reader, values, reset=False)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
-        """Validate X and return it as counts of tokens, for an admixture.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            Validation stores the number and names of columns in it, as scikit-learn does.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts.
-        key : uint64 or None
-            Key of the random numbers that round fractions, as a fit needs whole counts. None leaves counts as they
-            are.
-        reset : bool
-            Whether to store the number and names of columns, or to compare them with those of `fit`.
-
-        Returns
-        -------
-        counts : Counts
-            Counts of the tokens in each row.
-
-        Raises
-        ------
-        ValueError
-            If X is not made of counts.
-        """
+        """Validate X and return it as counts of tokens, for an admixture."""
         with explained_refusals(self, X, tokens=True):
             csr = validate_counts(estimator, X, reset=reset)
         if key is None:
@@ -219,22 +228,23 @@ class Family:
     n_components: int
     n_features: int
     word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
+    parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
 
     if TYPE_CHECKING:  # every family has its own
 
         def shapes(self) -> tuple[tuple[int, ...], ...]: ...
 
     def n_cells(self) -> int:
-        """Number of entries of the statistics.
-
-        Returns
-        -------
-        n_cells : int
-            The sum of the sizes of all arrays.
-        """
+        """Number of entries of the statistics."""
         return sum(map(math.prod, self.shapes()))
 
-    def sum_blocks(self, n_rows: int, first_block: int, add: Callable[..., None]) -> BlockSums:
+    def sum_blocks(
+        self,
+        n_rows: int,
+        first_block: int,
+        add: Callable[..., None],
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> BlockSums:
         """Sums by blocks of rows, a few blocks at a time.
 
         Parameters
@@ -246,6 +256,8 @@ class Family:
         add : callable
             ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
             array is that of the blocks, the others are those of the statistics.
+        shapes : tuple of tuple of int, default=None
+            Shapes of the arrays without the first axis; None is those of the statistics.
 
         Returns
         -------
@@ -255,39 +267,22 @@ class Family:
         sums = BlockSums(())
         for start, stop in split_range(n_rows, BLOCK_ROWS * max(1, _CELLS_AT_ONCE // self.n_cells())):
             n_blocks = -(-(stop - start) // BLOCK_ROWS)
-            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in self.shapes())
+            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in shapes or self.shapes())
             add(start, stop, *arrays)
             sums = merge(sums, BlockSums.of_blocks(first_block + start // BLOCK_ROWS, arrays))
         return sums
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
-        """Initial components of tokens.
-
-        Parameters
-        ----------
-        key : uint64
-            Key of the random choices.
-
-        Returns
-        -------
-        components : ndarray of shape (n_tokens,) or None
-            Equal tokens have the same component. None: each token has a random one.
-        """
+        """Initial components of tokens."""
         return None
 
     def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family.
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        if self.parameters_type is not None:
+            Held(self.parameters_type)(parameters, "parameters", {"n_components": self.n_components})
 
-        Parameters
-        ----------
-        parameters : object
-            Parameters from a file. This method accepts all; families with known shapes override it.
 
-        Raises
-        ------
-        ValueError
-            If their types or shapes are not those of this family.
-        """
+FAMILY = HeldKind(Family)
 
 
 def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
@@ -306,9 +301,9 @@ def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
         If the number of arrays, a shape or a dtype is wrong.
     """
     if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
-        raise ValueError(f"a {type(parameters).__name__} is not the parameters of such components")
-    for array, shape in zip(parameters, shapes, strict=True):
-        Array("float64", shape)(array, "a parameter of the components", {})
+        refuse("parameters", f"is a {type(parameters).__name__}, not the parameters of such components")
+    for i, (array, shape) in enumerate(zip(parameters, shapes, strict=True)):
+        Array("float64", shape)(array, f"parameters[{i}]", {})
 
 
 def dense_topics(counts: TokenCounts) -> np.ndarray:

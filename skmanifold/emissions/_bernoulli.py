@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
-from ..random._keys import subkey
-from ..random._variates import fill_log_gamma_variates
+from ..numerics.special import log_rising
 from ..sparse.counts import Counts, sums_of_rows, whole_counts
 from ..utils._declared import holds
+from ..utils._njit import njit, njit_part
 from ..utils._sklearn import Interval
+from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
+from . import _linear_kernels as linear_kernels
+from . import kernels
 from ._base import BaseEmission, dense_topics, positive_prior
 from ._cells.distributions import EventCells
-from ._clusters.linear.bernoulli import BernoulliClusters
+from ._column_information import information_of_categories
+from ._feature_family import FeatureFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
-    LinearFamily,
     LinearParameters,
     fill_events,
     linear_family,
     statistics_agree,
 )
-from ._linear_rows import LinearRows, read_counts
+from ._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
+from ._linear_rows import LinearRows, read_counts, refuse_fractions
+from ._odds import log_bayes_factor_of_counts, multiply, multiply_power
 from ._protocols import Arrays, TokenCounts
 
 
@@ -173,11 +179,173 @@ def _weigh_tokens(rows: LinearRows) -> Counts:
     return Counts(indptr, indices.astype(np.int32), weights[of_row, indices], 2 * m)
 
 
+# Kernels
+#
+# A feature with s ones among n observed cells has the marginal probability (a)_s (b)_{n - s} / (a + b)_n, with rising
+# factorials, and the next cell is a one with probability (a + s) / (a + b + n).
+
+
+class BernoulliData(NamedTuple):
+    """Binary rows in CSR format, with columns for missing cells, and their prior."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+    n_features: int
+    ones: np.ndarray  # (n_features,): pseudo-counts of ones
+    zeros: np.ndarray  # (n_features,): pseudo-counts of zeros
+    groups: FeatureGroups
+
+
+linear_kernels.register(BernoulliData)
+
+
+@njit(cache=True, nogil=True)
+def draw_logits(first, stop, ones, zeros, sizes, sums, labels, key, out):
+    """Draw probabilities of the features `first` to `stop` from their beta posteriors.
+
+    Parameters
+    ----------
+    first, stop : int
+        Range of features.
+    ones, zeros : (n_features,)
+        Parameters of the prior.
+    sizes : (capacity,)
+    sums : (capacity, n_statistics)
+    labels : (K,) int64
+        Labels beyond the capacity have no rows.
+    key
+        A draw depends only on the key, the feature and the index in `labels`.
+    out : (n_statistics, K) float64
+        Logits of a one, followed by minus the logs of the probabilities of a zero.
+    """
+    n_features = len(ones)
+    for j in range(first, stop):
+        for k in range(len(labels)):
+            n_ones, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
+            shapes = ones[j] + n_ones, zeros[j] + max(n_observed - n_ones, 0.0)
+            one, zero, both = draw_log_beta(key, j, n_features + j, k, *shapes)
+            out[j, k] = one - zero
+            out[n_features + j, k] = both - zero
+
+
+@njit(cache=True, nogil=True)
+def log_marginal_of_label(data, size, sums):
+    """Log marginal probability of the rows with these statistics."""
+    groups, n_absent = data.groups, data.groups.sizes.copy()
+    result = 0.0
+    for j in range(data.n_features):
+        if sums[j] > 0:
+            n_observed = size - sums[data.n_features + j]
+            result += log_rising(data.ones[j], sums[j]) + log_rising(data.zeros[j], n_observed - sums[j])
+            n_absent[groups.of_feature[j]] -= 1
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        n_observed = size - sums[data.n_features + j]
+        if n_absent[group] > 0:
+            result += n_absent[group] * log_rising(data.zeros[j], n_observed)
+        result -= groups.sizes[group] * log_rising(data.ones[j] + data.zeros[j], n_observed)
+    return result
+
+
+@linear_kernels.log_density_of_zeros.of(BernoulliData)
+@njit(cache=True, nogil=True)
+def _log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+    groups, n_absent = data.groups, data.groups.sizes.copy()
+    result = 0.0
+    for j in range(data.n_features):
+        if sums[j] > 0:
+            result += math.log(data.zeros[j] + size - sums[data.n_features + j] - sums[j])
+            n_absent[groups.of_feature[j]] -= 1
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        n_observed = size - sums[data.n_features + j]
+        result += n_absent[group] * math.log(data.zeros[j] + n_observed)
+        result -= groups.sizes[group] * math.log(data.ones[j] + data.zeros[j] + n_observed)
+    return result
+
+
+@linear_kernels.log_ratio_to_zeros.of(BernoulliData)
+@njit(cache=True, nogil=True)
+def _log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+    product, below, log_product = 1.0, 1.0, 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column = data.indices[e]
+        j = column if column < data.n_features else column - data.n_features
+        n_observed = size - sums[data.n_features + j]
+        zero = data.zeros[j] + n_observed - sums[j]
+        other = data.ones[j] + sums[j] if column == j else data.ones[j] + data.zeros[j] + n_observed
+        product, below, log_product = multiply(other, zero, product, below, log_product)
+    return log_product + math.log(product / below)
+
+
+@linear_kernels.log_factor_of_sums.of(BernoulliData)
+@njit(cache=True, nogil=True)
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal probability of two sets of rows with these statistics minus that of their union."""
+    groups, n_absent = data.groups, data.groups.sizes.copy()
+    result = 0.0
+    for j in range(data.n_features):
+        ones_0, ones_1 = sums_0[j], sums_1[j]
+        if ones_0 + ones_1 > 0:
+            missing = data.n_features + j
+            zeros_0, zeros_1 = size_0 - sums_0[missing] - ones_0, size_1 - sums_1[missing] - ones_1
+            result += log_bayes_factor_of_counts(data.ones[j], ones_0, ones_1)
+            result += log_bayes_factor_of_counts(data.zeros[j], zeros_0, zeros_1)
+            n_absent[groups.of_feature[j]] -= 1
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        observed_0, observed_1 = size_0 - sums_0[data.n_features + j], size_1 - sums_1[data.n_features + j]
+        result += n_absent[group] * log_bayes_factor_of_counts(data.zeros[j], observed_0, observed_1)
+        both = data.ones[j] + data.zeros[j]
+        result -= groups.sizes[group] * log_bayes_factor_of_counts(both, observed_0, observed_1)
+    return result
+
+
+@kernels.odds_of_sides.of(BernoulliData)
+@njit_part
+def _odds_of_sides(data, statistics, posterior, row, scratch):
+    """The odds of a row of zeros, times those of each entry compared with a zero."""
+    n_features, ones, zeros, groups, n_absent = data.n_features, data.ones, data.zeros, data.groups, posterior.n_absent
+    size_0, size_1 = statistics.sizes[0], statistics.sizes[1]
+    sums_0, sums_1 = statistics.sums[0], statistics.sums[1]
+    factor_1, factor_0, log_odds = 1.0, 1.0, 0.0
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        observed_0, observed_1 = size_0 - sums_0[n_features + j], size_1 - sums_1[n_features + j]
+        of_0, of_1 = ones[j] + zeros[j] + observed_0, ones[j] + zeros[j] + observed_1
+        factor_1, factor_0, log_odds = multiply_power(of_0, of_1, groups.sizes[group], factor_1, factor_0, log_odds)
+        of_0, of_1 = zeros[j] + observed_0, zeros[j] + observed_1
+        factor_1, factor_0, log_odds = multiply_power(of_1, of_0, n_absent[group], factor_1, factor_0, log_odds)
+    for place in range(posterior.n_present[0]):
+        j = posterior.present[place]
+        if j < n_features:
+            of_0 = zeros[j] + size_0 - sums_0[n_features + j] - sums_0[j]
+            of_1 = zeros[j] + size_1 - sums_1[n_features + j] - sums_1[j]
+            factor_1, factor_0, log_odds = multiply(of_1, of_0, factor_1, factor_0, log_odds)
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column = data.indices[e]
+        j = column if column < n_features else column - n_features
+        observed_0, observed_1 = size_0 - sums_0[n_features + j], size_1 - sums_1[n_features + j]
+        zero_0, zero_1 = zeros[j] + observed_0 - sums_0[j], zeros[j] + observed_1 - sums_1[j]
+        if column == j:
+            of_0, of_1 = ones[j] + sums_0[j], ones[j] + sums_1[j]
+        else:
+            of_0, of_1 = ones[j] + zeros[j] + observed_0, ones[j] + zeros[j] + observed_1
+        factor_1, factor_0, log_odds = multiply(of_1 * zero_0, of_0 * zero_1, factor_1, factor_0, log_odds)
+    return factor_1, factor_0, log_odds
+
+
+# Family
+
+
 @holds(
     statistics_agree(2),
     **linear_family(ones=PRIOR, zeros=PRIOR),
 )
-class BernoulliFamily(LinearFamily):
+class BernoulliFamily(FeatureFamily):
     """Family of binary rows, whose statistics are the ones of a row, followed by its missing cells.
 
     Parameters
@@ -188,6 +356,12 @@ class BernoulliFamily(LinearFamily):
         Number of components K.
     """
 
+    parameters_type = LinearParameters
+    bounds_of_means = 0.0, 1.0
+    draw_features: ClassVar[Any] = draw_logits
+    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
+    rows_per_feature: ClassVar[int] = 2000
+
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
         self.ones = ones
         self.zeros = zeros
@@ -197,18 +371,9 @@ class BernoulliFamily(LinearFamily):
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode of the logits."""
-        ones, zeros = self._posterior(statistics)
+        ones, zeros = self._by_feature(statistics)
         log_all = np.log(ones + zeros)
         return self._parameters(np.log(ones) - log_all, np.log(zeros) - log_all)
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their beta posteriors."""
-        logs = []
-        for i, shapes in enumerate(self._posterior(statistics)):
-            logs.append(np.empty(shapes.shape))
-            fill_log_gamma_variates(subkey(key, i), shapes, logs[i])
-        log_all = np.logaddexp(*logs)
-        return self._parameters(logs[0] - log_all, logs[1] - log_all)
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> LinearParameters:
         """The parameters with these fitted attributes."""
@@ -226,14 +391,6 @@ class BernoulliFamily(LinearFamily):
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
-    def clusters(self, rows: LinearRows | None = None) -> BernoulliClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        return BernoulliClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: one for each feature of each component."""
-        return self.n_components * self.n_features
-
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
@@ -245,7 +402,7 @@ class BernoulliFamily(LinearFamily):
         table = dense_topics(counts)
         zeros, ones = table[0::2], table[1::2]
         sizes = np.asarray(counts.totals, dtype=np.float64)
-        return sizes, np.concatenate([ones, sizes - zeros - ones])
+        return self._arranged(sizes, np.concatenate([ones, sizes - zeros - ones]))
 
     def token_table(self, parameters: LinearParameters) -> np.ndarray:
         """Log probability of each token given each component, a zero and a one of each feature in turn."""
@@ -254,28 +411,49 @@ class BernoulliFamily(LinearFamily):
         table[1::2] = parameters.naturals[: self.n_features] + table[0::2]
         return table
 
-    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters of the beta posteriors, (n_features, K) each."""
-        seen = statistics[1][: self.n_features]
-        zeros = np.maximum(self.observed(statistics) - seen, 0)
-        return seen + self.ones[:, None], zeros + self.zeros[:, None]
-
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters with these natural parameters.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (n_statistics, K)
-            Natural parameters.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
-        log_zero = -naturals[self.n_features :]
-        return self._parameters(naturals[: self.n_features] + log_zero, log_zero)
+        """The parameters with these natural parameters."""
+        logits, minus_log_zero = np.split(naturals, 2)
+        return LinearParameters(-minus_log_zero.sum(axis=0), naturals, np.exp(logits - minus_log_zero))
 
     def _parameters(self, log_one: np.ndarray, log_zero: np.ndarray) -> LinearParameters:
         naturals = np.concatenate([log_one - log_zero, -log_zero])
         return LinearParameters(log_zero.sum(axis=0), naturals, np.exp(log_one))
+
+    def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster, which is the density at the mode."""
+        self.add_densities_of_rows(self.mode(statistics), out, workers)
+
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K)."""
+        ones, zeros = self._posterior(statistics, column)
+        return np.log(np.where(values[:, None] == 1, ones, zeros) / (ones + zeros))
+
+    def column_information(self, statistics: LinearCounts) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_features,): exact."""
+        ones = self.expected(statistics)["components_"]
+        of_ones, of_zeros = (information_of_categories(statistics.sizes, p) for p in (ones, 1.0 - ones))
+        return of_ones + of_zeros
+
+    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw a row for each label from its predictive distribution, which is that of the mode."""
+        return self.sample(self.mode(statistics), labels, key)
+
+    def _prior(self) -> tuple[np.ndarray, ...]:
+        return self.ones, self.zeros
+
+    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters of the beta posteriors, (K, n_columns) each."""
+        seen = statistics[1][:, : self.n_features][:, columns]
+        zeros = np.maximum(self.observed(statistics)[:, columns] - seen, 0)
+        return seen + self.ones[columns], zeros + self.zeros[columns]
+
+    _drawn = parameters_again
+
+    def _data_of(self, rows: LinearRows) -> BernoulliData:
+        refuse_fractions(rows, "bernoulli", "cells that are 0, 1 or NaN")
+        groups = group_features(rows, self.ones, self.zeros)
+        return BernoulliData(*rows[:3], rows.n_features, self.ones, self.zeros, groups)
+
+
+Bernoulli.row_family = Bernoulli.token_family = BernoulliFamily

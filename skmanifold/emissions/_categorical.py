@@ -3,33 +3,79 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..random._variates import fill_log_gamma_variates
-from ..utils._conditions import MOST_COUNTED, Pointer, Sizes
-from ..utils._conditions import Real as RealNumber
+from ..utils._conditions import MOST_COUNTED, Array, Counted, Pointer, Sizes
 from ..utils._declared import holds
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, refuse_unset
+from ._categories.family import CategoryCounts, CategoryFamily
 from ._cells.distributions import CategoryCells
-from ._codes import (
-    Table,
-    category_table,
-    empty_table,
-    fill_codes,
-    fit_categories,
-    given_categories,
-    validate_codes,
-)
-from ._linear import LinearFamily, LinearParameters, linear_family
-from ._protocols import Arrays
+from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
 
-if TYPE_CHECKING:
-    from ._clusters.categories.families import CodeFamilyClusters
+
+def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
+    return "has a column without categories" if (np.diff(family.column_start) < 1).any() else None
+
+
+@holds(
+    _columns_agree,
+    n_features=Counted("n_dimensions"),
+    n_components=Counted("n_components"),
+    column_start=Pointer("n_dimensions", "n_categories"),
+    n_statistics=Counted("n_categories"),
+    prior=Array("float64", ("n_categories",), above=0, high=MOST_COUNTED),
+)
+class CategoricalFamily(CategoryFamily):
+    """Family of rows of codes, whose statistics are one token for each observed cell.
+
+    Parameters
+    ----------
+    prior : float
+        Pseudo-count of each category.
+    column_start : ndarray of shape (n_features + 1,), int64
+        Column c has the categories ``column_start[c]:column_start[c + 1]``.
+    n_components : int
+        Number of components K.
+    """
+
+    def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
+        self.column_start = column_start
+        self.n_components = n_components
+        self.n_features = len(column_start) - 1
+        self.n_statistics = int(column_start[-1])
+        self.prior = np.full(self.n_statistics, prior)
+
+    def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
+        columns = np.split(probabilities, self.column_start[1:-1])
+        components = [np.ascontiguousarray(column.T) for column in columns]
+        return {"components_": components, "n_categories_": np.diff(self.column_start)}
+
+    def highest_log_densities(self, rows: Table) -> np.ndarray:
+        """Log densities with probabilities of 1 for the codes of the row: zero."""
+        return np.zeros(rows.n_rows)
+
+    def sample(self, parameters: np.ndarray, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw new rows from given components, without missing cells."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_codes(key, labels, np.ascontiguousarray(np.exp(parameters).T), self.column_start, out)
+        return out
+
+    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Codes drawn from the predictive distributions, whose probabilities are posterior means."""
+        return self.sample(self.mode(statistics), labels, key)
+
+    def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
+        """The most probable code of each column, (K, n_columns)."""
+        return np.stack([column.argmax(axis=1) for column in self.expected(statistics)["components_"]], axis=1)
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_columns,)."""
+        return np.add.reduceat(self._information(statistics, statistics.sizes), self.column_start[:-1])
 
 
 class Categorical(BaseEmission):
@@ -82,6 +128,7 @@ class Categorical(BaseEmission):
     allows_sparse = False
     has_codes = True
     stores = ("n_categories_",)
+    row_family = CategoricalFamily
     _parameter_constraints: ClassVar[dict] = {
         "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -133,101 +180,13 @@ class Categorical(BaseEmission):
         column_start = given_categories(self.min_categories, n_features)
         return CategoricalFamily(float(self.category_prior), column_start, n_components)
 
+    def disagrees(self, family: Any, reader: Any) -> str | None:
+        """Why a family that was read from a file is not one of this emission; None if it is."""
+        if problem := super().disagrees(family, reader):
+            return problem
+        same = np.array_equal(vars(reader).get("n_categories_", ()), np.diff(family.column_start))
+        return None if same else "has other numbers of categories than its family"
+
     def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
         """Make the family of rows, which does not depend on the weights."""
         return self.bind(rows, n_components)
-
-
-def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
-    if (np.diff(family.column_start) < 1).any():
-        return "has a column without categories"
-    return None if family.n_statistics == family.column_start[-1] else "has another number of statistics"
-
-
-@holds(
-    _columns_agree,
-    **linear_family(prior=RealNumber(above=0, high=MOST_COUNTED), column_start=Pointer("n_dimensions", "n_categories")),
-)
-class CategoricalFamily(LinearFamily):
-    """Family of rows of codes, whose statistics are one token for each observed cell.
-
-    Parameters
-    ----------
-    prior : float
-        Pseudo-count of each category.
-    column_start : ndarray of shape (n_features + 1,), int64
-        Column c has the categories ``column_start[c]:column_start[c + 1]``.
-    n_components : int
-        Number of components K.
-    """
-
-    def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
-        self.prior = prior
-        self.column_start = column_start
-        self.n_components = n_components
-        self.n_features = len(column_start) - 1
-        self.n_statistics = int(column_start[-1])
-
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters and probabilities of all categories."""
-        of_categories = self.n_statistics, self.n_components
-        return (self.n_components,), of_categories, of_categories
-
-    def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode in softmax coordinates."""
-        return self.parameters_again(np.log(statistics[1] + self.prior))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their Dirichlet posteriors, one for each column and component."""
-        shapes = statistics[1] + self.prior
-        logs = np.empty(shapes.shape)
-        fill_log_gamma_variates(key, shapes, logs)
-        return self.parameters_again(logs)
-
-    def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density in softmax coordinates, up to a constant."""
-        return self.prior * float(parameters.naturals.sum())
-
-    def highest_log_densities(self, rows: Table) -> np.ndarray:
-        """Log densities with probabilities of 1 for the codes of the row: zero."""
-        return np.zeros(rows.n_rows)
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: one less than the number of categories for each column of each component."""
-        return self.n_components * (self.n_statistics - self.n_features)
-
-    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_codes(key, labels, np.ascontiguousarray(parameters.means.T), self.column_start, out)
-        return out
-
-    def clusters(self, rows: Table | None = None) -> CodeFamilyClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        from ._clusters.categories.families import CodeFamilyClusters  # its kernels are slow to import
-
-        return CodeFamilyClusters(self, empty_table(self.column_start) if rows is None else rows)
-
-    def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
-        """The fitted attributes ``components_``, probabilities by column, and ``n_categories_``."""
-        columns = np.split(parameters.means, self.column_start[1:-1])
-        probabilities = [np.ascontiguousarray(column.T) for column in columns]
-        return {"components_": probabilities, "n_categories_": np.diff(self.column_start)}
-
-    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters with these natural parameters, to which any number may be added in each column.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (n_statistics, K)
-            Natural parameters.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components, with probabilities that sum to 1 in each column.
-        """
-        begin, n_categories = self.column_start[:-1], np.diff(self.column_start)
-        logs = naturals - np.repeat(np.maximum.reduceat(naturals, begin), n_categories, axis=0)
-        logs -= np.repeat(np.log(np.add.reduceat(np.exp(logs), begin)), n_categories, axis=0)
-        return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))

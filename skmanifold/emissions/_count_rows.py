@@ -1,4 +1,4 @@
-"""Rows of counts whose cells may be missing, and default priors of their means."""
+"""Rows of counts whose cells may be missing, default priors of their means, and the posterior of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from sklearn.base import BaseEstimator
 from ..sparse.counts import sums_of_rows
 from ..utils._typing import MatrixLike
 from ._base import BaseEmission, positive_prior
+from ._feature_family import FeatureFamily
 from ._linear_rows import LinearRows, read_counts
+from ._protocols import Arrays
 
 
 def read_count_rows(emission: BaseEmission, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
@@ -38,25 +40,44 @@ def read_count_rows(emission: BaseEmission, estimator: BaseEstimator, X: MatrixL
     return LinearRows(*counts[:3], counts.n_features // 2, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
 
 
-def prior_of_means(emission: Any, sums: np.ndarray, n_rows: float) -> tuple[np.ndarray, np.ndarray]:
+def prior_of_means(
+    emission: Any, rows: LinearRows, row_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Hyperparameters ``shape_prior`` and ``rate_prior`` of an emission, whose ratio is the prior mean of the means.
 
     Parameters
     ----------
     emission : Poisson or NegativeBinomial
         A ``shape_prior`` of None gives the means of the features, with half a count more, because a sum may be zero.
-    sums : ndarray of shape (2 * n_features,)
-        Sums of counts, followed by the numbers of missing cells.
-    n_rows : float
-        Number of rows, or the sum of their weights.
+    rows : LinearRows
+        Rows of counts.
+    row_weights : ndarray of shape (n_rows,), optional
+        Positive weights.
 
     Returns
     -------
     shape, rate : ndarray of shape (n_features,)
         Positive.
     """
-    n_features, shape = len(sums) // 2, emission.shape_prior
-    rate = positive_prior(emission.rate_prior, n_features, "rate_prior")
+    m, shape = rows.n_features, emission.shape_prior
+    rate = positive_prior(emission.rate_prior, m, "rate_prior")
     if shape is None:
-        shape = rate * (sums[:n_features] + 0.5) / np.maximum(n_rows - sums[n_features:], 1.0)
-    return positive_prior(shape, n_features, "shape_prior"), rate
+        counts, n_missing = np.split(rows.overall(2 * m, row_weights), 2)
+        n_rows = rows.n_rows if row_weights is None else row_weights.sum()
+        shape = rate * (counts + 0.5) / np.maximum(n_rows - n_missing, 1.0)
+    return positive_prior(shape, m, "shape_prior"), rate
+
+
+class CountFamily(FeatureFamily):
+    """Base class of families of counts, with hyperparameters `shape` and `rate`, (n_features,), of the means."""
+
+    shape: np.ndarray
+    rate: np.ndarray
+
+    def _prior(self) -> tuple[np.ndarray, ...]:
+        return self.shape, self.rate
+
+    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes plus sums of counts, and rates plus numbers of observed cells, (K, n_columns) each."""
+        shapes = statistics[1][:, : self.n_features][:, columns] + self.shape[columns]
+        return shapes, self.observed(statistics)[:, columns] + self.rate[columns]

@@ -68,7 +68,7 @@ class DenseRows(NamedTuple):
 
     def part(self, start: int, stop: int) -> DenseRows:
         """The rows `start` to `stop`, or to the last."""
-        return DenseRows(self.values[start:stop])
+        return DenseRows(self.values[start:stop], None if self.log_base is None else self.log_base[start:stop])
 
     def take(self, rows: np.ndarray) -> DenseRows:
         """The rows with these indices.
@@ -83,7 +83,7 @@ class DenseRows(NamedTuple):
         taken : DenseRows
             These rows alone.
         """
-        return DenseRows(self.values[rows])
+        return DenseRows(self.values[rows], None if self.log_base is None else self.log_base[rows])
 
 
 class IncompleteRows(NamedTuple):
@@ -184,7 +184,8 @@ class IncompleteRows(NamedTuple):
 
     def part(self, start: int, stop: int) -> IncompleteRows:
         """The rows `start` to `stop`, or to the last."""
-        return IncompleteRows(self.values[start:stop], self.patterns[start:stop])
+        log_base = None if self.log_base is None else self.log_base[start:stop]
+        return IncompleteRows(self.values[start:stop], self.patterns[start:stop], log_base)
 
     def take(self, rows: np.ndarray) -> IncompleteRows:
         """The rows with these indices.
@@ -199,7 +200,8 @@ class IncompleteRows(NamedTuple):
         taken : IncompleteRows
             These rows alone, also if none of them has a missing cell.
         """
-        return IncompleteRows(self.values[rows], self.patterns[rows])
+        log_base = None if self.log_base is None else self.log_base[rows]
+        return IncompleteRows(self.values[rows], self.patterns[rows], log_base)
 
 
 def read_dense(

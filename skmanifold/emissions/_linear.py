@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole, refuse
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
@@ -18,6 +18,7 @@ from ..utils._threads import split_range
 from ..utils._typing import available_if
 from ._abilities import HasHighestLogDensities
 from ._base import Family, check_shapes
+from ._linear_kernels import add_labelled, add_linear_scores, add_shared
 from ._linear_rows import LinearRows
 from ._protocols import Arrays
 from ._seeds import seed_labels
@@ -59,13 +60,7 @@ class LinearFamily(Family):
     n_statistics: int
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes and sums of statistics.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -80,55 +75,25 @@ class LinearFamily(Family):
 
     def check_parameters(self, parameters: LinearParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         check_shapes(parameters, self.parameter_shapes())
+        if hasattr(self, "parameters_again") and (problem := parameters_agree(self, parameters)):
+            refuse("parameters", problem)
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : LinearParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
+        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
         add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums.
-
-        Parameters
-        ----------
-        rows : LinearRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums."""
         if rows.counts.dtype.kind == "f":
             return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
         add_labelled(first, stop, *rows[:3], labels, sizes, totals)
-        return BlockSums.whole((sizes, totals))
+        return BlockSums.whole(self._arranged(sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their membership probabilities."""
@@ -142,24 +107,16 @@ class LinearFamily(Family):
                 of_block = labels_or_shares[start + a : start + b]
                 kernel(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
 
-        return self.sum_blocks(stop - first, first_block, add)
+        sums = self.sum_blocks(stop - first, first_block, add, LinearFamily.shapes(self))
+        return BlockSums(tuple((level, index, self._arranged(*arrays)) for level, index, arrays in sums.nodes))
+
+    def _arranged(self, sizes: np.ndarray, totals: np.ndarray) -> Arrays:
+        """Statistics as the methods take them, given sums by statistic and component, or the inverse."""
+        return sizes, totals
 
     def log_likelihood(self, statistics: Arrays, parameters: LinearParameters) -> float:
-        """Log density of rows with these statistics given their components, without their ``log_base``.
-
-        Parameters
-        ----------
-        statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_density : float
-            Summed over rows, in nats.
-        """
-        sizes, totals = statistics
+        """Log density of rows with these statistics given their components, without their ``log_base``."""
+        sizes, totals = self._arranged(*statistics)
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
@@ -173,18 +130,7 @@ class LinearFamily(Family):
         return seed_labels(self, rows, key, row_weights)
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
-        """The fitted attribute ``components_``, the expected rows.
-
-        Parameters
-        ----------
-        parameters : LinearParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """The fitted attribute ``components_``, the expected rows."""
         return {"components_": np.ascontiguousarray(parameters.means.T)}
 
     def observed(self, statistics: Arrays) -> np.ndarray:
@@ -204,44 +150,14 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
-class StoredFamily(Protocol):
-    """A linear family whose parameters can be saved, and are checked when they are loaded."""
-
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters and means.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
-        ...
-
-    def parameters_again(self, naturals: np.ndarray, *others: np.ndarray) -> Any:
-        """The parameters with these natural parameters.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (n_statistics, K)
-            Natural parameters.
-        *others : ndarray
-            Parameters after the first three, if the family has more.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
-        ...
-
-
-def parameters_agree(family: StoredFamily, parameters: Any) -> str | None:
+def parameters_agree(family: Any, parameters: Any) -> str | None:
     """Check that parameters belong to a family and are consistent.
 
     Parameters
     ----------
     family : Family
-        One of the library's linear families.
+        One of the library's linear families. Their method ``parameters_again`` computes all parameters from natural
+        parameters, and from those after the first three.
     parameters : LinearParameters, or these with further arrays
         Parameters of all components.
 
@@ -250,12 +166,10 @@ def parameters_agree(family: StoredFamily, parameters: Any) -> str | None:
     reason : str or None
         What is wrong; None if the parameters are valid.
     """
-    if tuple(array.shape for array in parameters) != family.parameter_shapes():
-        return "has parameters that are not of its family"
     with np.errstate(over="ignore", invalid="ignore"):
         again = family.parameters_again(parameters.naturals, *parameters[3:])
         same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
-        return None if all(same) else "has parameters that contradict each other"
+        return None if all(same) else "contradict each other"
 
 
 def linear_family(**priors: Condition) -> dict[str, Condition]:
@@ -293,55 +207,6 @@ def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | N
         return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
 
     return agree
-
-
-@njit(cache=True, nogil=True)
-def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
-    """Add the scores of rows to `out`: the offset of each component plus the counts times its column of `table`.
-
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    indptr, indices, counts
-        Statistics of rows in CSR order.
-    offsets : (K,)
-    table : (n_statistics, K)
-    out : (stop - first, K)
-    """
-    n_components = table.shape[1]
-    for row in range(first, stop):
-        scores = out[row - first]
-        for k in range(n_components):
-            scores[k] += offsets[k]
-        for e in range(indptr[row], indptr[row + 1]):
-            count, natural = np.float64(counts[e]), table[indices[e]]
-            for k in range(n_components):
-                scores[k] += count * natural[k]
-
-
-@njit(cache=True, nogil=True)
-def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
-    """Add rows to the statistics of their components; `labels` begin with row `first`."""
-    for row in range(first, stop):
-        k = labels[row - first]
-        sizes[k] += 1
-        for e in range(indptr[row], indptr[row + 1]):
-            totals[indices[e], k] += counts[e]
-
-
-@njit(cache=True, nogil=True)
-def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
-    """Add rows to the statistics of all components, weighted by `shares`, which begin with row `first`."""
-    n_components = len(sizes)
-    for row in range(first, stop):
-        share = shares[row - first]
-        for k in range(n_components):
-            sizes[k] += share[k]
-        for e in range(indptr[row], indptr[row + 1]):
-            count, total = np.float64(counts[e]), totals[indices[e]]
-            for k in range(n_components):
-                total[k] += count * share[k]
 
 
 @njit(cache=True, nogil=True)

@@ -149,6 +149,27 @@ def read_counts(
     return as_counts(csr)
 
 
+def refuse_fractions(rows: LinearRows, emission: str, values: str) -> None:
+    """Raise a ValueError if a count is a fraction.
+
+    Parameters
+    ----------
+    rows : LinearRows
+    emission : str
+        Name of the emission.
+    values : str
+        What the cells should be.
+    """
+    if rows.counts.dtype.kind != "f":
+        return
+    entry = int((rows.counts % 1 != 0).argmax())
+    row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+    raise ValueError(
+        f"A Dirichlet process mixture with emission={emission!r} takes {values}, but X has {rows.counts[entry]} in row "
+        f"{row}, column {rows.indices[entry]}: round them, or use ExponentialFamilyMixture."
+    )
+
+
 def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
     n, m = csr.shape
     if not csr.has_canonical_format:

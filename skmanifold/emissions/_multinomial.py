@@ -10,26 +10,95 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 
 from ..random._keys import subkey
-from ..random._variates import fill_log_gamma_variates
 from ..sparse.counts import Counts, sums_of_rows
+from ..utils._conditions import Counted
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
+from ._categories.family import CategoryCounts, CategoryFamily
 from ._cells.distributions import Tokens
-from ._clusters.categories.families import CategoryFamilyClusters
-from ._codes import Table
-from ._linear import (
-    PRIOR,
-    LinearFamily,
-    LinearParameters,
-    fill_multinomial,
-    linear_family,
-    statistics_agree,
-)
+from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
 from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
+
+_PARAMETERS, _ROWS = 0, 1  # uses of a key
+
+
+@holds(
+    n_features=Counted("n_dimensions"),
+    n_components=Counted("n_components"),
+    n_statistics=Counted("n_dimensions"),
+    prior=PRIOR,
+    lengths=LENGTHS,
+    _levels=LEVELS,
+)
+class MultinomialFamily(CategoryFamily):
+    """Family of multinomial rows and tokens, whose statistics are the counts of a row.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_features,)
+        Pseudo-counts.
+    n_components : int
+        Number of components K.
+    lengths : ndarray of shape (n_rows,), optional
+        Numbers of tokens in the rows; the number of a new row is one of them, drawn at random.
+    row_weights : ndarray of shape (n_rows,), optional
+        Weights of the rows in this draw.
+    """
+
+    def __init__(
+        self,
+        prior: np.ndarray,
+        n_components: int,
+        lengths: np.ndarray | None = None,
+        row_weights: np.ndarray | None = None,
+    ) -> None:
+        self.prior = prior
+        self.n_components = n_components
+        self.n_features = self.n_statistics = len(prior)
+        self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
+
+    @property
+    def column_start(self) -> np.ndarray:  # type: ignore[override]
+        """All categories belong to one column."""
+        return np.array([0, self.n_features], np.int64)
+
+    def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
+        return {"components_": np.ascontiguousarray(probabilities.T)}
+
+    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
+        """Log densities with probabilities that equal the proportions of the row's counts."""
+        totals = sums_of_rows(rows, rows.counts)
+        return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
+
+    def sample(self, parameters: np.ndarray, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw new rows from given components, with numbers of tokens that occur in the fitted rows."""
+        lengths = draw_lengths(self.lengths, self._levels, len(labels), subkey(key, 0))
+        out = np.zeros((len(labels), self.n_features), np.int64)
+        probabilities = np.ascontiguousarray(np.exp(parameters).T)
+        fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)
+        return out
+
+    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw a row for each label from its predictive distribution: parameters of each row, then its tokens."""
+        parameters = self.draw((labels, statistics.categories[:, labels]), subkey(key, _PARAMETERS))
+        return self.sample(parameters, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
+
+    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
+        """Statistics from counts of tokens by component."""
+        return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
+
+    def token_table(self, parameters: np.ndarray) -> np.ndarray:
+        """Log probability of each token given each component."""
+        return parameters
+
+    @property
+    def token_prior(self) -> np.ndarray:
+        """The pseudo-counts."""
+        return self.prior
 
 
 class Multinomial(BaseEmission):
@@ -64,6 +133,7 @@ class Multinomial(BaseEmission):
     """
 
     short_name = "multinomial"
+    row_family = token_family = MultinomialFamily
     _parameter_constraints: ClassVar[dict] = {
         "category_prior": [Interval(Real, 0, None, closed="neither"), "array-like"]
     }
@@ -113,114 +183,3 @@ class Multinomial(BaseEmission):
         lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
         prior = positive_prior(self.category_prior, rows.n_features, "category_prior")
         return MultinomialFamily(prior, n_components, lengths, row_weights)
-
-
-@holds(
-    statistics_agree(1),
-    **linear_family(prior=PRIOR),
-    lengths=LENGTHS,
-    _levels=LEVELS,
-)
-class MultinomialFamily(LinearFamily):
-    """Family of multinomial rows and tokens, whose statistics are the counts of a row.
-
-    Parameters
-    ----------
-    prior : ndarray of shape (n_features,)
-        Pseudo-counts.
-    n_components : int
-        Number of components K.
-    lengths : ndarray of shape (n_rows,), optional
-        Numbers of tokens in the rows; the number of a new row is one of them, drawn at random.
-    row_weights : ndarray of shape (n_rows,), optional
-        Weights of the rows in this draw.
-    """
-
-    def __init__(
-        self,
-        prior: np.ndarray,
-        n_components: int,
-        lengths: np.ndarray | None = None,
-        row_weights: np.ndarray | None = None,
-    ) -> None:
-        self.prior = prior
-        self.n_components = n_components
-        self.n_features = self.n_statistics = len(prior)
-        self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
-
-    def mode(self, statistics: Arrays) -> LinearParameters:
-        """The posterior mode in softmax coordinates."""
-        cells = statistics[1] + self.prior[:, None]
-        return self._parameters(np.log(cells) - np.log(cells.sum(axis=0)))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw probabilities from their Dirichlet posteriors."""
-        shapes = statistics[1] + self.prior[:, None]
-        logs = np.empty(shapes.shape)
-        fill_log_gamma_variates(key, shapes, logs)
-        logs -= logs.max(axis=0)
-        return self._parameters(logs - np.log(np.exp(logs).sum(axis=0)))
-
-    def log_prior(self, parameters: LinearParameters) -> float:
-        """Log prior density in softmax coordinates, up to a constant."""
-        return float((self.prior[:, None] * parameters.naturals).sum())
-
-    def highest_log_densities(self, rows: LinearRows) -> np.ndarray:
-        """Log densities with probabilities that equal the proportions of the row's counts."""
-        totals = sums_of_rows(rows, rows.counts)
-        return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
-
-    def clusters(self, rows: LinearRows | None = None) -> CategoryFamilyClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        prior = float(self.prior[0])
-        if (self.prior != prior).any():
-            raise ValueError(
-                "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
-                "features: pass a number, Multinomial(category_prior=0.1)."
-            )
-        rows = LinearRows.none(self.n_features) if rows is None else rows
-        table = Table(*rows[:3], np.array([0, self.n_features], np.int64))
-        return CategoryFamilyClusters(self, rows, table, prior)
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: one less than the number of features for each component."""
-        return self.n_components * (self.n_features - 1)
-
-    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, with numbers of tokens that occur in the fitted rows."""
-        lengths = draw_lengths(self.lengths, self._levels, len(labels), subkey(key, 0))
-        out = np.zeros((len(labels), self.n_features), np.int64)
-        probabilities = np.ascontiguousarray(parameters.means.T)
-        fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)
-        return out
-
-    def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
-        """Statistics from counts of tokens by component."""
-        return np.asarray(counts.totals, dtype=np.float64), dense_topics(counts)
-
-    def token_table(self, parameters: LinearParameters) -> np.ndarray:
-        """Log probability of each token given each component."""
-        return parameters.naturals
-
-    @property
-    def token_prior(self) -> np.ndarray:
-        """The pseudo-counts."""
-        return self.prior
-
-    def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters with these natural parameters.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (n_statistics, K)
-            Natural parameters.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
-        return self._parameters(naturals)
-
-    def _parameters(self, logs: np.ndarray) -> LinearParameters:
-        return LinearParameters(np.zeros(logs.shape[1]), logs, np.exp(logs))

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
+from scipy.stats import nbinom
 from sklearn.base import BaseEstimator
 
-from ..random._variates import fill_log_gamma_variates
+from ..numerics.special import log_rising
+from ..random._discrete_variates import MAX_MEAN, poisson
+from ..random._keys import fold_in
+from ..random._variates import gamma_variate, log_gamma_variate
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
+from ..utils._njit import njit, njit_part
 from ..utils._sklearn import Interval
+from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, MatrixLike
+from . import _linear_kernels as linear_kernels
+from . import kernels
 from ._base import BaseEmission, positive_prior, refuse_unset
 from ._cells.distributions import CountCells
-from ._clusters.linear.poisson import PoissonClusters
-from ._count_rows import prior_of_means, read_count_rows
+from ._count_rows import CountFamily, prior_of_means, read_count_rows
+from ._feature_family import LinearCounts, group_features
 from ._linear import (
     PRIOR,
-    LinearFamily,
     LinearParameters,
     fill_poisson,
     linear_family,
     statistics_agree,
 )
-from ._linear_rows import LinearRows
+from ._linear_kernels import FeatureGroups, sums_of_label
+from ._linear_rows import LinearRows, refuse_fractions
 from ._multinomial import MultinomialFamily
+from ._odds import log_bayes_factor_of_counts, multiply_power, multiply_rising
 from ._protocols import Arrays
 
 _TOKEN_PRIOR = 0.1
@@ -105,7 +115,7 @@ class Poisson(BaseEmission):
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
         """Make the family of rows."""
-        return PoissonFamily(*prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows), n_components)
+        return PoissonFamily(*prior_of_means(self, rows), n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> PoissonFamily:
         """Make a family whose hyperparameters do not depend on rows."""
@@ -114,8 +124,7 @@ class Poisson(BaseEmission):
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
         """Make the family of rows; the default prior uses their weights."""
-        prior = prior_of_means(self, rows.overall(2 * rows.n_features, row_weights), row_weights.sum())
-        return PoissonFamily(*prior, n_components)
+        return PoissonFamily(*prior_of_means(self, rows, row_weights), n_components)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -125,11 +134,203 @@ class Poisson(BaseEmission):
         return MultinomialFamily(positive_prior(prior, tokens.n_features, "shape_prior"), n_components)
 
 
+# Kernels
+#
+# A feature with sum s over n observed cells has the marginal probability (a)_s b^a / (b + n)^(a + s), with a rising
+# factorial and without the factorials of the counts. The next cell has a negative binomial distribution: a zero has the
+# probability ((b + n) / (b + n + 1))^(a + s), and a count x this times (a + s)_x / (b + n + 1)^x.
+
+
+class PoissonData(NamedTuple):
+    """Poisson rows in CSR format, with columns for missing cells, and their prior."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+    n_features: int
+    shape: np.ndarray  # (n_features,)
+    rate: np.ndarray  # (n_features,)
+    groups: FeatureGroups  # of features with the same rate
+    group_shapes: np.ndarray  # (n_groups,): sums of the shapes
+
+
+linear_kernels.register(PoissonData)
+
+
+@njit(cache=True, nogil=True)
+def draw_rates(first, stop, shape, rate, sizes, sums, labels, key, out):
+    """Draw rates of the features `first` to `stop` from their gamma posteriors.
+
+    Parameters
+    ----------
+    first, stop : int
+        Range of features.
+    shape, rate : (n_features,)
+        Parameters of the prior.
+    sizes : (capacity,)
+    sums : (capacity, n_statistics)
+    labels : (K,) int64
+        Labels beyond the capacity have no rows.
+    key
+        A draw depends only on the key, the feature and the index in `labels`.
+    out : (n_statistics, K) float64
+        Logs of the rates, followed by the rates.
+    """
+    n_features = len(shape)
+    for j in range(first, stop):
+        for k in range(len(labels)):
+            total, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
+            of_one = log_gamma_variate(fold_in(fold_in(key, j), k), shape[j] + total)
+            out[j, k] = of_one - math.log(rate[j] + n_observed)
+            out[n_features + j, k] = math.exp(out[j, k])
+
+
+@njit(cache=True, nogil=True)
+def fill_counts(key, labels, shapes, rates, out):
+    """Draw rows of counts; the rate of each cell is drawn from the gamma distribution of its label, (K, m)."""
+    for i in range(len(labels)):
+        label, of_row = labels[i], fold_in(key, i)
+        for j in range(shapes.shape[1]):
+            cell = fold_in(of_row, j)
+            mean = gamma_variate(fold_in(cell, 0), shapes[label, j]) / rates[label, j]
+            out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))
+
+
+@njit(cache=True, nogil=True)
+def add_given_sums(first, stop, indptr, indices, counts, offsets, naturals, shapes, log_next, out):
+    """Add to `out` the log densities of rows given the sums of the components, with the rates integrated out.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+        Log densities of a row of zeros.
+    naturals : (n_statistics, K)
+        What a count of one and a missing cell add to them.
+    shapes, log_next : (n_features, K)
+        Shapes of the gamma posteriors, and logs of their rates plus 1.
+    out : (stop - first, K)
+    """
+    n_components = len(offsets)
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            column, count = indices[e], np.int64(counts[e])
+            if count == 1:
+                for k in range(n_components):
+                    scores[k] += naturals[column, k]
+            else:
+                for k in range(n_components):
+                    scores[k] += log_rising(shapes[column, k], count) - count * log_next[column, k]
+
+
+@njit(cache=True, nogil=True)
+def log_marginal_of_label(data, size, sums):
+    """Log marginal probability of the rows with these statistics, without the factorials of the counts."""
+    groups, totals = data.groups, data.group_shapes.copy()
+    result = 0.0
+    for j in range(data.n_features):
+        result += log_rising(data.shape[j], sums[j])
+        totals[groups.of_feature[j]] += sums[j]
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        n_observed = size - sums[data.n_features + j]
+        result -= data.group_shapes[group] * math.log1p(n_observed / data.rate[j])
+        result -= (totals[group] - data.group_shapes[group]) * math.log(data.rate[j] + n_observed)
+    return result
+
+
+@linear_kernels.log_density_of_zeros.of(PoissonData)
+@njit(cache=True, nogil=True)
+def _log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+    groups, totals = data.groups, data.group_shapes.copy()
+    for j in range(data.n_features):
+        totals[groups.of_feature[j]] += sums[j]
+    result = 0.0
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        result -= totals[group] * math.log1p(1.0 / (data.rate[j] + size - sums[data.n_features + j]))
+    return result
+
+
+@linear_kernels.log_ratio_to_zeros.of(PoissonData)
+@njit(cache=True, nogil=True)
+def _log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+    result = 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], np.int64(data.counts[e])
+        j = column if column < data.n_features else column - data.n_features
+        shape, rate = data.shape[j] + sums[j], data.rate[j] + size - sums[data.n_features + j]
+        if column == j:
+            result += log_rising(shape, count) - count * math.log(rate + 1.0)
+        else:
+            result += shape * math.log1p(1.0 / rate)
+    return result
+
+
+@linear_kernels.log_factor_of_sums.of(PoissonData)
+@njit(cache=True, nogil=True)
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal probability of two sets of rows with these statistics minus that of their union."""
+    groups = data.groups
+    totals_0, totals_1 = np.zeros(len(groups.first)), np.zeros(len(groups.first))
+    result = 0.0
+    for j in range(data.n_features):
+        result += log_bayes_factor_of_counts(data.shape[j], sums_0[j], sums_1[j])
+        totals_0[groups.of_feature[j]] += sums_0[j]
+        totals_1[groups.of_feature[j]] += sums_1[j]
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        rate, shape = data.rate[j], data.group_shapes[group]
+        observed_0, observed_1 = size_0 - sums_0[data.n_features + j], size_1 - sums_1[data.n_features + j]
+        result += (shape + totals_0[group]) * math.log1p(observed_1 / (rate + observed_0))
+        result += totals_1[group] * math.log1p(observed_0 / (rate + observed_1))
+        result -= shape * math.log1p(observed_1 / rate)
+    return result
+
+
+@kernels.odds_of_sides.of(PoissonData)
+@njit_part
+def _odds_of_sides(data, statistics, posterior, row, scratch):
+    """The odds of a row of zeros, times those of each entry compared with a zero."""
+    n_features, groups = data.n_features, data.groups
+    size_0, size_1 = statistics.sizes[0], statistics.sizes[1]
+    sums_0, sums_1 = statistics.sums[0], statistics.sums[1]
+    factor_1, factor_0, log_odds = 1.0, 1.0, 0.0
+    for group in range(len(groups.first)):
+        j = groups.first[group]
+        rate_0 = data.rate[j] + size_0 - sums_0[n_features + j]
+        rate_1 = data.rate[j] + size_1 - sums_1[n_features + j]
+        log_odds += (data.group_shapes[group] + posterior.of_groups[0, group]) * math.log1p(1.0 / rate_0)
+        log_odds -= (data.group_shapes[group] + posterior.of_groups[1, group]) * math.log1p(1.0 / rate_1)
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], np.int64(data.counts[e])
+        j = column if column < n_features else column - n_features
+        shape_0, rate_0 = data.shape[j] + sums_0[j], data.rate[j] + size_0 - sums_0[n_features + j]
+        shape_1, rate_1 = data.shape[j] + sums_1[j], data.rate[j] + size_1 - sums_1[n_features + j]
+        if column != j:
+            log_odds += shape_1 * math.log1p(1.0 / rate_1) - shape_0 * math.log1p(1.0 / rate_0)
+            continue
+        factor_1, factor_0, log_odds = multiply_rising(shape_1, shape_0, count, factor_1, factor_0, log_odds)
+        factor_1, factor_0, log_odds = multiply_power(rate_0 + 1.0, rate_1 + 1.0, count, factor_1, factor_0, log_odds)
+    return factor_1, factor_0, log_odds
+
+
+# Family
+
+
 @holds(
     statistics_agree(2),
     **linear_family(shape=PRIOR, rate=PRIOR),
 )
-class PoissonFamily(LinearFamily):
+class PoissonFamily(CountFamily):
     """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
     Parameters
@@ -140,6 +341,11 @@ class PoissonFamily(LinearFamily):
         Number of components K.
     """
 
+    parameters_type = LinearParameters
+    draw_features: ClassVar[Any] = draw_rates
+    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
+    rows_per_feature: ClassVar[int] = 1000
+
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
         self.rate = rate
@@ -149,15 +355,8 @@ class PoissonFamily(LinearFamily):
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode of the logs of rates."""
-        shapes, rates = self._posterior(statistics)
+        shapes, rates = self._by_feature(statistics)
         return self._parameters(np.log(shapes) - np.log(rates))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> LinearParameters:
-        """Draw rates from their gamma posteriors."""
-        shapes, rates = self._posterior(statistics)
-        logs = np.empty(shapes.shape)
-        fill_log_gamma_variates(key, shapes, logs)
-        return self._parameters(logs - np.log(rates))
 
     def log_prior(self, parameters: LinearParameters) -> float:
         """Log prior density of the logs of rates, up to a constant."""
@@ -169,40 +368,47 @@ class PoissonFamily(LinearFamily):
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
-    def clusters(self, rows: LinearRows | None = None) -> PoissonClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        return PoissonClusters(self, LinearRows.none(self.n_features) if rows is None else rows)
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: one for each feature of each component."""
-        return self.n_components * self.n_features
-
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
         fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
         return out
 
-    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Shapes and rates of the gamma posteriors, (n_features, K) each."""
-        shapes = statistics[1][: self.n_features] + self.shape[:, None]
-        return shapes, self.observed(statistics) + self.rate[:, None]
-
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
-        """The parameters with these natural parameters.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (n_statistics, K)
-            Natural parameters.
-
-        Returns
-        -------
-        parameters : LinearParameters
-            Parameters of all components.
-        """
+        """The parameters with these natural parameters."""
         return self._parameters(naturals[: self.n_features])
 
+    def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        shapes, rates = self._by_feature(statistics)
+        log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
+        naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
+        self._add(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
+
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K): negative binomial."""
+        shapes, rates = self._posterior(statistics, column)
+        return nbinom.logpmf(values[:, None], shapes, rates / (rates + 1.0))
+
+    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw a row for each label from its predictive distribution."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_counts(key, labels, *self._posterior(statistics), out)
+        return out
+
+    def _data_of(self, rows: LinearRows) -> PoissonData:
+        refuse_fractions(rows, "poisson", "whole counts")
+        groups = group_features(rows, self.rate)
+        shapes = np.bincount(groups.of_feature, weights=self.shape)
+        return PoissonData(*rows[:3], rows.n_features, self.shape, self.rate, groups, shapes)
+
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
-        rates = np.exp(logs)
-        return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
+        """Parameters with these logs of rates."""
+        return self._drawn(np.concatenate([logs, np.exp(logs)]))
+
+    def _drawn(self, naturals: np.ndarray) -> LinearParameters:
+        rates = naturals[self.n_features :]
+        return LinearParameters(-rates.sum(axis=0), naturals, rates)
+
+
+Poisson.row_family, Poisson.token_family = PoissonFamily, MultinomialFamily

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..random._keys import root_key, subkey
+from ._abilities import LearnsPrior
 from ._columns.rows import ColumnRows
 from ._dense_rows import DenseRows, IncompleteRows
 
@@ -23,13 +24,14 @@ _LEAST_SHARE = 0.1  # of rows that repeat others, from which on they are left ou
 _MOST_PAIRS = 2.0  # equal pairs for each pair that differs by one cell in one column; 0.5 for a smooth density
 
 
-def spread_rows(rows: Any, key: np.uint64) -> Any:
+def spread_rows(emission: Any, rows: Any, key: np.uint64) -> Any:
     """Rows whose rounded numbers are spread over their cells; the same object if no number is rounded."""
     if isinstance(rows, ColumnRows):
-        blocks = tuple(spread_rows(block, subkey(key, i)) for i, block in enumerate(rows.blocks))
+        pairs = enumerate(zip(emission.blocks, rows.blocks, strict=True))
+        blocks = tuple(spread_rows(own, block, subkey(key, i)) for i, ((_, own, _), block) in pairs)
         same = all(new is old for new, old in zip(blocks, rows.blocks, strict=True))
         return rows if same else rows._replace(blocks=blocks)
-    if not isinstance(rows, _NUMBERS):
+    if not _are_numbers(emission, rows):
         return rows
     widths = np.array([cell_width(column) for column in rows.values.T])
     rounded = np.flatnonzero(widths)
@@ -40,6 +42,11 @@ def spread_rows(rows: Any, key: np.uint64) -> Any:
         rng = np.random.default_rng(int(subkey(key, int(j))))
         values[:, j] += widths[j] * rng.uniform(-0.5, 0.5, len(values))
     return rows._replace(values=values)
+
+
+def _are_numbers(emission: Any, rows: Any) -> bool:
+    """Whether rows are of numbers with a density whose prior is learned; dense rows may also be of counts."""
+    return isinstance(emission, LearnsPrior) and isinstance(rows, _NUMBERS)
 
 
 def cell_width(column: np.ndarray) -> float:
@@ -69,14 +76,16 @@ def cell_width(column: np.ndarray) -> float:
     return 0.0
 
 
-def distinct_rows(rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
+def distinct_rows(emission: Any, rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
     """Indices in the sample of the first of each set of equal rows; None if rounding explains that rows are equal.
 
     If a smooth density was rounded, twice as many pairs of rows differ by one cell in a given column as are equal.
     Rows without numbers or directions may repeat.
     """
-    blocks = list(rows.blocks) if isinstance(rows, ColumnRows) else [rows]
-    numbers = [isinstance(block, _NUMBERS) for block in blocks]
+    blocks, emissions = [rows], [emission]
+    if isinstance(rows, ColumnRows):
+        blocks, emissions = list(rows.blocks), [own for _, own, _ in emission.blocks]
+    numbers = list(map(_are_numbers, emissions, blocks))
     if not any(numbers) and not hasattr(rows, "hashes"):
         return None
     if sample is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -9,12 +10,17 @@ import numpy as np
 from sklearn import config_context
 
 from ..random._keys import subkey, uniform
+from ..random._variates import sample_rows
+from ..utils._threads import split_range
 from ._gaussian.kernels import add_diagonal_densities, add_labelled_products, add_shared_products
 from ._gaussian.missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_ROUNDS = 10
 _N_ROUNDS_OF_ROWS = 20
 _N_ROUNDS_OF_LABELS = 5
+_MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds of clusters are chosen
+_ROWS_AT_ONCE = 1 << 14  # whose log densities are stored
+_SUBSET, _SEEDS = 0, 1  # uses of the key
 
 
 def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
@@ -257,7 +263,7 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
     highest = family.highest_log_densities(rows)
     n_candidates = 2 + int(math.log(family.n_components))
     chosen = among.at(np.array([uniform(key, 0)])).tolist()
-    best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean))[:, 0]
+    best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean), 1)[:, 0]
     for i in range(1, family.n_components):
         distances = highest - best
         running = np.cumsum(among.weighted(np.maximum(distances - among.median(distances), 0.0)))
@@ -268,9 +274,8 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
         else:  # all rows are alike
             candidates = among.at(places)
         candidates = np.minimum(candidates, rows.n_rows - 1)
-        with_each = np.maximum(
-            best[:, None], _log_densities(family, rows, _smoothed_seeds(family, rows, candidates, mean))
-        )
+        seeds = _smoothed_seeds(family, rows, candidates, mean)
+        with_each = np.maximum(best[:, None], _log_densities(family, rows, seeds, n_candidates))
         winner = int(np.argmax(among.weighted(with_each).sum(axis=0)))
         chosen.append(int(candidates[winner]))
         best = with_each[:, winner].copy()
@@ -281,6 +286,43 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
         if np.array_equal(labels, before):
             break
     return labels
+
+
+def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.ndarray:
+    """Initial labels: the likeliest components, estimated from a random part of the rows if there are many.
+
+    Parameters
+    ----------
+    family : LinearFamily
+        With ``seed_labels`` and any number of components.
+    rows : LinearRows or Table
+        Rows of the family.
+    n_clusters : int
+        Number of seeds; some clusters may have no rows.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), int32
+        Clusters.
+    """
+    family = copy.copy(family)
+    family.n_components = n_clusters
+    n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
+    if n_chosen >= rows.n_rows:
+        return family.seed_labels(rows, subkey(key, _SEEDS))
+    chosen = np.empty((1, n_chosen), np.int64)
+    sample_rows(np.array([key], np.uint64), _SUBSET, rows.n_rows, chosen)
+    some = rows.take(np.sort(chosen[0]))
+    labels = family.seed_labels(some, subkey(key, _SEEDS))
+    parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
+    out = np.empty(rows.n_rows, np.int32)
+    for start, stop in split_range(rows.n_rows, _ROWS_AT_ONCE):
+        scores = np.zeros((stop - start, n_clusters))
+        family.add_log_densities(rows, start, stop, parameters, scores)
+        out[start:stop] = scores.argmax(axis=1)
+    return out
 
 
 class _Rows:
@@ -341,14 +383,14 @@ def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> An
     for k, row in enumerate(chosen):
         cells = slice(rows.indptr[row], rows.indptr[row + 1])
         totals[rows.indices[cells], k] += rows.counts[cells]
-    return family.mode((np.full(len(chosen), 2.0), totals))
+    return family.mode(family._arranged(np.full(len(chosen), 2.0), totals))
 
 
-def _log_densities(family: Any, rows: Any, parameters: Any) -> np.ndarray:
-    out = np.zeros((rows.n_rows, len(parameters.offsets)))
+def _log_densities(family: Any, rows: Any, parameters: Any, n_components: int) -> np.ndarray:
+    out = np.zeros((rows.n_rows, n_components))
     family.add_log_densities(rows, 0, rows.n_rows, parameters, out)
     return out
 
 
 def _likeliest(family: Any, rows: Any, parameters: Any) -> np.ndarray:
-    return _log_densities(family, rows, parameters).argmax(axis=1).astype(np.int32)
+    return _log_densities(family, rows, parameters, family.n_components).argmax(axis=1).astype(np.int32)

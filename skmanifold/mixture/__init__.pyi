@@ -1,5 +1,5 @@
 from ._dirichlet_process.estimator import DPMixture as DPMixture
-from ._dp_categorical.estimator import DPCategoricalMixture as DPCategoricalMixture
+from ._dp_categorical import DPCategoricalMixture as DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
 from ._imputation.conditional import Conditional as Conditional
 from ._imputation.imputer import MixtureImputer as MixtureImputer

@@ -28,7 +28,7 @@ def by_type(declaration: Callable[..., Any]) -> Any:
     Returns
     -------
     function : callable
-        With ``function.of(cls)``, a decorator that registers a kernel for a class.
+        With ``function.of(*classes)``, a decorator that registers a kernel for classes.
     """
     function = _ByType(declaration)
     if not (config.DISABLE_JIT or is_tested()):
@@ -52,8 +52,8 @@ class _ByType:
     def __call__(self, *arguments: Any) -> Any:
         return self._kernel_of(type(arguments[0]))(*arguments)
 
-    def of(self, cls: type | None) -> Callable[[Callable], Callable]:
-        """A decorator that registers a kernel for a class, or a Python function, which only Python can call.
+    def of(self, *classes: type | None) -> Callable[[Callable], Callable]:
+        """A decorator that registers a kernel for classes, or a Python function, which only Python can call.
 
         None stands for all classes without a kernel of their own.
         """
@@ -61,7 +61,7 @@ class _ByType:
         def register(kernel: Any) -> Any:
             if hasattr(kernel, "targetoptions"):  # it is compiled
                 kernel.targetoptions.setdefault("_nrt", True)  # it may make arrays, also where its caller makes none
-            self._kernels[cls] = kernel
+            self._kernels.update(dict.fromkeys(classes, kernel))
             return kernel
 
         return register

@@ -9,7 +9,8 @@ which allows any size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -37,6 +38,15 @@ class Unsatisfied(ValueError):
 def refuse(where: str, what: str) -> NoReturn:
     """Raise `Unsatisfied`."""
     raise Unsatisfied(where, what)
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Begin the positions of values that do not satisfy a condition with that of the object that has them."""
+    try:
+        yield
+    except Unsatisfied as error:
+        refuse(f"{where}.{error.where}", error.what)
 
 
 def anything(value: Any, where: str, sizes: Sizes) -> None:

@@ -62,11 +62,21 @@ class Held:
         self._fields = fields
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) not in self._classes:
+        if not self._allows(type(value)):
             refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
         declared = declaration(type(value))
         attributes = value._asdict() if hasattr(value, "_asdict") else vars(value)
         _check_attributes(value, attributes, {**declared.fields, **self._fields}, declared.agree, where, dict(sizes))
+
+    def _allows(self, cls: type) -> bool:
+        return cls in self._classes
+
+
+class HeldKind(Held):
+    """An object of a declared class that inherits from one of the given classes, and that satisfies its declaration."""
+
+    def _allows(self, cls: type) -> bool:
+        return cls in _DECLARED and issubclass(cls, self._classes)
 
 
 class Settings:

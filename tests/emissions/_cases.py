@@ -78,9 +78,3 @@ def log_densities_of_codes(X, components):
     for i, j in np.argwhere(~np.isnan(X)):
         out[i] += np.log(components[j][:, int(X[i, j])])
     return out
-
-
-def indicators(X, n_categories):
-    """The categories of all columns, concatenated: 1 where a cell has the code; zeros where it is missing."""
-    columns = zip(X.T, n_categories, strict=True)
-    return np.hstack([column[:, None] == np.arange(n) for column, n in columns]).astype(float)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import kernels
 from skmanifold.utils._njit import njit
 
 SIDE_1 = np.array([1])

@@ -8,13 +8,14 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import multigammaln
 
-from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._clusters.gaussian.full import FullClusters
-from skmanifold.emissions._clusters.gaussian.tied import TiedClusters
+from skmanifold.emissions import kernels
 from skmanifold.emissions._clusters.statistics import occupied, selected
+from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.kernels import FULL_LANES
+from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.numerics.row_squares import LANES
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._njit import njit
@@ -25,7 +26,7 @@ from ._splits import compiled_clear, compiled_factor, compiled_predictive, compi
 pytestmark = pytest.mark.extended
 
 ONE, NAN = Workers(1), np.nan
-KINDS = {"full": FullClusters, "tied": TiedClusters}
+KINDS = {"full": FullFamily, "tied": TiedFamily}
 D = 5  # not a multiple of four
 _ROOT = np.tril(np.random.default_rng(5).normal(size=(D, D))) + 2.0 * np.eye(D)
 PRIOR = NormalPrior(np.linspace(-1.0, 1.0, D), 0.3, _ROOT @ _ROOT.T, D + 1.5)
@@ -42,7 +43,8 @@ def table(n=21, seed=0, missing=0.0):
 
 
 def clusters_of(X, kind, prior=PRIOR, origin=None):
-    return KINDS[kind](np.ascontiguousarray(X, float), prior, prior.mean + 0.25 if origin is None else origin)
+    family = KINDS[kind](prior, 1, prior.mean + 0.25 if origin is None else origin)
+    return family.clusters(IncompleteRows.of_values(np.ascontiguousarray(X, float)))
 
 
 def counted(clusters, labels, capacity=6, workers=ONE):
@@ -133,41 +135,9 @@ def statistics_of_four(statistics):
     return chosen
 
 
-@parametrize_kind
-def test_densities_and_scores_given_components(kind):
-    X, labels = table(70, missing=0.05)
-    X[7] = NAN
-    clusters = clusters_of(X, kind)
-    statistics = counted(clusters, labels)
-    components = clusters.draw_components(statistics, np.array([3, 0, 2, 9]), root_key(1), ONE)
-    arrays = clusters.arrays_of(components)
-    covariances = np.broadcast_to(arrays["covariances"], (4, D, D))
-    expected = np.zeros((len(X), 4))
-    for row, log_densities in zip(X, expected, strict=True):
-        seen = ~np.isnan(row)
-        if seen.any():
-            for k, mean in enumerate(arrays["components"]):
-                covariance = covariances[k][np.ix_(seen, seen)]
-                log_densities[k] = stats.multivariate_normal.logpdf(row[seen], mean[seen], covariance)
-    out = np.zeros((len(X), 4))
-    clusters.add_densities_of_rows(components, out, ONE)
-    np.testing.assert_allclose(out, expected, rtol=1e-9)
-
-    rows = clusters.sorted_rows(np.arange(len(X)), labels)
-    assert sorted(rows) == list(range(len(X)))
-    n_above = np.random.default_rng(0).integers(1, 5, len(X))
-    current, scores = np.zeros(len(X), np.int64), np.empty((len(X), 4))
-    _fill_scores(clusters.data, statistics, rows, n_above, current, components, scores)
-    for row, n, found in zip(rows, n_above, scores, strict=True):
-        if n > 1:  # with one component no score is needed
-            is_left_out = np.isneginf(found[:n])
-            assert np.all(expected[row, :n][is_left_out] < expected[row, :n].max() - 42)
-            np.testing.assert_allclose(found[:n][~is_left_out], expected[row, :n][~is_left_out], rtol=1e-9)
-
-
 def test_components_far_from_all_rows_are_left_out():
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(4), LANES).astype(np.int32)
+    labels = np.repeat(np.arange(4), FULL_LANES).astype(np.int32)
     n_rows, prior = len(labels), PRIOR._replace(mean_precision=1e-6)
     clusters = clusters_of(rng.normal(labels[:, None] * 400.0, 1.0, (n_rows, D)), "full", prior)
     statistics = counted(clusters, labels)
@@ -468,5 +438,5 @@ def test_any_scale(kind, scale):
 @parametrize_kind
 @pytest.mark.parametrize("changed", [{"mean_precision": 0.0}, {"covariance": np.zeros((D, D))}, {"degrees": D - 1.0}])
 def test_an_improper_prior_is_refused(kind, changed):
-    with pytest.raises(ValueError, match="needs a proper prior"):
+    with pytest.raises(ValueError, match="need a proper prior"):
         clusters_of(np.zeros((3, D)), kind, PRIOR._replace(**changed))

@@ -8,8 +8,7 @@ from scipy import stats
 from scipy.linalg import block_diag
 from scipy.special import gammaln
 
-from skmanifold.emissions import Gaussian
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import Gaussian, kernels
 from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
@@ -126,25 +125,6 @@ def test_many_features_and_rows_far_from_all_clusters(kind):
     fill_predictive(clusters.data, statistics, clusters.new_posterior(2, statistics, root_key(0)), one_by_one)
     np.testing.assert_allclose(of_rows, expected, rtol=1e-9)
     np.testing.assert_allclose(one_by_one, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_densities_given_components(kind):
-    X, labels = table()
-    clusters = clusters_of(X, kind)
-    components = clusters.draw_components(counted(clusters, labels), np.array([3, 0, 2, 9]), root_key(1), ONE)
-    arrays = clusters.arrays_of(components)
-    means, variances = arrays["components"], arrays["covariances"]
-    assert means.shape == variances.shape == (4, 3)
-    expected = np.nansum(stats.norm.logpdf(X[:, None], means, np.sqrt(variances)), axis=2)
-    out, scores = np.zeros((len(X), 4)), np.full((3, 4), 7.0)
-    clusters.add_densities_of_rows(components, out, ONE)
-    np.testing.assert_allclose(out, expected, rtol=1e-10)  # exactly 0 if no cell is observed
-    rows, n_above = np.array([5, 4, 1]), np.array([3, 2, 1])
-    kernels.fill_scores(clusters.data, counted(clusters, labels), rows, n_above, np.zeros(3, int), components, scores)
-    np.testing.assert_allclose(scores[0, :3], expected[5, :3], rtol=1e-10)
-    np.testing.assert_array_equal(scores[1, :2], 0.0)
-    np.testing.assert_array_equal(scores[2], 7.0)  # with one component none is needed
 
 
 # --- split-merge -----------------------------------------------------------------------------------------

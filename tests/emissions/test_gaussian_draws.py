@@ -23,7 +23,7 @@ def drawn(degrees, scatter=SCATTER):
     scatters = np.tile(scatter, (N_DRAWS, 1, 1))
     covariances, factors = np.full_like(scatters, np.nan), np.full_like(scatters, np.nan)
     posterior = np.full(N_DRAWS, degrees), np.full(N_DRAWS, PRECISION), scatters
-    assert draw_full_components(KEY, *posterior, 1e-12, means, covariances, factors, log_roots) == -1
+    assert draw_full_components(0, N_DRAWS, KEY, *posterior, 1e-12, means, covariances, factors, log_roots) == -1
     return means, covariances, factors, log_roots
 
 
@@ -90,7 +90,7 @@ def test_underflow_of_a_wishart_root_is_a_singular_component():
     means, scatters, log_roots = np.zeros((3, D)), np.tile(SCATTER, (3, 1, 1)), np.empty(3)
     degrees = np.array([DEGREES, D - 1.0 + 1e-6, DEGREES])
     of_draws = means, np.empty_like(scatters), np.empty_like(scatters), log_roots
-    assert draw_full_components(KEY, degrees, np.ones(3), scatters, 1e-12, *of_draws) == 1
+    assert draw_full_components(0, 3, KEY, degrees, np.ones(3), scatters, 1e-12, *of_draws) == 1
 
 
 @pytest.mark.parametrize("d", [1, 4, 13])

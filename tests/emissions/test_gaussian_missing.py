@@ -75,21 +75,6 @@ def test_densities_are_those_of_the_observed_cells(kind, d):
     assert abs(wrong - expected)[1:].max() > 0.1
 
 
-@EACH
-def test_a_row_has_the_same_bytes_in_any_company(kind):
-    X, rows, family, parameters, _ = fitted(kind, n=100, d=3)
-    whole = np.zeros((100, 3))
-    family.add_log_densities(rows, 0, 100, parameters, whole)
-    for chosen in (slice(37, 41), slice(0, 1), slice(1, 2)):
-        part = np.zeros((chosen.stop - chosen.start, 3))
-        family.add_log_densities(rows, chosen.start, chosen.stop, parameters, part)
-        assert part.tobytes() == whole[chosen].tobytes()
-    complete = np.flatnonzero(~np.isnan(X).any(axis=1))
-    alone = np.zeros((len(complete), 3))
-    family.add_log_densities(DenseRows(X[complete]), 0, len(complete), parameters, alone)
-    assert alone.tobytes() == whole[complete].tobytes()
-
-
 def test_the_kernel_takes_rows_in_any_order():
     _, rows, family, parameters, _ = fitted("full")
     whole, some = np.zeros((60, 3)), np.zeros((4, 3))

@@ -42,18 +42,6 @@ def log_density(X, labels, means, covariance):
     return st.multivariate_normal.logpdf(X - means[labels], np.zeros(D), covariance).sum()
 
 
-def test_statistics_are_sums_of_components_and_products_of_all_rows():
-    family, (sizes, sums, products) = bound()
-    gaps = X - family.origin
-    np.testing.assert_array_equal(sizes, [22, 8, 0])
-    np.testing.assert_allclose(sums, np.eye(K)[LABELS].T @ gaps)
-    np.testing.assert_allclose(products, np.tril(gaps.T @ gaps))
-    shared = family.sum_shares(DenseRows(X), 0, N, 0, np.eye(K)[LABELS]).total()
-    for array, other, shape in zip((sizes, sums, products), shared, family.shapes(), strict=True):
-        assert array.shape == shape
-        np.testing.assert_allclose(array, other, rtol=1e-12, atol=1e-12)
-
-
 def test_the_mode_is_that_of_the_documented_formula_and_of_a_direct_maximisation():
     family, total = bound(mean_precision_prior=0.5)
     prior, mode = family.prior, family.mode(total)
@@ -132,14 +120,6 @@ def test_densities_are_those_of_scipy(d):
     np.testing.assert_allclose(out, np.transpose(expected), rtol=1e-9)
     assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(70), labels].sum())
     assert family.n_parameters() == K * d + d * (d + 1) // 2
-
-
-def test_new_rows_have_the_means_and_the_covariance():
-    family, total = bound()
-    mode, labels = family.mode(total), (np.arange(9000) % K).astype(np.int32)
-    gaps = family.sample(mode, labels, KEY) - mode.means[labels]
-    assert_agrees(summarize(gaps), 0.0)
-    assert_agrees(summarize(np.einsum("na,nb->nab", gaps, gaps).reshape(9000, -1)), mode.covariances.ravel())
 
 
 def test_statistics_of_tokens_are_those_of_repeated_rows():

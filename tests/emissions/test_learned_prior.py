@@ -10,11 +10,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.emissions._clusters.gaussian import full as full_gaussian
-from skmanifold.emissions._clusters.gaussian import tied_start
-from skmanifold.emissions._clusters.gaussian.base import GaussianClusters
-from skmanifold.emissions._clusters.gaussian.learned_prior import PriorNumbers
 from skmanifold.emissions._gaussian import diagonal as diagonal_gaussian
+from skmanifold.emissions._gaussian import full as full_gaussian
+from skmanifold.emissions._gaussian import tied_start
+from skmanifold.emissions._gaussian.learned_prior import PriorNumbers
+from skmanifold.emissions._gaussian.matrices import MatrixFamily
 from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
 from skmanifold.mixture._dirichlet_process.dissolving import dissolve_small
 from skmanifold.mixture._dirichlet_process.greedy_merging import merge_greedily
@@ -435,7 +435,7 @@ def test_many_columns_start_from_clusters_with_one_covariance():
     truth = rng.integers(0, K, n)
     X = (rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(K, d))[truth]) @ root
     clusters, _ = clusters_of(X, "full")
-    assert adjusted_rand_score(truth, GaussianClusters.spread_labels(clusters, K, root_key(3))) < 0.5
+    assert adjusted_rand_score(truth, MatrixFamily.spread_labels(clusters, K, root_key(3))) < 0.5
     labels = clusters.spread_labels(K, root_key(3))
     assert labels.dtype == np.int32
     assert adjusted_rand_score(truth, labels) > 0.9

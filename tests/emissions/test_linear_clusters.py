@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from mixture.dirichlet_process import _tiny_partitions as tiny
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
-from scipy import special, stats
+from scipy import special
 from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson
-from skmanifold.emissions._clusters import kernels
+from skmanifold.emissions import Bernoulli, Multinomial, NegativeBinomial, Poisson, kernels
 from skmanifold.emissions._linear import fill_multinomial
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
@@ -118,86 +117,6 @@ def assert_same(statistics, others):
         np.testing.assert_array_equal(array, other)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
-def test_statistics_after_moves_are_those_of_a_recount_with_any_threads(name, monkeypatch):
-    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 10)
-    case, labels = Case(name, 500), random_labels(500)
-    rows, new = np.arange(0, 500, 2), random_labels(250, 5, 4)
-    after = labels.copy()
-    after[rows] = new
-    for workers in (ONE, TWO):
-        statistics = counted(case.clusters, labels)
-        case.clusters.move(rows, new, labels, statistics, workers)
-        assert_same(statistics, counted(case.clusters, after))
-    draws = [case.clusters.draw_components(statistics, np.array([4, 0, 7]), KEY, workers) for workers in (ONE, TWO)]
-    assert_same(*draws)
-
-
-def posterior_moments(case, rows):
-    """Mean and variance of the parameter of each feature given some rows."""
-    X = case.X[rows]
-    sums, n = np.nansum(X, axis=0), np.isfinite(X).sum(axis=0)
-    if case.emission.short_name == "bernoulli":
-        a, b = case.family.ones + sums, case.family.zeros + n - sums
-        return stats.beta.stats(a, b)
-    if case.emission.short_name == "negative_binomial":
-        r = 1.0 / np.asarray(case.emission.dispersion)
-        mean, variance = stats.betaprime.stats(case.family.shape + sums, 1 + (case.family.rate + n) * r)
-        return r * mean, r**2 * variance
-    return stats.gamma.stats(case.family.shape + sums, scale=1 / (case.family.rate + n))
-
-
-def law_of_cells(case, means):
-    """Distribution of the cells of rows with these means."""
-    if case.emission.short_name == "negative_binomial":
-        r = 1.0 / np.asarray(case.emission.dispersion)
-        return stats.nbinom(r, r / (r + means))
-    return (stats.bernoulli if case.emission.short_name == "bernoulli" else stats.poisson)(means)
-
-
-@pytest.mark.parametrize("name", WITH_MOMENTS)
-def test_draws_of_components(name):
-    """Their moments, of labels with rows, without, and beyond the capacity; and the densities of rows given them."""
-    case, labels = Case(name), random_labels(40)
-    statistics, clusters = counted(case.clusters, labels), case.clusters
-    draws = clusters.draw_components(statistics, np.repeat([2, 9, 4], 4000), KEY, ONE)
-    values = clusters.arrays_of(draws)["components"].reshape(3, 4000, -1)
-    others = posterior_moments(case, members(labels, 1))[0]
-    for drawn, rows in zip(values, [members(labels, 2), [], []], strict=True):
-        mean, variance = posterior_moments(case, rows)
-        assert_agrees(summarize(drawn), mean)
-        assert_agrees(summarize((drawn - mean) ** 2), variance)
-        assert_disagrees(summarize(drawn), others)
-    few = type(draws)(draws.offsets[:7], np.ascontiguousarray(draws.naturals[:, :7]))
-    out, scores = np.ones((40, 7)), np.zeros((40, 7))
-    clusters.add_densities_of_rows(few, out, ONE)
-    cells = law_of_cells(case, values[0, :7]).logpmf(np.nan_to_num(case.X)[:, None])
-    exact = np.where(np.isnan(case.X)[:, None], 0.0, cells).sum(axis=2)
-    np.testing.assert_allclose(out - 1, exact, atol=1e-9)
-    rows, n_above, current = np.arange(40), np.full(40, 7), np.zeros(40, np.int64)
-    kernels.fill_scores(clusters.data, statistics, rows, n_above, current, few, scores)
-    np.testing.assert_allclose(scores - scores[:, :1], exact - exact[:, :1], atol=1e-9)
-
-
-@pytest.mark.parametrize("name", WITH_MOMENTS)
-def test_new_rows_have_the_predictive_distribution(name):
-    case, labels = Case(name), random_labels(40)
-    statistics = counted(case.clusters, labels)
-    X = case.clusters.new_rows(statistics, np.repeat([2, 4], 4000), KEY).reshape(2, 4000, -1)
-    expected = case.clusters.expected(statistics)["components_"]
-    for label, drawn in zip((2, 4), X, strict=True):
-        mean, variance = posterior_moments(case, members(labels, label))
-        np.testing.assert_allclose(expected[label], mean, rtol=1e-12)
-        spread = mean * (1 - mean) if case.emission.short_name == "bernoulli" else mean + variance
-        if case.emission.short_name == "negative_binomial":
-            spread += np.asarray(case.emission.dispersion) * (variance + mean**2)
-        assert_agrees(summarize(drawn), mean)
-        assert_agrees(summarize((drawn - mean) ** 2), spread)
-    one = case.clusters.new_rows(statistics, np.array([4, 2, 4, 2]), KEY)
-    again = case.clusters.new_rows(statistics, np.array([4, 2, 2, 4]), KEY)
-    np.testing.assert_array_equal(one[:2], again[:2])
-
-
 @pytest.mark.parametrize("name", WITH_MOMENTS)
 def test_information_of_columns(name):
     """Densities of the values of a column sum to one, and give the mutual information of column and cluster."""
@@ -215,16 +134,6 @@ def test_information_of_columns(name):
     np.testing.assert_allclose(found, exact, atol=1e-9 if case.emission.short_name == "bernoulli" else 0.1)
     means = case.clusters.expected(statistics)["components_"]
     np.testing.assert_allclose(values @ p, means[:, -1], rtol=1e-3)
-
-
-@pytest.mark.parametrize("name", ["bernoulli", "negative_binomial", "poisson"])
-def test_subsets_of_rows_have_their_densities(name):
-    case, chosen, out = Case(name), np.array([7, 3, 30]), np.zeros((40, 5))
-    statistics = counted(case.clusters, random_labels(40))
-    case.clusters.add_log_predictive(statistics, out, ONE)
-    of_chosen = np.zeros((3, 5))
-    case.clusters.subset(chosen).add_log_predictive(statistics, of_chosen, ONE)
-    np.testing.assert_array_equal(of_chosen, out[chosen])
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "negative_binomial", "poisson", "multinomial"])
@@ -262,23 +171,6 @@ def test_fractions_are_refused():
         counted(clusters, [0, 0])
     with pytest.raises(ValueError, match="the same category_prior for all features"):
         Multinomial([0.1, 0.2]).bind(rows, 1).clusters(rows)
-
-
-def test_new_multinomial_rows_have_the_predictive_distribution():
-    case, labels = Case("multinomial"), random_labels(40)
-    statistics = counted(case.clusters, labels)
-    X = case.clusters.new_rows(statistics, np.repeat([2, 4], 4000), KEY).reshape(2, 4000, -1)
-    expected = case.clusters.expected(statistics)["components_"]
-    lengths = case.X.sum(axis=1)
-    for label, drawn in zip((2, 4), X, strict=True):
-        cells = 0.3 + case.X[labels == label].sum(axis=0)
-        mean, total = cells / cells.sum(), cells.sum()
-        np.testing.assert_allclose(expected[label], mean, rtol=1e-12)
-        assert_agrees(summarize(drawn), lengths.mean() * mean)
-        pairs = (lengths * (lengths - 1)).mean() * cells * (cells + 1) / (total * (total + 1))  # of equal tokens
-        assert_agrees(summarize(drawn * (drawn - 1.0)), pairs)
-    independent = (lengths * (lengths - 1)).mean() * mean**2  # tokens, given the prior of label 4, which has no rows
-    assert_disagrees(summarize(drawn * (drawn - 1.0)), independent)
 
 
 def test_rows_of_few_and_of_many_tokens_have_the_same_distribution():

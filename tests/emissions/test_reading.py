@@ -49,14 +49,16 @@ def test_fractions_of_a_mixture_are_weights(emission):
     labels = (np.arange(1500) % 2).astype(np.int32)
     sizes, totals = family.sum_labels(rows, 0, 1500, 0, labels).total()
     np.testing.assert_array_equal(sizes, [750, 750])
-    np.testing.assert_allclose(totals[:3], np.stack([X[::2].sum(axis=0), X[1::2].sum(axis=0)], axis=1))
+    by_statistic = totals if emission.short_name == "multinomial" else totals.T
+    np.testing.assert_allclose(by_statistic[:3], np.stack([X[::2].sum(axis=0), X[1::2].sum(axis=0)], axis=1))
     by_shares = family.sum_shares(rows, 0, 1500, 0, np.eye(2)[labels]).total()
     assert all(a.tobytes() == b.tobytes() for a, b in zip((sizes, totals), by_shares, strict=True))
     parts = [family.sum_labels(rows, a, b, a // 1024, labels[a:b]) for a, b in ((0, 1024), (1024, 1500))]
     assert merge(*parts).total()[1].tobytes() == totals.tobytes()
     parameters, out = family.mode((sizes, totals)), np.zeros((1500, 2))
     family.add_log_densities(rows, 0, 1500, parameters, out)
-    np.testing.assert_allclose(out, parameters.offsets + X @ parameters.naturals[:3])
+    offsets, naturals = (0.0, parameters) if isinstance(parameters, np.ndarray) else parameters[:2]
+    np.testing.assert_allclose(out, offsets + X @ naturals[:3])
     assert rows.hash_rows(KEY, 0) != read(emission, X[::-1]).hash_rows(KEY, 0)
     halves = rows.part(0, 700).hash_rows(KEY, 0) + rows.part(700, 1500).hash_rows(KEY, 700)
     assert rows.hash_rows(KEY, 0) == halves % 2**64

@@ -48,16 +48,16 @@ def test_spread_numbers_round_to_what_they_were():
     X = np.column_stack([AGES, NUMBERS, np.round(NUMBERS, 1)])
     X[3, 0] = np.nan
     rows = read(Gaussian(), X)
-    values = spread_rows(rows, root_key(1)).values
+    values = spread_rows(Gaussian(), rows, root_key(1)).values
     np.testing.assert_array_equal(np.round(values[:, 0]), X[:, 0])
     np.testing.assert_array_equal(values[:, 1], NUMBERS)
     np.testing.assert_allclose(np.round(values[:, 2], 1), X[:, 2], atol=1e-12)
     assert np.isnan(values[3, 0])
     assert len(np.unique(values[:, 0])) == len(X)
-    np.testing.assert_array_equal(values, spread_rows(rows, root_key(1)).values)
+    np.testing.assert_array_equal(values, spread_rows(Gaussian(), rows, root_key(1)).values)
     np.testing.assert_array_equal(rows.values, X)
     complete = read(Gaussian(), NUMBERS[:, np.newaxis])
-    assert spread_rows(complete, root_key(1)) is complete
+    assert spread_rows(Gaussian(), complete, root_key(1)) is complete
 
 
 IRIS = load_iris().data
@@ -81,12 +81,12 @@ DIRECTIONS = RNG.normal(size=(60, 3))
 )
 def test_rows_that_repeat_more_than_rounding_explains(emission, X, n_distinct):
     rows = read(emission, X)
-    distinct = distinct_rows(rows, None)
+    distinct = distinct_rows(emission, rows, None)
     assert (None if distinct is None else len(distinct)) == n_distinct
     half = np.arange(0, len(X), 2)
     if n_distinct and n_distinct * 2 == len(X):  # each second row is the first of two equal ones
         np.testing.assert_array_equal(distinct, half)
-        assert distinct_rows(rows, half) is None
+        assert distinct_rows(emission, rows, half) is None
 
 
 def two_groups(n):

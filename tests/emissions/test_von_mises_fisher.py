@@ -8,12 +8,18 @@ from scipy import stats
 from scipy.special import gammaln, ive, logsumexp
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
-from skmanifold.distributions import bessel_ratio
-from skmanifold.emissions import VonMisesFisher
-from skmanifold.emissions._clusters import kernels
-from skmanifold.emissions._von_mises_fisher.concentrations import MOST_NODES, draw_concentration, tabulate
-from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, draw_directions
-from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
+from skmanifold.emissions import VonMisesFisher, kernels
+from skmanifold.emissions._von_mises_fisher.concentrations import (
+    MOST_NODES,
+    ConcentrationPrior,
+    draw_concentration,
+    tabulate,
+)
+from skmanifold.emissions._von_mises_fisher.family import (
+    VonMisesFisherFamily,
+    VonMisesFisherParameters,
+    draw_directions,
+)
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows, SparseRows
 from skmanifold.numerics.block_sums import merge
 from skmanifold.random._keys import fold_in_each, root_key
@@ -25,6 +31,7 @@ from ._splits import odds_and_density, refresh
 
 KEY = root_key(1)
 ONE = Workers(1)
+PRIOR = ConcentrationPrior(1.3, 0.6)
 
 
 def log_normalizer(d, kappa):
@@ -53,7 +60,7 @@ def test_log_densities_are_those_of_scipy(type_of_rows):
     directions, concentrations = rng.standard_normal((5, 8)), np.array([0.01, 1.0, 20.0, 300.0, 4e3])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     family = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "per_component", 5, 8)
-    parameters = family.mode((np.full(5, 9.0), 5.0 * directions))._replace(concentrations=concentrations)
+    parameters = VonMisesFisherParameters.of(directions.T, concentrations)
     found = np.full((30, 5), 0.25)
     family.add_log_densities(rows_of(X, type_of_rows), 10, 40, parameters, found)
     log_area = np.log(2 * np.pi**4 / 6)
@@ -82,30 +89,30 @@ def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_
             np.testing.assert_array_equal(whole, parts)
 
 
-@each_kind
-def test_the_mode_maximises_the_log_joint_density(kind):
-    family, rng = VonMisesFisherFamily(ConcentrationPrior(2.0, 0.6), kind, 3, 5), np.random.default_rng(2)
-    sums = rng.standard_normal((3, 5)) * 3.0
-    sizes = np.linalg.norm(sums, axis=1) + np.array([1.0, 3.0, 9.0])
-    mode = family.mode((sizes, sums))
-    best = family.log_likelihood((sizes, sums), mode) + family.log_prior(mode)
-    for _ in range(60):
-        directions = mode.directions + 0.05 * rng.standard_normal(mode.directions.shape)
-        directions /= np.linalg.norm(directions, axis=0)
-        scale = np.exp(0.1 * rng.standard_normal(1 if kind == "shared" else 3))
-        concentrations = mode.concentrations * (1.0 if kind == 6.0 else scale)
-        other = mode._replace(directions=directions, concentrations=concentrations)
-        assert family.log_likelihood((sizes, sums), other) + family.log_prior(other) < best
-    if kind == "per_component":
-        lengths = np.linalg.norm(sums, axis=1)
-        np.testing.assert_allclose(bessel_ratio(5, mode.concentrations), (lengths + 1.2) / (sizes + 2.0))
+def test_expectations_in_one_step_are_those_of_shares():
+    X, _ = planted(3000)
+    family, rows, rng = VonMisesFisherFamily(PRIOR, "shared", 3, 8), rows_of(X, "sparse"), np.random.default_rng(0)
+    parameters = VonMisesFisherParameters.of(rng.standard_normal((8, 3)), np.array([1.0, 5.0, 20.0]))
+    row_weights, log_weights, log_density = rng.uniform(0.5, 2.0, 3000), np.log([0.2, 0.3, 0.5]), np.empty(3000)
+    terms = np.tile(log_weights, (3000, 1))
+    family.add_log_densities(rows, 0, 3000, parameters, terms)
+    exact = logsumexp(terms, axis=1)
+    shares = np.exp(terms - exact[:, None]) * row_weights[:, None]
+    parts = [
+        family.expect_rows(rows, *place, parameters, log_weights, row_weights, log_density)
+        for place in ((0, 2048, 0), (2048, 3000, 2))
+    ]
+    np.testing.assert_allclose(log_density, exact, rtol=1e-12)
+    of_shares = family.sum_shares(rows, 0, 3000, 0, shares).total()
+    for one, other in zip(merge(*parts).total(), of_shares, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_a_vonmisesfishermixture_has_the_same_estimate():
     X, _ = planted()
     start = planted()[1]
     face = VonMisesFisherMixture(3, concentration="shared", random_state=0, tol=1e-13, max_iter=500).fit(X)
-    prior = VonMisesFisher("shared", cosine_prior=float(face._statistics.prior_ratio))
+    prior = VonMisesFisher("shared", cosine_prior=face._family.prior.cosine)
     emission = ExponentialFamilyMixture(3, emission=prior, sampler="em", init=start, weight_prior=1e-9, max_iter=500)
     emission.fit(X)
     order = np.argmax(face.mean_directions_ @ emission.mean_directions_.T, axis=1)
@@ -117,7 +124,6 @@ def test_a_vonmisesfishermixture_has_the_same_estimate():
 
 # --- draws -----------------------------------------------------------------------------------------------
 
-PRIOR = ConcentrationPrior(1.3, 0.6)
 POSTERIORS = [(2, 0.0, []), (3, 4.0, [3.7]), (10, 6.0, [2.0, 1.0]), (100, 30.0, [20.0, 5.0, 1.0]), (40, 300.0, [12.0])]
 
 
@@ -313,7 +319,7 @@ def test_expected_rows_are_means_of_new_rows(kind):
         assert (drawn == 6.0).all()
     else:
         assert_agrees(summarize(drawn[:, None]), expected["concentrations_"][0])
-    assert_agrees(summarize(np.array([draw.directions[1] for draw in components])), 0.0)  # without rows
+    assert_agrees(summarize(np.array([draw.directions[:, 1] for draw in components])), 0.0)  # without rows
 
 
 def test_the_learned_prior_maximises_the_marginal_likelihood():

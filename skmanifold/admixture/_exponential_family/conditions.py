@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...emissions._base import BaseEmission
-from ...emissions._gaussian.base import GaussianParameters, TiedParameters
-from ...emissions._linear import LinearParameters
-from ...emissions._registry import are_of_family
 from ...emissions._row_lengths import LENGTHS, LEVELS
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...topics.topic_word import TopicWord
-from ...utils._conditions import Array, Counted, Either, Lacking, Names, Real, Sizes, Whole, key
+from ...utils._conditions import Array, Counted, Either, Lacking, Names, Real, Sizes, Whole, anything, key, placed
 from ...utils._declared import Held, Settings, holds
 from .._tokens.topic_counts import TopicCounts
 from .token_laws import DirichletTokens, FamilyTokens
@@ -49,11 +46,14 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
         return whole_draws_agree(admixture)
     if isinstance(estimate, TopicWord):
         return "has an estimate of another emission"
+    if problem := emission.disagrees(tokens.family, admixture):
+        return problem
     vectors = tokens.family.word_vectors
-    if isinstance(estimate, GaussianParameters | TiedParameters) and (vectors is None or len(vectors) != n_tokens):
+    if emission.has_vector_tokens and (vectors is None or len(vectors) != n_tokens):
         return "lacks the vectors of its tokens"
-    complaint = are_of_family(tokens.family, estimate)
-    return complaint or _draws_are_of_family(admixture) or whole_draws_agree(admixture)
+    with placed("_estimate"):
+        tokens.family.check_parameters(estimate)
+    return _draws_are_of_family(admixture) or whole_draws_agree(admixture)
 
 
 def _draws_are_of_family(admixture: Any) -> str | None:
@@ -78,7 +78,7 @@ fitted_admixture = holds(
     doc_topic_prior_=Array("float64", ("n_components",), above=0),
     _topic_counts=_counts,
     _tokens=Held(DirichletTokens, FamilyTokens),
-    _estimate=Held(TopicWord, GaussianParameters, LinearParameters, TiedParameters),
+    _estimate=Either(lambda value: isinstance(value, TopicWord), Held(TopicWord), anything),
     **traces(
         "log_likelihood",
         topic_weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...emissions._base import FAMILY
 from ...emissions._protocols import DirichletFamily, TokenFamily
-from ...emissions._registry import FAMILY
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import Whole

@@ -16,6 +16,7 @@ from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal
 from .._codes import fill_codes
 from .._column_information import information_from_draws, information_of_categories
+from .._columns.rows import scattered
 from .._gaussian.missing_kernels import draw_missing_cells
 from .._linear import fill_events, fill_poisson
 from .._negative_binomial.kernels import fill_negative_binomial
@@ -395,11 +396,11 @@ class JoinedCells(CellDistribution):
 
     def typical(self) -> np.ndarray:
         """Typical values of each block."""
-        return self._scattered([part.typical() for part in self.parts])
+        return scattered(self.places, [part.typical() for part in self.parts])
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component."""
-        return self._scattered([part.information(weights)[np.newaxis] for part in self.parts])[0]
+        return scattered(self.places, [part.information(weights)[np.newaxis] for part in self.parts])[0]
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations of each block."""
@@ -414,18 +415,11 @@ class JoinedCells(CellDistribution):
 
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows with drawn cells of each block."""
-        out = np.empty(values.shape)
-        for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
-            of_block = np.ascontiguousarray(values[:, place])
-            out[:, place] = part.drawn(of_block, labels, subkey(key, i), first_row)
-        return out
-
-    def _scattered(self, of_parts: list[np.ndarray]) -> np.ndarray:
-        """Columns of the parts at their places."""
-        out = np.empty((len(of_parts[0]), len(self.n_categories)))
-        for place, of_part in zip(self.places, of_parts, strict=True):
-            out[:, place] = of_part
-        return out
+        drawn = [
+            part.drawn(np.ascontiguousarray(values[:, place]), labels, subkey(key, i), first_row)
+            for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True))
+        ]
+        return scattered(self.places, drawn)
 
 
 def _incomplete(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

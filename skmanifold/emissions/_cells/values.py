@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._codes import Table
-from .._columns.rows import ColumnRows
+from .._columns.rows import ColumnRows, scattered
 from .._linear_rows import LinearRows
 
 
@@ -25,10 +25,7 @@ def values_of(rows: Any) -> np.ndarray:
         Numbers and codes; NaN where a cell is missing. A new array.
     """
     if isinstance(rows, ColumnRows):
-        out = np.empty((rows.n_rows, rows.n_features))
-        for place, block in zip(rows.places, rows.blocks, strict=True):
-            out[:, place] = values_of(block)
-        return out
+        return scattered(rows.places, [values_of(block) for block in rows.blocks])
     if isinstance(rows, LinearRows | Table):
         row_of = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
         if isinstance(rows, Table):

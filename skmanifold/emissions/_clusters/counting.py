@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...utils._njit import njit
-from .kernels import count_row
+from ..kernels import count_row
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,8 @@
 """Statistics of clusters by label: named tuples of arrays, of which the first are the sizes.
 
-Each class has `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
-for the current values of missing cells, which predictions do not need. Not every label has rows.
+A class may have `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
+for the current values of missing cells, which predictions do not need. Without it the labels are the first axis of all
+arrays. Not every label has rows.
 """
 
 from __future__ import annotations
@@ -10,10 +11,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ...utils._conditions import MOST_COUNTED, Array, Sizes, refuse
+from ...utils._declared import Held, holds
+
 Statistics = TypeVar("Statistics", bound=Any)
 OF_ROWS = -1
 
 
+def held_statistics(value: Any, where: str, sizes: Sizes) -> None:
+    """Condition of statistics of any family, which satisfy the declaration of their class."""
+    if type(value) is not JoinedStatistics and not hasattr(type(value), "label_axes"):
+        refuse(where, f"is a {type(value).__name__} and not statistics of clusters")
+    Held(type(value))(value, where, sizes)
+
+
+@holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=held_statistics, rest=held_statistics)
 class JoinedStatistics(NamedTuple):
     """Statistics of several blocks of columns: those of the first, and of the others."""
 
@@ -53,22 +65,22 @@ def with_labels(statistics: Statistics, new_labels: np.ndarray) -> Statistics:
 
 def selected(statistics: Any, labels: np.ndarray) -> Any:
     """Statistics of some labels, in this order, without values of rows; labels beyond the capacity have no rows."""
-    if isinstance(statistics, JoinedStatistics):
-        return _joined(selected(statistics.first, labels), selected(statistics.rest, labels))
     inside = np.flatnonzero(labels < len(statistics.sizes))
-    chosen = _spread(statistics, len(labels), labels[inside], inside)
-    axes = statistics.label_axes
-    return type(chosen)(*(a[:0].copy() if axis == OF_ROWS else a for a, axis in zip(chosen, axes, strict=True)))
+    return _spread(statistics, len(labels), labels[inside], inside, has_rows=False)
 
 
-def _spread(statistics: Any, capacity: int, old: Any, new: Any) -> Any:
+def _label_axes(statistics: Any) -> tuple:
+    return getattr(statistics, "label_axes", (0,) * len(statistics))
+
+
+def _spread(statistics: Any, capacity: int, old: Any, new: Any, has_rows: bool = True) -> Any:
     """Statistics with another capacity, zero but for the labels `new`, which are copied from `old`."""
     if isinstance(statistics, JoinedStatistics):
-        return _joined(_spread(statistics.first, capacity, old, new), _spread(statistics.rest, capacity, old, new))
+        return _joined(*(_spread(part, capacity, old, new, has_rows) for part in statistics[1:]))
     arrays = []
-    for array, axis in zip(statistics, statistics.label_axes, strict=True):
+    for array, axis in zip(statistics, _label_axes(statistics), strict=True):
         if axis is None or axis == OF_ROWS:
-            arrays.append(array)
+            arrays.append(array if has_rows or axis is None else array[:0].copy())
             continue
         after = np.zeros((*array.shape[:axis], capacity, *array.shape[axis + 1 :]), array.dtype)
         before: tuple = (slice(None),) * axis
@@ -80,7 +92,7 @@ def _spread(statistics: Any, capacity: int, old: Any, new: Any) -> Any:
 def shapes_of(statistics: Any) -> list:
     """The type of the statistics, and the shapes of all arrays but the values of rows."""
     if isinstance(statistics, JoinedStatistics):
-        return [shapes_of(statistics.first), shapes_of(statistics.rest)]
+        return [shapes_of(part) for part in statistics[1:]]
     return [type(statistics), *(array.shape for array in statistics)]
 
 

@@ -90,6 +90,7 @@ class Columns(BaseEmission, BaseComposition):
     has_codes = True
     positive_only = False
     stores = ("_layout",)
+    row_family = ColumnsFamily
     _parameter_constraints: ClassVar[dict] = {"blocks": [StrOptions({"auto"}), list], "count_columns": "no_validation"}
 
     def __init__(
@@ -177,6 +178,31 @@ class Columns(BaseEmission, BaseComposition):
         """
         blocks = (emission.cell_distribution(attributes[name]) for name, emission in self._named_emissions)
         return JoinedCells(blocks, places)
+
+    def disagrees(self, family: Any, reader: Any) -> str | None:
+        """Why a family that was read from a file is not one of this emission, or not of the columns of its table."""
+        layout = vars(reader).get("_layout")
+        if layout is None or type(family) is not ColumnsFamily:
+            return "has a family that is not that of its emission"
+        try:
+            check_blocks(self.blocks)
+        except (TypeError, ValueError) as error:
+            return f"has wrong blocks: {error}"
+        names = [name for name, *_ in self.blocks]
+        if names != family.names.tolist() or len(names) != len(layout.places):
+            return "has blocks of other names"
+        if not all(map(np.array_equal, family.places, layout.places)):
+            return "has blocks of other columns"
+        parts = zip(self.blocks, family.blocks, layout.places, layout.readers, strict=True)
+        for (_, emission, _), part, place, own in parts:
+            if problem := emission.disagrees(part, own):
+                return problem
+            if any((layout.kinds[column] == "category") != emission.has_codes for column in place):
+                return "has columns whose kind is not that of their emission"
+            found = [len(layout.categories[column]) for column in place]
+            if emission.has_codes and found != own.n_categories_.tolist():
+                return "has columns with other numbers of categories"
+        return None
 
     def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
         """Make the family of rows."""

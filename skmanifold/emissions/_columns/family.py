@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...numerics.block_sums import BlockSums, side_by_side
 from ...random._keys import subkey
-from ...utils._conditions import Array, Counted, ListOf, Names, Sizes
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Counted, ListOf, Names, Sizes, anything, placed, refuse
+from ...utils._declared import holds
 from ...utils._protocol_check import offers
+from ...utils._threads import Workers
 from ...utils._typing import available_if
 from .._abilities import CompletesRows
-from .._base import Family
-from .._bernoulli import BernoulliFamily
-from .._categorical import CategoricalFamily
-from .._gaussian.base import GaussianParameters, TiedParameters
-from .._gaussian.diagonal import DiagonalFamily
-from .._gaussian.families import FullFamily
-from .._gaussian.tied import TiedFamily
-from .._linear import LinearParameters
-from .._multinomial import MultinomialFamily
-from .._negative_binomial.family import NegativeBinomialFamily, NegativeBinomialParameters
-from .._poisson import PoissonFamily
+from .._base import FAMILY, Family
+from .._clusters.base import Clusters
+from .._clusters.statistics import join_statistics
 from .._protocols import Arrays
-from .rows import ColumnRows
+from .kernels import Joined, JoinedData
+from .rows import ColumnRows, scattered
 from .seeds import cluster_tables
 from .selection import named_errors
 
-if TYPE_CHECKING:
-    from .._clusters.base import Clusters
 
-
-@holds(
-    blocks=ListOf(Held(GaussianParameters, LinearParameters, NegativeBinomialParameters, TiedParameters), kind=tuple)
-)
+@holds(blocks=ListOf(anything, kind=tuple))
 class ColumnParameters(NamedTuple):
     """Parameters of K components in each block."""
 
@@ -61,27 +51,17 @@ def _agree(family: ColumnsFamily, sizes: Sizes) -> str | None:
 @holds(
     _agree,
     names=Names(None),
-    blocks=ListOf(
-        Held(
-            BernoulliFamily,
-            CategoricalFamily,
-            DiagonalFamily,
-            FullFamily,
-            MultinomialFamily,
-            NegativeBinomialFamily,
-            PoissonFamily,
-            TiedFamily,
-        ),
-        kind=tuple,
-    ),
+    blocks=ListOf(FAMILY, kind=tuple),
     places=ListOf(Array("int64", (None,), low=0), kind=tuple),
     n_components=Counted("n_components"),
     n_features=Counted("n_dimensions"),
 )
-class ColumnsFamily(Family):
-    """Family of rows of tables.
+class ColumnsFamily(Family, Clusters):
+    """Family of rows of tables: the product of the families of its blocks.
 
-    The statistics are the sizes of the components, and then those of each block without its sizes.
+    The statistics are the sizes of the components, and then those of each block without its sizes. Those of clusters
+    are nested pairs, for kernels that numba compiles for each sequence of types. A bound family therefore sorts its
+    blocks by type: blocks of the same types in another order need no other kernels.
 
     Parameters
     ----------
@@ -92,6 +72,9 @@ class ColumnsFamily(Family):
     places : tuple of ndarray of int64
         Columns of X that belong to each block.
     """
+
+    parameters_type = ColumnParameters
+    rows: Any
 
     def __init__(self, names: np.ndarray, blocks: tuple[Any, ...], places: tuple[np.ndarray, ...]) -> None:
         self.names = names
@@ -191,41 +174,20 @@ class ColumnsFamily(Family):
         """Initial labels of weighted rows by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key, row_weights)
 
-    @available_if(_all_offer("sample"))
-    def sample(self, parameters: ColumnParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components."""
-        out = np.empty((len(labels), self.n_features))
-        for i, (block, own) in enumerate(zip(self.blocks, parameters.blocks, strict=True)):
-            out[:, self.places[i]] = block.sample(own, labels, subkey(key, i))
-        return out
-
     @available_if(_all_offer("n_parameters"))
     def n_parameters(self) -> int:
         """Number of free parameters of all components."""
         return sum(block.n_parameters() for block in self.blocks)
 
-    @available_if(_all_offer("clusters"))
-    def clusters(self, rows: ColumnRows | None = None) -> Clusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        from .._clusters.columns.clusters import JoinedClusters  # its kernels are slow to import
-
-        of_blocks = [None] * len(self.blocks) if rows is None else rows.blocks
-        names, blocks = self.names.tolist(), []
-        for name, block, own in zip(names, self.blocks, of_blocks, strict=True):
-            with named_errors(name):
-                blocks.append(block.clusters(own))
-        places = dict(zip(names, self.places, strict=True))
-        return JoinedClusters(dict(zip(names, blocks, strict=True)), places, rows)
+    @available_if(_all_offer("sample"))
+    def sample(self, parameters: ColumnParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw new rows from given components."""
+        pairs = enumerate(zip(self.blocks, parameters.blocks, strict=True))
+        return scattered(self.places, [block.sample(own, labels, subkey(key, i)) for i, (block, own) in pairs])
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, a list with an array for each column of X."""
-        columns: list[Any] = [None] * self.n_features
-        for place, of_block in zip(self.places, self.attributes_of_blocks(parameters).values(), strict=True):
-            values = of_block["components_"]
-            parts = values if isinstance(values, list) else np.split(values, np.arange(1, len(place)), axis=1)
-            for column, part in zip(place, parts, strict=True):
-                columns[column] = np.ascontiguousarray(part)
-        return {"components_": columns}
+        return {"components_": self._by_column(self.attributes_of_blocks(parameters))}
 
     def attributes_of_blocks(self, parameters: ColumnParameters) -> dict[str, dict[str, Any]]:
         """The fitted attributes of each block.
@@ -245,8 +207,12 @@ class ColumnsFamily(Family):
 
     def check_parameters(self, parameters: ColumnParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
-        for block, own in zip(self.blocks, parameters.blocks, strict=True):
-            block.check_parameters(own)
+        super().check_parameters(parameters)
+        if len(parameters.blocks) != len(self.blocks):
+            refuse("parameters", "has another number of blocks")
+        for i, (block, own) in enumerate(zip(self.blocks, parameters.blocks, strict=True)):
+            with placed(f"blocks[{i}]"):
+                block.check_parameters(own)
 
     def _divided(self, statistics: Arrays) -> list[Arrays]:
         """Statistics of each block, with its sizes."""
@@ -257,6 +223,228 @@ class ColumnsFamily(Family):
             divided.append((sizes, *others[:n]))
             others = others[n:]
         return divided
+
+    def _by_column(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
+        """The ``components_`` of the blocks as a list of arrays by column of X."""
+        columns: list[Any] = [None] * self.n_features
+        for place, of_block in zip(self.places, of_blocks.values(), strict=True):
+            values = of_block["components_"]
+            parts = values if isinstance(values, list) else np.split(values, np.arange(1, len(place)), axis=1)
+            for column, part in zip(place, parts, strict=True):
+                columns[column] = np.ascontiguousarray(part)
+        return columns
+
+    # Bound to rows
+
+    @available_if(_all_offer("clusters"))
+    def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
+        blocks = []
+        of_blocks = [None] * len(self.blocks) if rows is None else rows.blocks
+        for name, block, own in zip(self.names.tolist(), self.blocks, of_blocks, strict=True):
+            with named_errors(name):
+                blocks.append(block.clusters(own).among_others())
+        return self._bound(blocks, rows)
+
+    def _bound(self, blocks: Iterable[Any], rows: ColumnRows | None) -> ColumnsFamily:
+        """The same family with bound blocks; `rows` have the blocks in their first order."""
+        bound, blocks = copy(self), list(blocks)
+        order = sorted(range(len(blocks)), key=lambda i: type(blocks[i].data).__name__)
+        bound.names, bound.blocks = self.names[order], tuple(blocks[i] for i in order)
+        bound.places = tuple(self.places[i] for i in order)
+        bound.rows, bound.n_rows = rows, bound.blocks[0].n_rows
+        bound.data = _nested(JoinedData, [block.data for block in bound.blocks])
+        return bound
+
+    def part(self, start: int, stop: int) -> ColumnsFamily:
+        """The clusters of some of the rows."""
+        return self._bound((block.part(start, stop) for block in self.blocks), self.rows.part(start, stop))
+
+    def subset(self, rows: np.ndarray) -> ColumnsFamily:
+        """The clusters of the rows with these indices."""
+        return self._bound((block.subset(rows) for block in self.blocks), self.rows.take(rows))
+
+    def _with(self, nested: Any) -> Iterable[tuple[int, Any, Any]]:
+        """Index, block, and what belongs to it of nested statistics or components."""
+        return zip(range(len(self.blocks)), self.blocks, _unnested(nested, len(self.blocks)), strict=True)
+
+    @property
+    def prior(self) -> tuple:
+        """Priors of the blocks."""
+        return tuple(_prior_of(block) for block in self.blocks)
+
+    def of_block(self, name: str) -> Any:
+        """The family of one block.
+
+        Parameters
+        ----------
+        name : str
+            Name of the block.
+
+        Returns
+        -------
+        family : Family
+            Bound as this family is.
+        """
+        return self.blocks[self.names.tolist().index(name)]
+
+    def with_prior(self, prior: tuple) -> ColumnsFamily:
+        """These rows with other priors of those blocks whose prior is learned."""
+        pairs = zip(self.blocks, prior, strict=True)
+        same = (block if own is _prior_of(block) else block.with_prior(own) for block, own in pairs)
+        return self._bound(same, self.rows)
+
+    def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
+        """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
+        learned = []
+        for i, block, own in self._with(statistics):
+            start = f"{self.names[i]}__"
+            of_block = tuple(each.removeprefix(start) for each in free if each.startswith(start))
+            learned.append(block.with_learned_prior(own, of_block) if of_block else block)
+        return self._bound(learned, self.rows)
+
+    def no_statistics(self, capacity: int) -> Any:
+        """Statistics of no rows."""
+        return join_statistics([block.no_statistics(capacity) for block in self.blocks])
+
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split."""
+        spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
+        posteriors, sides = zip(*spaces, strict=True)
+        of_sides, posteriors_of_sides = zip(*sides, strict=True)
+        joined = join_statistics(list(of_sides)), _nested(Joined, list(posteriors_of_sides))
+        return _nested(Joined, list(posteriors)), joined
+
+    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        for _, block, own in self._with(statistics):
+            block.count(labels, own, workers)
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
+    ) -> None:
+        """Move rows to their new labels in the statistics."""
+        for _, block, own in self._with(statistics):
+            block.move(rows, new_labels, labels, own, workers)
+
+    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Rows of a minibatch in the order that suits the first block that needs one."""
+        for block in self.blocks:
+            if type(block).sorted_rows is not Clusters.sorted_rows:
+                return block.sorted_rows(rows, labels)
+        return rows
+
+    def redraw_missing(
+        self,
+        rows: np.ndarray,
+        new_labels: np.ndarray,
+        labels: np.ndarray,
+        statistics: Any,
+        components: Any,
+        place_of: np.ndarray,
+        key: np.uint64,
+        workers: Workers,
+    ) -> None:
+        """Draw the missing cells of rows given their new labels, in blocks that need them."""
+        of_blocks = _unnested(components, len(self.blocks))
+        for i, block, own in self._with(statistics):
+            of_block = own, of_blocks[i], place_of, subkey(key, i)
+            block.redraw_missing(rows, new_labels, labels, *of_block, workers)
+
+    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Statistics after relabelling; `labels` are the new labels of all rows."""
+        pairs = self._with(statistics)
+        return join_statistics([block.relabelled(labels, own, new_labels, workers) for _, block, own in pairs])
+
+    def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
+        """Draw the parameters of the components in each block."""
+        pairs = self._with(statistics)
+        return _nested(Joined, [block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs])
+
+    def log_marginal(self, statistics: Any) -> float:
+        """Log density of all rows given their labels."""
+        return sum(block.log_marginal(own) for _, block, own in self._with(statistics))
+
+    def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        for _, block, own in self._with(statistics):
+            block.add_log_predictive(own, out, workers)
+
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        for _, block, own in self._with(components):
+            block.add_densities_of_rows(own, out, workers)
+
+    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given a new component."""
+        for _, block, own in self._with(components):
+            block.add_log_density_of_new(own, out, workers)
+
+    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+        """Drawn expected values of the columns of X, side by side, (K, n); a column of categories has one for each."""
+        return {"components": np.concatenate(self._by_column(self.drawn_attributes(components)), axis=1)}
+
+    def _of_blocks(self, method: str, nested: Any) -> dict[str, Any]:
+        """What a method of each block returns for nested statistics or components, by the name of the block."""
+        names = self.names.tolist()
+        return {names[i]: getattr(block, method)(own) for i, block, own in self._with(nested)}
+
+    def cell_attributes(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means of each block, by its name."""
+        return self._of_blocks("cell_attributes", statistics)
+
+    def are_means(self, attributes: dict[str, Any]) -> bool:
+        """Whether posterior means of each block are possible."""
+        return all(self.of_block(name).are_means(own) for name, own in attributes.items())
+
+    def drawn_attributes(self, components: Any) -> dict[str, Any]:
+        """Drawn parameters of each block, by its name."""
+        return self._of_blocks("drawn_attributes", components)
+
+    def expected(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
+        return {"components_": self._by_column(self.expected_of_blocks(statistics))}
+
+    def expected_of_blocks(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means of each block, by its name.
+
+        Parameters
+        ----------
+        statistics : JoinedStatistics
+            Statistics of clusters.
+
+        Returns
+        -------
+        attributes : dict of str to dict
+            Fitted attributes.
+        """
+        return self._of_blocks("expected", statistics)
+
+    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Numbers and codes drawn from the predictive distributions of clusters, (n_rows, n_columns)."""
+        pairs = self._with(statistics)
+        return scattered(self.places, [block.new_rows(own, labels, subkey(key, i)) for i, block, own in pairs])
+
+    def typical_cells(self, statistics: Any) -> np.ndarray:
+        """A typical value of each column in each cluster, (K, n_columns)."""
+        return scattered(self.places, list(self._of_blocks("typical_cells", statistics).values()))
+
+    def column_information(self, statistics: Any) -> np.ndarray:
+        """Mutual information of each column and the cluster, (n_columns,)."""
+        of_blocks = self._of_blocks("column_information", statistics).values()
+        return scattered(self.places, [own[np.newaxis] for own in of_blocks])[0]
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds that are spread over the rows."""
+        return cluster_tables(self.rows, n_clusters, key)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return sum(block.draw_bytes(n_components) for block in self.blocks)
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        return max(block.rows_of_batch() for block in self.blocks)
 
 
 def _completes(block: Any, rows: Any) -> bool:
@@ -271,3 +459,23 @@ def _beside(sums: list[BlockSums]) -> BlockSums:
 
 def _without_sizes(sums: BlockSums) -> tuple:
     return tuple((level, index, arrays[1:]) for level, index, arrays in sums.nodes)
+
+
+def _prior_of(block: Any) -> Any:
+    return getattr(block, "prior", None)
+
+
+def _nested(kind: Any, items: list) -> Any:
+    """Nested pairs of items, of which there is at least one."""
+    *before, nested = items
+    for item in reversed(before):
+        nested = kind(item, nested)
+    return nested
+
+
+def _unnested(nested: Any, n_items: int) -> list:
+    items = []
+    for _ in range(n_items - 1):
+        items.append(nested.first)
+        nested = nested.rest
+    return [*items, nested]

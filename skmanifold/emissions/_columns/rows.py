@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...random._keys import subkey
+
+
+def scattered(places: Sequence[np.ndarray], of_blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Columns of all blocks in the order of X.
+
+    Parameters
+    ----------
+    places : sequence of ndarray of int64
+        Columns of X that belong to each block.
+    of_blocks : sequence of ndarray of shape (n, n_block_columns)
+        Columns of each block.
+
+    Returns
+    -------
+    values : ndarray of shape (n, n_columns)
+        A new array.
+    """
+    out = np.empty((len(of_blocks[0]), sum(map(len, places))))
+    for place, values in zip(places, of_blocks, strict=True):
+        out[:, place] = values
+    return out
 
 
 class ColumnRows(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._threads import split_range
+from .._cells.values import values_of
 from .._codes import Table
 from .._dense_rows import DenseRows, IncompleteRows
 from .._linear_rows import LinearRows
@@ -83,21 +84,12 @@ def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(block, DenseRows | IncompleteRows):
-        return block.values, np.arange(block.n_features)
-    row_of = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
+    if not isinstance(block, DenseRows | IncompleteRows | LinearRows | Table):
+        raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
+    values = values_of(block)
     if isinstance(block, Table):
-        column_of = block.column_of()
-        out = np.full((block.n_rows, block.n_categories), np.nan)
-        is_seen = np.zeros((block.n_rows, block.n_columns), dtype=bool)
-        is_seen[row_of, column_of[block.indices]] = True
-        out[is_seen[:, column_of]] = 0.0
-        out[row_of, block.indices] = 1.0
-        return out, column_of
-    if isinstance(block, LinearRows):
-        m = block.n_features
-        out = np.zeros((block.n_rows, m))
-        is_missing = block.indices >= m
-        out[row_of, block.indices % m] = np.where(is_missing, np.nan, np.sqrt(block.counts))
-        return out, np.arange(m)
-    raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
+        columns = block.column_of()
+        values = values[:, columns]
+        codes = np.arange(block.n_categories) - block.column_start[columns]
+        return np.where(np.isnan(values), np.nan, values == codes), columns
+    return np.sqrt(values) if isinstance(block, LinearRows) else values, np.arange(block.n_features)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
-from ...utils._conditions import MOST_COUNTED, Array, Either, Real, Sizes
-from ...utils._declared import holds
+from ...utils._conditions import (
+    MOST_COUNTED,
+    Array,
+    Condition,
+    Counted,
+    Either,
+    Lacking,
+    OrNone,
+    Real,
+    Sizes,
+    Whole,
+)
+from ...utils._declared import Held, holds
 from ...utils._threads import split_range
 from .._base import Family, NoModeError, check_shapes
 from .._dense_rows import DenseRows, IncompleteRows
@@ -20,6 +31,7 @@ from .kernels import add_counted_products, add_labelled_products, add_shared_pro
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
 LOG_2PI = math.log(2.0 * math.pi)
+_MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
@@ -113,6 +125,25 @@ class TiedParameters(NamedTuple):
     offsets: np.ndarray  # log densities at the means, which are equal, (K,)
 
 
+def family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
+    full = family.has_matrices
+    if (family.prior.covariance.ndim == 2) != full or family._width != (family.n_features if full else 1):
+        return "has a prior of another shape"
+    wanted = 1 if getattr(family, "spherical", False) else family.n_features
+    return None if len(family.prior.covariance) == wanted else "has a prior of another shape"
+
+
+OF_GAUSSIANS: dict[str, Condition] = {
+    "origin": Array("float64", ("n_dimensions",)),
+    "prior": Held(NormalPrior),
+    "n_components": Counted("n_components"),
+    "n_features": Counted("n_dimensions"),
+    "_width": Whole(low=1),
+    "word_vectors": Lacking(OrNone(Array("float64", ("n_tokens", "n_dimensions")))),
+    "word_weights": Lacking(OrNone(Array("float64 int64", ("n_tokens",), low=0))),
+}
+
+
 class GaussianFamily(Family):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
@@ -126,6 +157,8 @@ class GaussianFamily(Family):
         A point near the rows, which reduces rounding errors.
     """
 
+    parameters_type: ClassVar[type | None] = GaussianParameters
+    has_matrices = True  # whether covariances are matrices
     word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
@@ -136,30 +169,19 @@ class GaussianFamily(Family):
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of sizes, sums and products.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of sizes, sums and products."""
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (K, d, self._width)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of means, covariances, factors and offsets.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
+        """Shapes of means, covariances, factors and offsets."""
         K, d = self.n_components, self.n_features
         of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
         return (K, d), of_covariances, of_covariances, (K,)
 
     def check_parameters(self, parameters: GaussianParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
         check_shapes(parameters, self.parameter_shapes())
 
     def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
@@ -173,26 +195,7 @@ class GaussianFamily(Family):
     def sum_labels(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, labels: np.ndarray
     ) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their labels; missing cells are at the origin.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes, sums and products of rows given their labels; missing cells are at the origin."""
 
         def add(start, stop, *arrays):
             self._add_labelled(rows, first + start, first + stop, labels[start:stop], *arrays)
@@ -202,26 +205,7 @@ class GaussianFamily(Family):
     def sum_shares(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, shares: np.ndarray
     ) -> BlockSums:
-        """Sizes, sums and products of the rows `first` to `stop`, given their shares; missing cells are at the origin.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
-        shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
-
-        Returns
-        -------
-        sums : BlockSums
-            The statistics, by blocks of rows.
-        """
+        """Sizes, sums and products of rows given their shares; missing cells are at the origin."""
 
         def add(start, stop, *arrays):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
@@ -251,18 +235,7 @@ class GaussianFamily(Family):
         return np.asarray(counts.totals, dtype=np.float64), sums, products, *others
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:
-        """Log density of each word vector given each component.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_tokens, K)
-            In nats.
-        """
+        """Log density of each word vector given each component."""
         assert self.word_vectors is not None
         out = np.zeros((len(self.word_vectors), self.n_components))
         self._add_densities(self.word_vectors, 0, len(out), parameters, out)
@@ -274,46 +247,8 @@ class GaussianFamily(Family):
         assert self.word_weights is not None
         return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
 
-    def add_log_densities(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
-    ) -> None:
-        """Add the log densities of the observed cells of the rows `first` to `stop` given each component.
-
-        Parameters
-        ----------
-        rows : DenseRows
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        parameters : GaussianParameters
-            Parameters of all components.
-        out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
-        """
-        if not isinstance(rows, IncompleteRows):
-            self._add_densities(rows.values, first, stop, parameters, out)
-            return
-        complete, incomplete = rows.split(first, stop)
-        of_complete = np.zeros((len(complete), self.n_components))  # the same bytes as without the other rows
-        self._add_densities(rows.values[complete], 0, len(complete), parameters, of_complete)
-        out[complete - first] += of_complete
-        self._add_observed(rows, incomplete, incomplete - first, parameters, out)
-
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
-        """The fitted attributes ``components_``, the means, and ``covariances_``.
-
-        Parameters
-        ----------
-        parameters : GaussianParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to ndarray
-            Fitted attributes by their names.
-        """
+        """The fitted attributes ``components_``, the means, and ``covariances_``."""
         return {"components_": parameters.means, "covariances_": parameters.covariances}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
@@ -325,8 +260,6 @@ class GaussianFamily(Family):
         def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
-
-        def _add_observed(self, rows, chosen, places, parameters, out): ...
 
     def _add_labelled(self, rows, first, stop, labels, *arrays):
         """Add rows to the statistics of their labels, by blocks of rows."""
@@ -359,42 +292,13 @@ class GaussianFamily(Family):
             )
 
 
-def values_of(rows: DenseRows | IncompleteRows | None, n_features: int) -> np.ndarray:
-    """Values of rows, for clusters with covariance matrices; an empty array for None.
-
-    Parameters
-    ----------
-    rows : DenseRows, IncompleteRows or None
-        What the emission's `read` returned.
-    n_features : int
-        Number of features.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows, n_features)
-        Rows; NaN where a cell is missing.
-    """
-    return np.empty((0, n_features)) if rows is None else rows.values
-
-
-def is_definite(covariance: np.ndarray) -> bool:
-    """Whether a symmetric matrix is positive definite, whatever the scales of the features.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d)
-        A symmetric matrix.
-
-    Returns
-    -------
-    is_definite : bool
-        Whether it has a Cholesky factor.
-    """
-    try:
-        np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+def refuse_far_rows(*deviations: np.ndarray) -> None:
+    """Raise a ValueError if a deviation from the origin, in prior standard deviations, is too large for its square."""
+    if not max(np.fmax.reduce(np.abs(part), axis=None, initial=0.0) for part in deviations) < _MOST_DEVIATIONS:
+        raise ValueError(
+            f"X or mean_prior has values more than {_MOST_DEVIATIONS:g} prior standard deviations from the mean of the "
+            "fitted rows: correct them, or use a larger covariance_prior."
+        )
 
 
 def refuse_singular(what: str) -> None:

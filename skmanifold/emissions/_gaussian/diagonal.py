@@ -15,13 +15,20 @@ from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._clusters.base import Clusters
-from .._clusters.gaussian.base import refuse_far_rows
-from .._clusters.gaussian.learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
 from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_vectors
-from .base import LOG_2PI, GaussianFamily, GaussianParameters, NormalPrior, refuse_singular
+from .base import (
+    LOG_2PI,
+    OF_GAUSSIANS,
+    GaussianFamily,
+    GaussianParameters,
+    NormalPrior,
+    family_agrees,
+    refuse_far_rows,
+    refuse_singular,
+)
 from .diagonal_kernels import (
     DiagonalComponents,
     DiagonalData,
@@ -34,8 +41,8 @@ from .diagonal_kernels import (
     posteriors_of,
     total_log_marginal,
 )
-from .families import OF_GAUSSIANS, family_agrees
 from .kernels import add_diagonal_densities
+from .learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
 from .missing_kernels import count_labelled_missing, count_shared_missing
 
 _LEAST_DEGREES = 3.0  # of a predictive distribution whose variance is used
@@ -94,6 +101,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
         Whether all features of a component share one variance.
     """
 
+    has_matrices = False
     scales: np.ndarray  # of clusters of rows, (d,)
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray, spherical: bool):

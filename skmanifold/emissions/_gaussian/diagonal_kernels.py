@@ -27,7 +27,7 @@ from ...numerics.vector_math import fill_log
 from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate, normal
 from ...utils._njit import njit, njit_part
-from .._clusters import kernels
+from .. import kernels
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, as for the components

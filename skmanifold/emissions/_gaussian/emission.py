@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,12 +20,9 @@ from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
-from .families import FullFamily
+from .full import FullFamily
 from .moments import location_and_covariance, warn_of_dependent_columns
 from .tied import TiedFamily
-
-if TYPE_CHECKING:
-    from .._clusters.gaussian.base import GaussianClusters
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
@@ -151,6 +148,7 @@ class Gaussian(BaseEmission):
     allows_sparse = False
     positive_only = False
     has_vector_tokens = True
+    row_family = token_family = FullFamily  # with default settings
     _parameter_constraints: ClassVar[dict] = {
         "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
@@ -198,6 +196,10 @@ class Gaussian(BaseEmission):
             return MatrixNormalCells(means, covariances)
         return NormalCells(means, covariances)
 
+    def family_type(self) -> type:
+        """The class of the families that `bind` makes."""
+        return {"full": FullFamily, "tied": TiedFamily}.get(self.covariance_type, DiagonalFamily)
+
     def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
         """Make the family of rows."""
         return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
@@ -238,7 +240,7 @@ class Gaussian(BaseEmission):
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
         return tuple(free)
 
-    def with_prior_of(self, clusters: GaussianClusters | DiagonalFamily) -> Gaussian:
+    def with_prior_of(self, clusters: GaussianFamily) -> Gaussian:
         """The emission with the prior of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance

@@ -11,6 +11,8 @@ from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit
 
+FULL_LANES = 2 * LANES  # rows at a time, given full covariances
+
 
 @njit(cache=True, nogil=True)
 def add_full_densities(X, first, stop, means, factors, offsets, out):
@@ -31,23 +33,46 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
         for j in range(d):
             for a in range(j + 1):
                 padded[k, j, a] = factors[k, j, a]
-    rows, shifted = np.empty((d, ROW_LANES)), np.zeros((n_padded, ROW_LANES))
-    total = np.empty(ROW_LANES)
-    for start in range(first, stop, ROW_LANES):
-        load_rows(X, start, stop, rows)
-        n = min(ROW_LANES, stop - start)
-        for k in range(K):
-            f = padded[k]
+    columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
+    total = np.empty(FULL_LANES)
+    for start in range(first, stop, FULL_LANES):
+        n = min(FULL_LANES, stop - start)
+        for lane in range(n):
             for a in range(d):
-                mean = means[k, a]
-                for lane in range(ROW_LANES):
-                    shifted[a, lane] = rows[a, lane] - mean
+                columns[a, lane] = X[start + lane, a]
+        for k in range(K):
             total[:] = 0.0
-            for lane in range(0, n, LANES):
-                for j in range(0, n_padded, ENTRIES):
-                    add_squares(f, shifted, j, j + ENTRIES, lane, total)
+            add_squares_of_rows(columns, n, means[k], padded[k], 0, n_padded, gaps, total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
+def add_squares_of_rows(columns, n, mean, factor, first, stop, gaps, total):
+    """Add the squares of the entries `first` to `stop` of ``A (x - mean)`` to `total`, for the first n of the columns.
+
+    Parameters
+    ----------
+    columns : (n_padded, FULL_LANES)
+        A row x in each column.
+    n : int
+    mean : (d,)
+    factor : (n_padded, n_padded)
+        A, lower triangular, with zeros beyond d; n_padded is a multiple of `ENTRIES`.
+    first, stop : int
+        Multiples of `ENTRIES`. Call it for the entries before `first` first, with the same `gaps`.
+    gaps : (n_padded, FULL_LANES)
+        Scratch, which has been zero: differences of the rows from the mean.
+    total : (FULL_LANES,)
+    """
+    n_lanes = len(total)  # not the constant: LLVM unrolls such short loops, and then does not use vectors
+    for a in range(first, min(stop, len(mean))):
+        entry = mean[a]
+        for lane in range(n_lanes):
+            gaps[a, lane] = columns[a, lane] - entry
+    for lane in range(0, n, LANES):
+        for j in range(first, stop, ENTRIES):
+            add_squares(factor, gaps, j, j + ENTRIES, lane, total)
 
 
 @njit(cache=True, nogil=True)
@@ -118,33 +143,61 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
     out : (stop - first, K)
     """
     K, d = means.shape
-    images = np.zeros((K, d))
-    for k in range(K):
-        for j in range(d):
-            for a in range(j + 1):
-                images[k, j] += factor[j, a] * means[k, a]
-    rows, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    images = np.empty((K, d))
+    fill_images(factor, means, images)
+    columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
-        load_rows(X, start, stop, rows)
+        load_rows(X, start, stop, columns)
         n = min(ROW_LANES, stop - start)
-        for a in range(d):
-            for lane in range(ROW_LANES):
-                rows[a, lane] -= origin[a]
-        for j in range(d):
-            image[j] = 0.0
-            for a in range(j + 1):
-                entry = factor[j, a]
-                for lane in range(ROW_LANES):
-                    image[j, lane] += entry * rows[a, lane]
+        fill_images_of_rows(columns, origin, factor, image)
         for k in range(K):
-            total[:] = 0.0
-            for j in range(d):
-                of_mean = images[k, j]
-                for lane in range(ROW_LANES):
-                    gap = image[j, lane] - of_mean
-                    total[lane] += gap * gap
+            fill_tied_squares(image, images[k], total)
             for lane in range(n):
                 out[start + lane - first, k] += offsets[k] - 0.5 * total[lane]
+
+
+@njit(cache=True, nogil=True)
+def fill_images(factor, vectors, out):
+    """Fill `out`, (K, d), with the products of a lower triangular matrix and vectors."""
+    for k in range(len(vectors)):
+        fill_image(factor, vectors[k], out[k])
+
+
+@njit(cache=True, nogil=True)
+def fill_image(factor, vector, out):
+    """Fill `out` with the product of a lower triangular matrix and a vector."""
+    for j in range(len(vector)):
+        total = 0.0
+        for a in range(j + 1):
+            total += factor[j, a] * vector[a]
+        out[j] = total
+
+
+@njit(cache=True, nogil=True)
+def fill_images_of_rows(columns, origin, factor, image):
+    """Fill `image` with ``A (x - origin)`` of the rows in the columns, (d, ROW_LANES), which become ``x - origin``."""
+    for j in range(len(origin)):
+        entry = origin[j]
+        for lane in range(ROW_LANES):
+            columns[j, lane] -= entry
+        for lane in range(ROW_LANES):
+            image[j, lane] = 0.0
+        for a in range(j + 1):
+            entry = factor[j, a]
+            for lane in range(ROW_LANES):
+                image[j, lane] += entry * columns[a, lane]
+
+
+@njit(cache=True, nogil=True)
+def fill_tied_squares(image, of_mean, total):
+    """Fill `total`, (ROW_LANES,), with squared distances of the images of rows from that of a mean, (d,)."""
+    for lane in range(ROW_LANES):
+        total[lane] = 0.0
+    for j in range(len(of_mean)):
+        entry = of_mean[j]
+        for lane in range(ROW_LANES):
+            gap = image[j, lane] - entry
+            total[lane] += gap * gap
 
 
 @njit(cache=True, nogil=True)
@@ -277,36 +330,12 @@ def add_counted_products(X, indptr, components, counts, origin, sums, products):
 
 
 @njit(cache=True, nogil=True)
-def fill_full_posteriors(precisions, sums, products, prior_mean, prior_precision, prior_covariance, means, scatters):
-    """Fill means and scatter matrices of the posteriors of Gaussian components, relative to the origin.
+def factor_covariances(first, stop, covariances, least_share, factors, log_roots):
+    """Invert the Cholesky factors of the covariances `first` to `stop`.
 
     Parameters
     ----------
-    precisions : (K,)
-        Of the means, in rows; not zero.
-    sums, products : (K, d), (K, d, d)
-        Statistics; only the lower triangles of the products are read.
-    prior_mean, prior_precision, prior_covariance : (d,), float, (d, d)
-    means, scatters : (K, d), (K, d, d)
-        Filled.
-    """
-    K, d = means.shape
-    for k in range(K):
-        for a in range(d):
-            means[k, a] = (prior_precision * prior_mean[a] + sums[k, a]) / precisions[k]
-        for a in range(d):
-            for b in range(d):
-                fixed = prior_covariance[a, b] + prior_precision * (prior_mean[a] * prior_mean[b])
-                product = products[k, a, b] if b <= a else products[k, b, a]
-                scatters[k, a, b] = (fixed + product) - (precisions[k] * means[k, a]) * means[k, b]
-
-
-@njit(cache=True, nogil=True)
-def factor_covariances(covariances, least_share, factors, log_roots):
-    """Invert the Cholesky factors of covariances.
-
-    Parameters
-    ----------
+    first, stop : int
     covariances : (K, d, d)
         Only the lower triangles are read.
     least_share : float
@@ -321,9 +350,9 @@ def factor_covariances(covariances, least_share, factors, log_roots):
     int
         The first component whose covariance is singular; -1 if none is.
     """
-    K, d = covariances.shape[:2]
+    d = covariances.shape[1]
     root = np.empty((d, d))
-    for k in range(K):
+    for k in range(first, stop):
         if not fill_cholesky(covariances[k], least_share, root):
             return k
         factor = factors[k]
@@ -338,8 +367,10 @@ def factor_covariances(covariances, least_share, factors, log_roots):
 
 
 @njit(cache=True, nogil=True)
-def draw_full_components(key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots):
-    """Draw means and covariances given the posterior of Gaussian components.
+def draw_full_components(
+    first, stop, key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots
+):
+    """Draw means and covariances of the components `first` to `stop` given their posterior.
 
     With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
     the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
@@ -347,7 +378,9 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
 
     Parameters
     ----------
+    first, stop : int
     key
+        The draw of a component depends only on the key and its index.
     degrees, precisions : (K,)
         Degrees of freedom, above d - 1, and precisions of the means, in rows.
     scatters : (K, d, d)
@@ -365,9 +398,9 @@ def draw_full_components(key, degrees, precisions, scatters, least_share, means,
     int
         The first component whose scatter or covariance is singular; -1 if none is.
     """
-    K, d = means.shape
+    d = means.shape[1]
     root = np.empty((d, d))
-    for k in range(K):
+    for k in range(first, stop):
         log_roots[k] = draw_full_component(
             fold_in(key, k), degrees[k], precisions[k], scatters[k], least_share, means[k], root, factors[k]
         )

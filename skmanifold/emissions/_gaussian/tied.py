@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS
-from ...numerics.triangular import fill_cholesky
+from ...numerics.triangular import fill_square
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal
+from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
-from .._dense_rows import DenseRows, IncompleteRows
+from ...utils._threads import Workers
+from .._clusters.statistics import OF_ROWS
 from .._protocols import Arrays, TokenCounts
-from .base import (
-    LEAST_SHARE,
-    LOG_2PI,
-    TiedParameters,
-    is_definite,
-    refuse_singular,
-    values_of,
-)
-from .families import OF_GAUSSIANS, family_agrees
+from .base import LEAST_SHARE, OF_GAUSSIANS, TiedParameters, family_agrees
 from .kernels import (
     add_counted_products,
     add_labelled_products,
+    add_products,
     add_shared_products,
     add_tied_densities,
-    draw_full_components,
-    factor_covariances,
+    draw_full_component,
+    fill_images,
 )
-from .missing import CompletingFamily
+from .learned_prior import PriorNumbers, best_numbers
+from .matrices import MatrixFamily, MatrixPosterior
+from .tied_kernels import TiedComponents, TiedData, TiedPosterior, fill_tied_posterior
 
-if TYPE_CHECKING:
-    from .._clusters.gaussian.tied import TiedClusters
+
+@holds(
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    sums=Array("float64", ("capacity", "n_dimensions")),
+    products=Array("float64", ("n_dimensions", "n_dimensions")),
+    completed=Array("float64", (None, "n_dimensions")),
+)
+class TiedSums(NamedTuple):
+    """Sums of rows by label, and sums of products of all rows."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    sums: np.ndarray  # (capacity, d), relative to the origin
+    products: np.ndarray  # (d, d), about the origin, of all rows together; the lower triangle
+    completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
+
+    @property
+    def label_axes(self) -> tuple[int, int, None, int]:
+        """Axis of the labels in each array."""
+        return 0, 0, None, OF_ROWS
 
 
 @holds(family_agrees, **OF_GAUSSIANS)
-class TiedFamily(CompletingFamily):
+class TiedFamily(MatrixFamily):
     """Gaussian family with one full covariance matrix for all components.
 
     Parameters
@@ -50,6 +65,8 @@ class TiedFamily(CompletingFamily):
         A point near the rows, which reduces rounding errors.
     """
 
+    _data_type, _sums_type, _parameters_type = TiedData, TiedSums, TiedParameters
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, and products of all rows together."""
         K, d = self.n_components, self.n_features
@@ -59,30 +76,6 @@ class TiedFamily(CompletingFamily):
         """Shapes of means, the covariance, its factor and offsets."""
         K, d = self.n_components, self.n_features
         return (K, d), (d, d), (d, d), (K,)
-
-    def mode(self, statistics: Arrays) -> TiedParameters:
-        """The mode of the precision and its products with the means, which are the natural parameters."""
-        _, means, scatter = self._posterior(statistics)
-        degrees = self.prior.degrees - self.n_features - 1.0 - self.n_components + statistics[0].sum()
-        return self._parameters(means, scatter / (degrees if degrees > 0.0 else np.nan))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> TiedParameters:
-        """Draw the covariance from its posterior, with the means integrated out, and then the means."""
-        d = self.n_features
-        self._check_proper(d - 1, is_definite(self.prior.covariance))
-        precisions, means, scatter = self._posterior(statistics)
-        covariances, factors, log_roots = np.empty((1, d, d)), np.empty((1, d, d)), np.empty(1)
-        posterior = np.array([self.prior.degrees + statistics[0].sum()]), np.ones(1), scatter[np.newaxis]
-        into = np.zeros((1, d)), covariances, factors, log_roots
-        root = np.empty((d, d))
-        if draw_full_components(key, *posterior, LEAST_SHARE, *into) >= 0 or not fill_cholesky(
-            covariances[0], LEAST_SHARE, root
-        ):
-            _refuse_singular()
-        normals = np.empty(means.shape)
-        fill_normal(fold_in_each(subkey(key, 1), np.arange(len(means))), 0, normals)
-        means += np.einsum("ab,kb->ka", root, normals) / np.sqrt(precisions)[:, np.newaxis]
-        return self._whole(means, covariances[0], factors[0], log_roots[0])
 
     def log_prior(self, parameters: TiedParameters) -> float:
         """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""
@@ -100,12 +93,6 @@ class TiedFamily(CompletingFamily):
         gaps = np.einsum("ka,kb->ab", sums - sizes[:, None] * means, means) + np.einsum("ka,kb->ab", means, sums)
         spread = np.einsum("ab,bc,ac->", factor, _symmetric(products) - gaps, factor)
         return float(sizes @ parameters.offsets - 0.5 * spread)
-
-    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> TiedClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        from .._clusters.gaussian.tied import TiedClusters  # its kernels are slow to import
-
-        return TiedClusters(values_of(rows, self.n_features), self.prior, self.origin)
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and the covariance."""
@@ -156,29 +143,122 @@ class TiedFamily(CompletingFamily):
         weights = shares.sum(axis=1, keepdims=True)
         add_shared_products(*of_rows, weights, self.origin, np.zeros(1), np.zeros((1, d)), products[np.newaxis])
 
-    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Precisions of the components' means in rows, their means relative to the origin, and the scatter."""
-        sizes, sums, products = statistics
-        precisions, prior_mean = self._precisions(sizes), self.prior.mean - self.origin
-        means = (self.prior.mean_precision * prior_mean + sums) / precisions[:, None]
-        fixed = self.prior.covariance + self.n_components * self.prior.mean_precision * np.outer(prior_mean, prior_mean)
-        return precisions, means, fixed + _symmetric(products) - np.einsum("k,ka,kb->ab", precisions, means, means)
+    def _fill_posterior(self, statistics, labels, sizes, means, workers):
+        scatters = np.empty((1, self.n_features, self.n_features))
+        n_rows = fill_tied_posterior(self.data, statistics, labels, means, scatters[0])
+        return scatters, np.array([self.prior.degrees + n_rows])
 
-    def _parameters(self, means: np.ndarray, covariance: np.ndarray) -> TiedParameters:
-        factors, log_roots = np.empty((1, *covariance.shape)), np.empty(1)
-        if factor_covariances(np.ascontiguousarray(covariance)[np.newaxis], LEAST_SHARE, factors, log_roots) >= 0:
-            _refuse_singular()
-        return self._whole(means, covariance, factors[0], log_roots[0])
+    def _draw(self, statistics: TiedSums, labels: np.ndarray, key: np.uint64, workers: Workers) -> TiedParameters:
+        """Draw the covariance, with the means integrated out, and then the means."""
+        posterior = self._posterior(statistics, labels)
+        root, factor, log_root = self._draw_factor(posterior, subkey(key, 0))
+        covariance, normals, gaps = (
+            np.empty(root.shape),
+            np.empty(posterior.means.shape),
+            np.empty(posterior.means.shape),
+        )
+        fill_square(root, covariance)
+        fill_normal(fold_in_each(subkey(key, 1), np.arange(len(labels))), 0, normals)
+        fill_images(root, normals, gaps)
+        means = posterior.means + gaps / np.sqrt(posterior.precisions)[:, np.newaxis]
+        return self._whole(means, covariance[np.newaxis], factor[np.newaxis], np.array([log_root]))
 
-    def _whole(self, means: np.ndarray, covariance: np.ndarray, factor: np.ndarray, log_root: Any) -> TiedParameters:
-        offsets = np.full(len(means), log_root - 0.5 * self.n_features * LOG_2PI)
-        return TiedParameters(means + self.origin, covariance, factor, offsets)
+    def _draw_factor(self, posterior: MatrixPosterior, key: np.uint64) -> tuple[np.ndarray, np.ndarray, float]:
+        """Draw the Cholesky factor of the covariance, its inverse, and the log determinant of the inverse."""
+        (scatter,), d = posterior.scatters, self.n_features
+        root, factor = np.empty((d, d)), np.empty((d, d))
+        of_mean = 1.0, scatter, LEAST_SHARE, np.zeros(d)
+        log_root = draw_full_component(key, posterior.degrees[0], *of_mean, root, factor)
+        self._refuse_singular([0 if math.isnan(log_root) else -1])
+        return root, factor, float(log_root)
+
+    def _shaped(self, matrices: np.ndarray) -> np.ndarray:
+        return matrices[0]
+
+    def _name_of(self, component: int) -> str:
+        return "all components"
+
+    # Clusters of rows
+
+    def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
+        """These rows with the most probable prior of the means given a partition."""
+        prior = self.prior
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+
+        def log_marginal(numbers: PriorNumbers) -> float:
+            return self.with_prior(prior._replace(mean_precision=numbers.mean_precision)).log_marginal(statistics)
+
+        of_means = {"mean_precision"}.intersection(free)
+        numbers = best_numbers(log_marginal, given, of_means, self.n_features + 1.0)
+        return self.with_prior(prior._replace(mean_precision=numbers.mean_precision))
+
+    def no_statistics(self, capacity: int) -> TiedSums:
+        """Sums of no rows."""
+        d = self.n_features
+        return TiedSums(np.zeros(capacity, np.int64), np.zeros((capacity, d)), np.zeros((d, d)), self._completed())
+
+    def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
+        """Space for the posteriors of labels, with a covariance drawn given the partition."""
+        d = self.n_features
+        _, factor, log_root = self._draw_factor(self._posterior(statistics), key)
+        return TiedPosterior(np.zeros((capacity, d)), factor, log_root, np.empty(d), np.empty(d), np.full(1, -1))
+
+    def count(self, labels: np.ndarray, statistics: TiedSums, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        super().count(labels, statistics, workers)
+        products = self._products_of(self.rows.values, np.flatnonzero(self.data.place < 0))
+        statistics.products[:] += products + self._products_of(statistics.completed)
+
+    def redraw_missing(self, rows, new_labels, labels, statistics, components, place_of, key, workers) -> None:
+        """Draw the missing cells of rows given their new labels; the rows keep their old labels in the statistics."""
+        places = self.data.place[rows[self.data.place[rows] >= 0]].astype(np.int64)
+        before = self._products_of(statistics.completed, places)
+        super().redraw_missing(rows, new_labels, labels, statistics, components, place_of, key, workers)
+        statistics.products[:] += self._products_of(statistics.completed, places) - before
+
+    def relabelled(self, labels: np.ndarray, statistics: TiedSums, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
+        again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
+        again = again._replace(completed=statistics.completed)
+        if len(self._incomplete):
+            self.count(labels, again, workers)
+            return again
+        super().count(labels, again, workers)
+        return again._replace(products=statistics.products)
+
+    def draw_components(
+        self, statistics: TiedSums, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> TiedComponents:
+        """Draw the covariance given the partition, and then the means of components."""
+        parameters = self._draw(statistics, labels, key, workers)
+        images = np.empty(parameters.means.shape)
+        fill_images(parameters.factors, parameters.means - self.origin, images)
+        factors = parameters.factors[np.newaxis]
+        return TiedComponents(parameters, images, *self._columns_and_precisions(factors, workers))
+
+    def add_log_density_of_new(self, components: TiedComponents, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given a new component, whose mean is integrated out."""
+        _, covariance, factor, offsets = components.parameters
+        scale = math.sqrt(1.0 + 1.0 / self.prior.mean_precision)
+        of_new = covariance * scale**2, factor / scale, offsets[:1] - self.n_features * math.log(scale)
+        self._add_normal(TiedParameters(self.prior.mean[np.newaxis], *of_new), out, workers)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 8.0 * self.n_features * (2.0 * n_components + self.n_features)
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        return 500 + 10 * self.n_features
+
+    def _products_of(self, rows: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Sum of products of rows about the origin, (d, d): the lower triangle."""
+        d = self.n_features
+        order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
+        add_products(rows, 0, order, 0, len(order), self.origin, np.empty((4, d)), np.zeros(d), products)
+        return products
 
 
 def _symmetric(lower: np.ndarray) -> np.ndarray:
     """The symmetric matrix with this lower triangle."""
     return np.tril(lower) + np.tril(lower, -1).T
-
-
-def _refuse_singular() -> None:
-    refuse_singular("The covariance of all components")

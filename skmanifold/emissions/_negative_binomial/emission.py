@@ -76,6 +76,7 @@ class NegativeBinomial(BaseEmission):
 
     short_name = "negative_binomial"
     allows_missing = True
+    row_family = NegativeBinomialFamily
     _parameter_constraints: ClassVar[dict] = {
         "dispersion": [None, Interval(Real, LEAST_DISPERSION, MOST_DISPERSION, closed="both"), "array-like"],
         "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -113,8 +114,7 @@ class NegativeBinomial(BaseEmission):
 
     def bind(self, rows: LinearRows, n_components: int) -> NegativeBinomialFamily:
         """Make the family of rows."""
-        prior = prior_of_means(self, rows.overall(2 * rows.n_features), rows.n_rows)
-        return NegativeBinomialFamily(*prior, dispersions_of(rows, self._dispersion_of(rows)), n_components)
+        return self._bind(rows, n_components)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> NegativeBinomialFamily:
         """Make a family whose hyperparameters do not depend on rows."""
@@ -123,9 +123,13 @@ class NegativeBinomial(BaseEmission):
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> NegativeBinomialFamily:
         """Make the family of rows; the default prior and the dispersions use their weights."""
-        prior = prior_of_means(self, rows.overall(2 * rows.n_features, row_weights), row_weights.sum())
+        return self._bind(rows, n_components, row_weights)
+
+    def _bind(
+        self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None = None
+    ) -> NegativeBinomialFamily:
         dispersions = dispersions_of(rows, self._dispersion_of(rows), row_weights)
-        return NegativeBinomialFamily(*prior, dispersions, n_components)
+        return NegativeBinomialFamily(*prior_of_means(self, rows, row_weights), dispersions, n_components)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
         """Hyperparameters that Dirichlet process mixtures learn, since they are None."""

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from copy import copy
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
 from ...random._keys import subkey
-from ...random._variates import fill_log_gamma_variates
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
-from .._linear import MOST_NATURAL, PRIOR, LinearFamily, linear_family, statistics_agree
-from .._linear_rows import LinearRows
+from ...utils._threads import Workers
+from .._clusters.statistics import occupied, selected
+from .._count_rows import CountFamily
+from .._feature_family import LinearCounts, group_features
+from .._linear import MOST_NATURAL, PRIOR, linear_family, statistics_agree
+from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
 from .._seeds import cluster_rows
-from .dispersions import Dispersions
-from .kernels import add_log_rising, fill_negative_binomial
+from .dispersions import Dispersions, dispersions_of
+from .kernels import (
+    NegativeBinomialData,
+    add_given_sums,
+    add_log_rising,
+    draw_logits,
+    fill_counts,
+    fill_negative_binomial,
+    log_marginal_of_label,
+)
 
-_OF_DISPERSIONS, _OF_COUNTS, _OF_ROWS = 0, 1, 2  # uses of the key of a draw
+_OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
 
 
 @holds(
@@ -53,8 +66,10 @@ class NegativeBinomialParameters(NamedTuple):
     **linear_family(shape=PRIOR, rate=PRIOR),
     dispersions=Held(Dispersions),
 )
-class NegativeBinomialFamily(LinearFamily):
+class NegativeBinomialFamily(CountFamily):
     """Family of negative binomial rows, whose statistics are the counts of a row, followed by its missing cells.
+
+    All components have the same dispersions. They are parameters, but with `clusters` hyperparameters.
 
     Parameters
     ----------
@@ -65,6 +80,13 @@ class NegativeBinomialFamily(LinearFamily):
     n_components : int
         Number of components K.
     """
+
+    parameters_type = NegativeBinomialParameters
+    draw_features: ClassVar[Any] = draw_logits
+    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
+    rows_per_feature: ClassVar[int] = 2000
+
+    prior: np.ndarray  # inverse dispersions, of a family with rows
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
         self.shape = shape
@@ -85,19 +107,19 @@ class NegativeBinomialFamily(LinearFamily):
 
     def mode(self, statistics: Arrays) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p and of the dispersions."""
-        shapes, rates = self._posterior(statistics)
-        sizes = self.dispersions.most_probable(shapes, rates, *self._given(statistics))
+        return self._mode(statistics, self.dispersions.most_probable(*self._known(statistics)))
+
+    def _mode(self, statistics: Arrays, sizes: np.ndarray) -> NegativeBinomialParameters:
+        """The posterior mode of the logs of p, given the inverse dispersions."""
+        shapes, rates = self._by_feature(statistics)
         return self._parameters(np.log(shapes) - np.log(rates) - np.log(sizes)[:, None], sizes)
 
     def draw(self, statistics: Arrays, key: np.uint64) -> NegativeBinomialParameters:
         """Draw dispersions given the partition, and then p from the beta posteriors."""
-        shapes, rates = self._posterior(statistics)
-        of_dispersions = subkey(key, _OF_DISPERSIONS)
-        sizes = self.dispersions.drawn(shapes, rates, *self._given(statistics), of_dispersions)
-        of_counts, of_rows = np.empty(shapes.shape), np.empty(shapes.shape)
-        fill_log_gamma_variates(subkey(key, _OF_COUNTS), shapes, of_counts)
-        fill_log_gamma_variates(subkey(key, _OF_ROWS), 1.0 + rates * sizes[:, None], of_rows)
-        return self._parameters(of_counts - of_rows, sizes)
+        sizes = self.dispersions.drawn(*self._known(statistics), subkey(key, _OF_DISPERSIONS))
+        prior, labels = (self.shape, self.rate, sizes), np.arange(len(statistics[0]))
+        of_probabilities = subkey(key, _OF_PROBABILITIES)
+        return self._of_naturals(self._draw_naturals(statistics, labels, prior, of_probabilities, Workers(1)), sizes)
 
     def log_prior(self, parameters: NegativeBinomialParameters) -> float:
         """Log prior density of the logs of p, up to a constant."""
@@ -107,7 +129,7 @@ class NegativeBinomialFamily(LinearFamily):
 
     def log_likelihood(self, statistics: Arrays, parameters: Any) -> float:
         """Log density of rows with these statistics given their components, without their ``log_base``."""
-        of_cells = self.dispersions.log_rising(parameters.sizes, self.observed(statistics).sum(axis=1))
+        of_cells = self.dispersions.log_rising(parameters.sizes, self._n_observed(statistics))
         return super().log_likelihood(statistics, parameters) + of_cells
 
     def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
@@ -117,19 +139,6 @@ class NegativeBinomialFamily(LinearFamily):
     def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
         """Initial labels of weighted rows by k-means of the logs of counts plus one."""
         return cluster_rows(_log_counts(rows), self.n_components, key, row_weights)
-
-    def clusters(self, rows: LinearRows | None = None) -> Any:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        from .._clusters.linear.negative_binomial import NegativeBinomialClusters
-
-        sizes = self.dispersions.inverses[:, 0]
-        if self.dispersions.inverses.shape[1] > 1 and rows is not None:
-            sums = rows.overall(self.n_statistics)
-            n_observed = rows.n_rows - sums[self.n_features :]
-            posterior = self.shape + sums[: self.n_features], self.rate + n_observed
-            shapes, rates = (array[:, None] for array in posterior)
-            sizes = self.dispersions.most_probable_marginal(shapes, rates, (self.shape, self.rate), n_observed)
-        return NegativeBinomialClusters(self, LinearRows.none(self.n_features) if rows is None else rows, sizes)
 
     def n_parameters(self) -> int:
         """Number of free parameters: a mean for each feature of each component, and a dispersion for each feature."""
@@ -148,38 +157,117 @@ class NegativeBinomialFamily(LinearFamily):
         return {**super().attributes(parameters), "dispersions_": 1.0 / parameters.sizes}
 
     def parameters_again(self, naturals: np.ndarray, sizes: np.ndarray) -> NegativeBinomialParameters:
-        """The parameters with these natural parameters and inverse dispersions.
-
-        Parameters
-        ----------
-        naturals : ndarray of shape (2 * n_features, K)
-            Natural parameters.
-        sizes : ndarray of shape (n_features,)
-            Inverse dispersions.
-
-        Returns
-        -------
-        parameters : NegativeBinomialParameters
-            Parameters of all components.
-        """
+        """The parameters with these natural parameters and inverse dispersions."""
         log_p, of_missing = np.split(naturals, 2)
         return self._parameters(log_p + of_missing / sizes[:, None], sizes)
 
-    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        """Prior shapes plus sums of counts, and prior rates plus numbers of observed cells, (n_features, K) each."""
-        shapes = statistics[1][: self.n_features] + self.shape[:, None]
-        return shapes, self.observed(statistics) + self.rate[:, None]
+    def _known(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """What the distribution of the dispersions depends on: posterior, prior, and numbers of observed cells."""
+        shapes, rates = self._by_feature(statistics)
+        return shapes, rates, (self.shape, self.rate), self._n_observed(statistics)
 
-    def _given(self, statistics: Arrays) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-        """The prior, and the numbers of observed cells of each feature."""
-        return (self.shape, self.rate), self.observed(statistics).sum(axis=1)
+    def _n_observed(self, statistics: Arrays) -> np.ndarray:
+        """Numbers of observed cells of all components, (n_features,)."""
+        return np.ascontiguousarray(self.observed(statistics).T).sum(axis=1)
+
+    def _of_naturals(self, naturals: np.ndarray, sizes: np.ndarray) -> NegativeBinomialParameters:
+        """Parameters with these natural parameters."""
+        log_p, of_missing = np.split(naturals, 2)
+        logits = log_p + of_missing / sizes[:, None]
+        return NegativeBinomialParameters(-of_missing.sum(axis=0), naturals, _means(logits, sizes), sizes)
 
     def _parameters(self, logits: np.ndarray, sizes: np.ndarray) -> NegativeBinomialParameters:
         """Parameters with these logits of p."""
         of_missing = sizes[:, None] * np.logaddexp(0.0, logits)
         naturals = np.concatenate([-np.logaddexp(0.0, -logits), of_missing])
-        means = np.minimum(sizes[:, None] * np.exp(np.minimum(logits, 100.0)), MOST_NATURAL)
-        return NegativeBinomialParameters(-of_missing.sum(axis=0), naturals, means, sizes)
+        return NegativeBinomialParameters(-of_missing.sum(axis=0), naturals, _means(logits, sizes), sizes)
+
+    # With rows, and with dispersions as hyperparameters
+
+    def clusters(self, rows: LinearRows | None = None) -> NegativeBinomialFamily:
+        """The family with rows and the dispersions that are most probable if all rows are in one cluster."""
+        inverses = self.dispersions.inverses[:, 0]
+        if self.dispersions.inverses.shape[1] > 1 and rows is not None:
+            sums = np.array([rows.n_rows]), rows.overall(self.n_statistics)[np.newaxis]
+            inverses = self.dispersions.most_probable_marginal(*self._known(sums))
+        return self._with(LinearRows.none(self.n_features) if rows is None else rows, inverses)
+
+    def with_prior(self, prior: np.ndarray) -> NegativeBinomialFamily:
+        """The same rows with other inverse dispersions."""
+        return self._with(self.rows, prior)
+
+    def with_learned_prior(self, statistics: LinearCounts, free: Any) -> NegativeBinomialFamily:
+        """The same rows with the most probable dispersions given a partition."""
+        known = self._known(selected(statistics, occupied(statistics)))
+        return self.with_prior(self._possible.most_probable_marginal(*known))
+
+    @cached_property
+    def _possible(self) -> Dispersions:
+        """Possible dispersions of these rows, which every round of learning needs."""
+        return dispersions_of(self.rows, None)
+
+    def _with(self, rows: LinearRows, inverses: np.ndarray) -> NegativeBinomialFamily:
+        bound = copy(self)
+        bound.prior = inverses
+        return bound._bound(rows)
+
+    def _bound(self, rows: LinearRows) -> NegativeBinomialFamily:
+        bound = super()._bound(rows)
+        vars(bound).pop("_possible", None)
+        log_rising = np.zeros((rows.n_rows, 1))
+        add_log_rising(0, rows.n_rows, *rows[:3], self.prior, log_rising)
+        bound.log_base = log_rising[:, 0] if rows.log_base is None else log_rising[:, 0] + rows.log_base
+        return bound
+
+    def _data_of(self, rows: LinearRows) -> NegativeBinomialData:
+        refuse_fractions(rows, "negative_binomial", "whole counts")
+        groups = group_features(rows, self.shape, self.rate, self.prior)
+        return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
+
+    def _prior(self) -> tuple[np.ndarray, ...]:
+        return self.shape, self.rate, self.prior
+
+    def _drawn(self, naturals: np.ndarray) -> NegativeBinomialParameters:
+        return self._of_naturals(naturals, self.prior)
+
+    def _beta(self, statistics: LinearCounts, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters of the beta posteriors, (K, n_columns) each."""
+        shapes, rates = self._posterior(statistics, columns)
+        return shapes, 1.0 + rates * self.prior[columns]
+
+    def expected(self, statistics: LinearCounts) -> dict[str, np.ndarray]:
+        """Posterior means of the expected counts, (K, n_features), and the dispersions."""
+        return self.attributes(self._mode(statistics, self.prior))
+
+    def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        (x, y), r = (np.ascontiguousarray(array.T) for array in self._beta(statistics)), self.prior[:, None]
+        of_zeros = _log_rising(y, r) - _log_rising(x + y, r)
+        sums = x + y + r
+        naturals = np.concatenate([np.log(x) - np.log(sums), -of_zeros])
+        self._add(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
+
+    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
+        """Log predictive densities of values of one column given each cluster, (n_values, K)."""
+        (x, y), r, counts = self._beta(statistics, column), self.prior[column], values[:, None]
+        log_choose = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1.0)
+        return log_choose + betaln(x + counts, y + r) - betaln(x, y)
+
+    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw a row for each label from its predictive distribution."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        fill_counts(key, labels, *self._posterior(statistics), self.prior, out)
+        return out
+
+
+def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Expected counts, (n_features, K), given the logits of p."""
+    return np.minimum(sizes[:, None] * np.exp(np.minimum(logits, 100.0)), MOST_NATURAL)
+
+
+def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Log of Gamma(x + n) / Gamma(x), by beta functions, which keep the digits of large x."""
+    return gammaln(n) - betaln(x, n)
 
 
 def _log_counts(rows: LinearRows) -> np.ndarray:

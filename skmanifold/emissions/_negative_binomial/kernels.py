@@ -1,18 +1,43 @@
-"""Kernels of negative binomial counts: the part of log densities that only depends on the dispersion, and new rows."""
+"""Kernels of negative binomial counts, whose probabilities have beta priors.
+
+A feature with the inverse dispersion r, the sum s and n observed cells has a beta posterior with the parameters
+x = a + s and y = 1 + (b + n) r. Its marginal probability is B(x, y) / B(a, 1 + b r), without the part that only depends
+on r and single counts. The next cell is a zero with the probability (y)_r / (x + y)_r, with rising factorials; a count
+c has this times (x)_c / (x + y + r)_c.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.special import log_rising_of_real
+from ...numerics.special import log_rising, log_rising_of_real
 from ...random._discrete_variates import MAX_MEAN, poisson
 from ...random._keys import fold_in
-from ...random._variates import gamma_variate
-from ...utils._njit import njit
+from ...random._variates import gamma_variate, log_gamma_variate
+from ...utils._njit import njit, njit_part
+from .. import _linear_kernels as linear_kernels
+from .._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
 
 _N_SMALL = 32  # whole counts below have a table, which takes less time than two log gammas for each count
+
+
+class NegativeBinomialData(NamedTuple):
+    """Rows of counts in CSR format, with columns for missing cells, their prior and their dispersions."""
+
+    indptr: np.ndarray  # (n_rows + 1,) int64
+    indices: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+    n_features: int
+    shape: np.ndarray  # (n_features,)
+    rate: np.ndarray  # (n_features,)
+    inverses: np.ndarray  # (n_features,): inverse dispersions
+    groups: FeatureGroups
+
+
+linear_kernels.register(NegativeBinomialData)
 
 
 @njit(cache=True, nogil=True)
@@ -57,3 +82,149 @@ def fill_negative_binomial(key, labels, means, sizes, out):
             cell = fold_in(of_row, j)
             mean = gamma_variate(fold_in(cell, 0), sizes[j]) * means[labels[i], j] / sizes[j]
             out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))
+
+
+@njit(cache=True, nogil=True)
+def draw_logits(first, stop, shape, rate, inverses, sizes, sums, labels, key, out):
+    """Draw probabilities of the features `first` to `stop` from their beta posteriors.
+
+    Parameters
+    ----------
+    first, stop : int
+        Range of features.
+    shape, rate, inverses : (n_features,)
+        Parameters of the prior, and inverse dispersions.
+    sizes : (capacity,)
+    sums : (capacity, n_statistics)
+    labels : (K,) int64
+        Labels beyond the capacity have no rows.
+    key
+        A draw depends only on the key, the feature and the index in `labels`.
+    out : (n_statistics, K) float64
+        Logs of p, followed by -r log(1 - p).
+    """
+    n_features = len(shape)
+    for j in range(first, stop):
+        r = inverses[j]
+        for k in range(len(labels)):
+            total, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
+            shapes = shape[j] + total, 1.0 + (rate[j] + n_observed) * r
+            above, below, both = draw_log_beta(key, j, n_features + j, k, *shapes)
+            out[j, k] = above - both
+            out[n_features + j, k] = r * (both - below)
+
+
+@njit(cache=True, nogil=True)
+def fill_counts(key, labels, shapes, rates, inverses, out):
+    """Draw rows of counts; p of each cell is drawn from the beta posterior of its label, whose numbers are (K, m)."""
+    for i in range(len(labels)):
+        label, of_row = labels[i], fold_in(key, i)
+        for j in range(shapes.shape[1]):
+            cell, r = fold_in(of_row, j), inverses[j]
+            above = log_gamma_variate(fold_in(cell, 0), shapes[label, j])
+            below = log_gamma_variate(fold_in(cell, 1), 1.0 + rates[label, j] * r)
+            mean = gamma_variate(fold_in(cell, 2), r) * math.exp(min(above - below, 100.0))
+            out[i, j] = np.int64(poisson(fold_in(cell, 3), min(mean, MAX_MEAN)))
+
+
+@njit(cache=True, nogil=True)
+def add_given_sums(first, stop, indptr, indices, counts, offsets, naturals, shapes, sums, out):
+    """Add to `out` the log densities of rows given the sums of the components, with p integrated out.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+        Log densities of a row of zeros.
+    naturals : (n_statistics, K)
+        What a count of one and a missing cell add to them.
+    shapes, sums : (n_features, K)
+        x, and x + y + r.
+    out : (stop - first, K)
+    """
+    n_components = len(offsets)
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            column, count = indices[e], np.int64(counts[e])
+            if count == 1:
+                for k in range(n_components):
+                    scores[k] += naturals[column, k]
+            else:
+                for k in range(n_components):
+                    scores[k] += log_rising(shapes[column, k], count) - log_rising(sums[column, k], count)
+
+
+@njit_part
+def _posterior(data, size, sums, j):
+    """The parameters x and y of the beta posterior of a feature."""
+    n_observed = size - sums[data.n_features + j]
+    return data.shape[j] + sums[j], 1.0 + (data.rate[j] + n_observed) * data.inverses[j]
+
+
+@njit_part
+def _log_of_zero(x, y, r):
+    """Log predictive probability of a zero."""
+    return log_rising_of_real(y, r) - log_rising_of_real(x + y, r)
+
+
+@njit(cache=True, nogil=True)
+def log_marginal_of_label(data, size, sums):
+    """Log marginal probability of the rows with these statistics, without what only depends on single counts."""
+    result = 0.0
+    for j in range(data.n_features):
+        a, y0 = data.shape[j], 1.0 + data.rate[j] * data.inverses[j]
+        result += _log_growth(a, y0, sums[j], (size - sums[data.n_features + j]) * data.inverses[j])
+    return result
+
+
+@njit_part
+def _log_growth(x, y, count, length):
+    """Log of B(x + count, y + length) / B(x, y)."""
+    return log_rising(x, count) + log_rising_of_real(y, length) - log_rising_of_real(x + y, count + length)
+
+
+@linear_kernels.log_density_of_zeros.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+    result = 0.0
+    for j in range(data.n_features):
+        x, y = _posterior(data, size, sums, j)
+        result += _log_of_zero(x, y, data.inverses[j])
+    return result
+
+
+@linear_kernels.log_ratio_to_zeros.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+    result = 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], np.int64(data.counts[e])
+        j = column if column < data.n_features else column - data.n_features
+        x, y = _posterior(data, size, sums, j)
+        r = data.inverses[j]
+        if column == j:
+            result += log_rising(x, count) - log_rising(x + y + r, count)
+        else:
+            result -= _log_of_zero(x, y, r)
+    return result
+
+
+@linear_kernels.log_factor_of_sums.of(NegativeBinomialData)
+@njit(cache=True, nogil=True)
+def _log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal probability of two sets of rows with these statistics minus that of their union."""
+    result = 0.0
+    for j in range(data.n_features):
+        a, y0, missing = data.shape[j], 1.0 + data.rate[j] * data.inverses[j], data.n_features + j
+        x, y = _posterior(data, size_1, sums_1, j)
+        length = (size_0 - sums_0[missing]) * data.inverses[j]
+        result += _log_growth(a, y0, sums_0[j], length) - _log_growth(x, y, sums_0[j], length)
+    return result

@@ -1,4 +1,4 @@
-"""Kernels of the posterior of a concentration, with the mean directions integrated out.
+"""Concentrations: their conjugate prior, and their posterior with the mean directions integrated out.
 
 For n rows in clusters whose sums have the lengths R_k, and the prior of `VonMisesFisher`, the density of kappa is
 proportional to
@@ -18,19 +18,76 @@ as an envelope.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ...distributions._bessel import log_density_at_mode
 from ...distributions._bessel_kernels import compute_log_scaled, compute_ratio
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
+from ...utils._conditions import MOST_COUNTED, Real
+from ...utils._declared import holds
 from ...utils._njit import njit
+
+Concentration = float | Literal["shared", "per_component"]
 
 MOST_NODES = 4096
 _STEP = 0.35  # between nodes, in standard deviations at the mode
 _DROP = 45.0  # nats below the mode at which the table ends: the rest has a share of about 1e-19
 _EXCESS = 0.15  # of second differences: 1/8 bounds the log density minus its linear interpolation, if they are constant
 _N_HALVINGS = 60
+
+
+@holds(rows=Real(above=0, high=MOST_COUNTED), cosine=Real(low=0, high=1))
+class ConcentrationPrior(NamedTuple):
+    """Prior equivalent to `rows` rows whose mean cosine with the mean direction is `cosine`."""
+
+    rows: float
+    cosine: float
+
+    @property
+    def gap(self) -> float:
+        """Rows minus the sum of their cosines: a - b."""
+        return self.rows * (1.0 - self.cosine)
+
+    @lru_cache(maxsize=64)  # noqa: B019, it holds numbers only
+    def log_normalizer(self, d: int) -> float:
+        """Log of the integral of the exponential of `log_density`."""
+        return float(log_integral(0.5 * d - 1.0, self.rows, self.gap, np.empty(0)))
+
+    def log_density(self, d: int, concentrations: np.ndarray) -> np.ndarray:
+        """Log prior densities of concentrations, up to a constant."""
+        return self.rows * log_peak(d, concentrations) - self.gap * concentrations
+
+
+def log_peak(d: int, concentrations) -> np.ndarray:
+    """Log density at the mean direction relative to the uniform distribution."""
+    return log_density_at_mode(d, concentrations) - _uniform_peak(d)
+
+
+@lru_cache(maxsize=16)
+def _uniform_peak(d: int) -> float:
+    """Log density of the uniform distribution."""
+    return float(log_density_at_mode(d, 0.0))
+
+
+class ConcentrationPosterior(NamedTuple):
+    """Posteriors of concentrations: of that of each component, or of one that all share."""
+
+    order: float  # d / 2 - 1
+    n: np.ndarray  # (n_posteriors,): numbers of rows, plus a
+    gaps: np.ndarray  # (n_posteriors,): rows minus lengths, plus a - b
+    starts: np.ndarray  # (n_posteriors + 1,): posterior i depends on ``lengths[starts[i] : starts[i + 1]]``
+    lengths: np.ndarray  # of the sums of the rows of components, positive
+
+    def table(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of the concentration, and logs of their probabilities, (n_nodes,); see `tabulate`."""
+        nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
+        lengths = self.lengths[self.starts[i] : self.starts[i + 1]]
+        n_nodes, _ = tabulate(self.order, self.n[i], self.gaps[i], lengths, nodes, logs)
+        return nodes[:n_nodes].copy(), logs[:n_nodes].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -161,6 +218,16 @@ def draw_concentration(key, order, n, gap, lengths):
         log_ratio = _log_density(order, n, gap, lengths, u) - offset - (logs[place] + share * rise)
         if -exponential(of_attempt, 2) <= log_ratio - bounds[place]:
             return math.exp(u)
+
+
+@njit(cache=True, nogil=True)
+def draw_concentrations(keys, places, posterior, out):
+    """Draw concentrations, of which number i has the key i and the posterior ``places[i]``."""
+    starts, lengths = posterior.starts, posterior.lengths
+    for i in range(len(out)):
+        p = places[i]
+        of_rows = lengths[starts[p] : starts[p + 1]]
+        out[i] = draw_concentration(keys[i], posterior.order, posterior.n[p], posterior.gaps[p], of_rows)
 
 
 @njit(cache=True, nogil=True)

@@ -117,15 +117,3 @@ def hash_dense_rows(bits, out):
         for j in range(bits.shape[1]):
             key = fold_in(key, bits[i, j])
         out[i] = key
-
-
-@njit(cache=True, nogil=True)
-def fill_block_gaps(products, first, gaps, least, out):
-    """Fill `out`, (n, n_candidates), with the gaps of rows if each candidate were an additional seed.
-
-    Gaps below `least` are 0.
-    """
-    for i in range(len(gaps)):
-        for c in range(len(products)):
-            gap = 1.0 - np.float64(products[c, first + i])
-            out[i, c] = min(gaps[i], gap if gap > least else 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,13 +14,10 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike
 from .._base import BaseEmission, refuse_unset
+from .concentrations import ConcentrationPrior
 from .family import VonMisesFisherFamily
 from .k_means import SphericalKMeans
-from .prior import Concentration, ConcentrationPrior
 from .rows import DirectedRows, read_rows
-
-if TYPE_CHECKING:
-    from .._clusters.directions.clusters import DirectionClusters
 
 _LEAST_COSINE = 1e-6
 
@@ -92,6 +89,7 @@ class VonMisesFisher(BaseEmission):
 
     short_name = "von_mises_fisher"
     positive_only = False
+    row_family = VonMisesFisherFamily
     _parameter_constraints: ClassVar[dict] = {
         "concentration": [StrOptions({"shared", "per_component"}), Interval(Real, 0, MOST_COUNTED, closed="right")],
         "cosine_prior": [None, Interval(Real, 0, 1, closed="neither")],
@@ -111,8 +109,8 @@ class VonMisesFisher(BaseEmission):
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DirectedRows:
         """Validate X of finite numbers."""
         rows = read_rows(estimator, X, reset=reset)
-        if not rows.directed.all():
-            row = int(np.argmin(rows.directed))
+        if not rows.has_direction.all():
+            row = int(np.argmin(rows.has_direction))
             raise ValueError(f"Row {row} of X has only zeros, and so no direction: remove such rows.")
         return rows
 
@@ -120,33 +118,31 @@ class VonMisesFisher(BaseEmission):
         """Make the family of rows."""
         return self.bind_weighted(rows, n_components, np.ones(rows.n_rows))
 
-    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> VonMisesFisherFamily:
-        """Make a family whose hyperparameters do not depend on rows."""
-        if isinstance(self.concentration, str):
-            refuse_unset(self, "cosine_prior")
-        cosine = _LEAST_COSINE if self.cosine_prior is None else float(self.cosine_prior)
-        prior = ConcentrationPrior(float(self.prior_rows), cosine)
-        return VonMisesFisherFamily(prior, self._kind, n_components, n_features)
-
     def bind_weighted(self, rows: DirectedRows, n_components: int, row_weights: np.ndarray) -> VonMisesFisherFamily:
         """Make the family of weighted rows."""
         cosine = self.cosine_prior
         if cosine is None:
             with Workers(1) as workers, limit_threads("blas"):
                 found = SphericalKMeans(rows, row_weights, n_components, workers)
-                found.begin_at_rows(root_key(0), "k-means++")
-            cosine = max(found.mean_cosine, _LEAST_COSINE)
+                cosine = max(found.begin_at_rows(root_key(0), "k-means++").mean_cosine, _LEAST_COSINE)
+        return self._family(cosine, n_components, rows.n_features)
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> VonMisesFisherFamily:
+        """Make a family whose hyperparameters do not depend on rows."""
+        if isinstance(self.concentration, str):
+            refuse_unset(self, "cosine_prior")
+        cosine = _LEAST_COSINE if self.cosine_prior is None else self.cosine_prior
+        return self._family(cosine, n_components, n_features)
+
+    def _family(self, cosine: float, n_components: int, n_features: int) -> VonMisesFisherFamily:
+        kind = self.concentration if isinstance(self.concentration, str) else float(self.concentration)
         prior = ConcentrationPrior(float(self.prior_rows), float(cosine))
-        return VonMisesFisherFamily(prior, self._kind, n_components, rows.n_features)
+        return VonMisesFisherFamily(prior, kind, n_components, n_features)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
         """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
         return ("cosine",) if self.cosine_prior is None and self.concentration == "per_component" else ()
 
-    def with_prior_of(self, clusters: DirectionClusters) -> VonMisesFisher:
+    def with_prior_of(self, clusters: VonMisesFisherFamily) -> VonMisesFisher:
         """The emission with the prior of clusters."""
         return VonMisesFisher(self.concentration, clusters.prior.cosine, clusters.prior.rows)
-
-    @property
-    def _kind(self) -> Concentration:
-        return self.concentration if isinstance(self.concentration, str) else float(self.concentration)

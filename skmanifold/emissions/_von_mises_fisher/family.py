@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
-from ...distributions import bessel_ratio
+from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
-from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real
+from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real, refuse
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._base import Family, check_shapes
+from .._clusters.base import Clusters
+from .._clusters.statistics import selected
 from .._protocols import Arrays
-from .k_means import SphericalKMeans
-from .prior import Concentration, ConcentrationPrior, log_peak
-from .rows import DirectedRows
+from .cluster_kernels import DenseDirectionData, DirectionPosterior, SparseDirectionData, sum_log_marginals
+from .concentrations import (
+    MOST_NODES,
+    Concentration,
+    ConcentrationPosterior,
+    ConcentrationPrior,
+    draw_concentrations,
+    log_integral,
+    log_peak,
+)
+from .k_means import seed_labels
+from .predictive import add_interpolated, coefficients_of
+from .rows import DenseRows, DirectedRows
 
-if TYPE_CHECKING:
-    from .._clusters.directions.clusters import DirectionClusters
-
-_OF_CONCENTRATIONS, _OF_DIRECTIONS = 0, 1  # uses of the key of a draw
+_CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
+_LOGITS = -12.0, 14.0  # of the learned mean cosine
+_MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
+_OF_CONCENTRATIONS, _OF_DIRECTIONS, _OF_ROWS = 0, 1, 2  # uses of the key of a draw
 
 
 @holds(
     directions=Array("float64", ("n_features", "n_components"), unit=0),
     concentrations=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
+    log_peaks=Array("float64", ("n_components",)),
 )
 class VonMisesFisherParameters(NamedTuple):
     """Parameters of K components.
@@ -41,10 +54,43 @@ class VonMisesFisherParameters(NamedTuple):
         Mean directions, as columns.
     concentrations : ndarray of shape (K,)
         Concentrations.
+    log_peaks : ndarray of shape (K,)
+        Log densities at the mean directions, relative to the uniform distribution.
     """
 
     directions: np.ndarray
     concentrations: np.ndarray
+    log_peaks: np.ndarray
+
+    @classmethod
+    def of(cls, directions: np.ndarray, concentrations: np.ndarray) -> VonMisesFisherParameters:
+        """Parameters with these directions, which are columns."""
+        return cls(directions, concentrations, log_peak(len(directions), concentrations))
+
+
+@holds(
+    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+    sums=Array("float64", ("capacity", "n_dimensions")),
+)
+class DirectionSums(NamedTuple):
+    """Sums of unit vectors by label."""
+
+    sizes: np.ndarray  # (capacity,): numbers of rows, or sums of weights
+    sums: np.ndarray  # (capacity, d)
+
+    @property
+    def label_axes(self) -> tuple[int, int]:
+        """Axis of the labels in each array."""
+        return 0, 0
+
+    def lengths(self) -> np.ndarray:
+        """Lengths of the sums, at most the sizes."""
+        return np.minimum(np.sqrt(np.square(self.sums).sum(axis=1)), self.sizes)
+
+    def directions(self) -> np.ndarray:
+        """Directions of the sums, (capacity, d); zeros have the direction of the first axis."""
+        lengths = np.sqrt(np.square(self.sums).sum(axis=1))[:, np.newaxis]
+        return np.where(lengths > 0.0, self.sums / np.where(lengths > 0.0, lengths, 1.0), np.eye(1, self.sums.shape[1]))
 
 
 _KIND = Either(
@@ -60,8 +106,10 @@ _KIND = Either(
     prior=Held(ConcentrationPrior),
     concentration=_KIND,
 )
-class VonMisesFisherFamily(Family):
+class VonMisesFisherFamily(Clusters, Family):
     """Family of directions, whose statistics are sums of unit vectors.
+
+    Each component has a mean direction, and a concentration that may be that of all components.
 
     Parameters
     ----------
@@ -75,6 +123,11 @@ class VonMisesFisherFamily(Family):
         Number of columns d.
     """
 
+    parameters_type = VonMisesFisherParameters
+    has_columns = False
+    rows: DirectedRows  # of a family that `clusters` has bound to rows
+    data: DenseDirectionData | SparseDirectionData
+
     def __init__(
         self, prior: ConcentrationPrior, concentration: Concentration, n_components: int, n_features: int
     ) -> None:
@@ -83,176 +136,339 @@ class VonMisesFisherFamily(Family):
         self.n_components = n_components
         self.n_features = n_features
 
+    @property
+    def _given(self) -> float:
+        """The concentration, or 0 if it is learned."""
+        return 0.0 if isinstance(self.concentration, str) else float(self.concentration)
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.concentration == "shared"
+
+    @property
+    def _n_learned(self) -> int:
+        """Number of concentrations that are learned."""
+        return {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
+
+    @property
+    def _order(self) -> float:
+        return 0.5 * self.n_features - 1.0
+
+    # Statistics
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the statistics: sizes, and sums of unit vectors."""
         return (self.n_components,), (self.n_components, self.n_features)
+
+    def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
+        """Statistics of the rows `first` to `stop`, given their labels."""
+        return self._sum(rows, first, stop, first_block, labels)
+
+    def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
+        """Statistics of the rows `first` to `stop`, given their membership probabilities."""
+        return self._sum(rows, first, stop, first_block, shares)
+
+    def _sum(self, rows: Any, first: int, stop: int, first_block: int, memberships: np.ndarray) -> BlockSums:
+        """Sums over blocks of rows, given labels or membership probabilities."""
+
+        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
+            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
+                of_block, place = memberships[start + a : start + b], (first + start + a, first + start + b)
+                if memberships.ndim == 1:
+                    sizes[block] += np.bincount(of_block, minlength=self.n_components)
+                    rows.add_labelled(*place, of_block, sums[block])
+                else:
+                    sizes[block] += of_block.sum(axis=0)
+                    rows.add_shares(*place, of_block, sums[block])
+
+        return self.sum_blocks(stop - first, first_block, add)
+
+    def expect_rows(
+        self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
+    ) -> BlockSums:
+        """Expected statistics of the rows `first` to `stop`, which are read once."""
+        scores = parameters._replace(log_peaks=parameters.log_peaks + log_weights)
+        labels = np.empty(len(log_density), np.int64)
+
+        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
+            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
+                of_block, place = np.zeros(parameters.directions.shape), (first + start + a, first + start + b)
+                rows.expect(*place, row_weights, scores, False, of_block, sizes[block], log_density, labels)
+                sums[block] += of_block.T
+
+        return self.sum_blocks(stop - first, first_block, add)
+
+    def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
+        """Initial labels by spherical k-means from seeds."""
+        return seed_labels(rows, np.ones(rows.n_rows), self.n_components, key)
+
+    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
+        """Initial labels of weighted rows."""
+        return seed_labels(rows, row_weights, self.n_components, key)
+
+    # Posterior and parameters
+
+    def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
+        """The posterior mode of directions and concentrations."""
+        own = DirectionSums(*statistics)
+        return self.mode_of(own.sizes, own.lengths(), np.ascontiguousarray(own.directions().T))
+
+    def mode_of(self, sizes: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> VonMisesFisherParameters:
+        """The posterior mode given sizes, and lengths and directions, (n_features, K), of the sums of rows."""
+        concentrations, prior = np.full(len(sizes), self._given), self.prior
+        if self._given == 0.0:
+            if self._is_shared:
+                lengths, sizes = np.full(len(sizes), lengths.sum()), np.full(len(sizes), sizes.sum())
+            ratios = np.minimum((lengths + prior.rows * prior.cosine) / (sizes + prior.rows), _MAX_RATIO)
+            concentrations = inverse_bessel_ratio(self.n_features, ratios)
+        return VonMisesFisherParameters.of(directions, concentrations)
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> VonMisesFisherParameters:
+        """Draw concentrations with the directions integrated out, and then directions."""
+        own = DirectionSums(*statistics)
+        directions, concentrations = self._draw(own, own, key)
+        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations)
+
+    def draw_components(
+        self, statistics: DirectionSums, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> VonMisesFisherParameters:
+        """Draw parameters in the order of memory and the precision that scores of these rows need."""
+        own = selected(statistics, labels)
+        directions, concentrations = self._draw(own, statistics if self._is_shared else own, key)
+        if isinstance(self.data, DenseDirectionData):
+            return VonMisesFisherParameters.of(directions.astype(self.data.values.dtype).T, concentrations)
+        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations)
+
+    def _draw(self, own: DirectionSums, every: DirectionSums, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+        """Directions, (K, n_features), and concentrations, which depend on the statistics `every`."""
+        concentrations = np.full(len(own.sizes), self._given)
+        if self._given == 0.0:
+            concentrations[:] = self._draw_concentrations(every, subkey(key, _OF_CONCENTRATIONS))
+        return _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations), concentrations
+
+    def _draw_concentrations(self, statistics: DirectionSums, key: np.uint64) -> np.ndarray:
+        """Learned concentrations of components, or the one that they share."""
+        posterior = self._posterior(statistics)
+        places = np.arange(len(posterior.n))
+        keys, out = fold_in_each(key, places), np.empty(len(places))
+        draw_concentrations(np.array([key]) if self._is_shared else keys, places, posterior, out)
+        return out
+
+    def _posterior(self, statistics: DirectionSums) -> ConcentrationPosterior:
+        """The posterior of each concentration, or of the one that all components share."""
+        sizes, lengths, (rows, _), gap = statistics.sizes, statistics.lengths(), self.prior, self.prior.gap
+        used = lengths > 0.0
+        if self._is_shared:
+            n = float(sizes.sum())
+            of_rows = np.array([n + rows]), np.array([n - lengths.sum() + gap]), np.array([0, used.sum()])
+        else:
+            of_rows = sizes + rows, sizes - lengths + gap, np.append(0, np.cumsum(used))
+        return ConcentrationPosterior(self._order, *of_rows, lengths[used])
+
+    def _tables(self, statistics: DirectionSums) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Logarithms of the concentration of each component, and logs of their posterior probabilities."""
+        K = len(statistics.sizes)
+        if self._given > 0.0:
+            return [(np.log([self._given]), np.zeros(1))] * K
+        posterior = self._posterior(statistics)
+        return [posterior.table(0)] * K if self._is_shared else [posterior.table(k) for k in range(K)]
+
+    def log_prior(self, parameters: VonMisesFisherParameters) -> float:
+        """Log prior density of the parameters, up to a constant."""
+        learned = parameters.concentrations[: self._n_learned]
+        return float(self.prior.log_density(self.n_features, learned).sum())
+
+    def penalty(self, parameters: VonMisesFisherParameters) -> float:
+        """The maximum of `log_prior` minus its value, which is a sum of KL divergences times the rows of the prior."""
+        concentrations, peaks = (array[: self._n_learned] for array in parameters[1:])
+        rows, mode = self.prior.rows, inverse_bessel_ratio(self.n_features, self.prior.cosine)
+        above = (concentrations - mode) * self.prior.gap + rows * log_peak(self.n_features, mode) - rows * peaks
+        return float(np.sum(above))
+
+    def log_likelihood(self, statistics: Arrays, parameters: VonMisesFisherParameters) -> float:
+        """Log density of rows with these statistics given their components."""
+        sizes, sums = statistics
+        cosines = np.einsum("kj,jk->k", sums, parameters.directions)
+        return float(sizes @ parameters.log_peaks + parameters.concentrations @ (cosines - sizes))
 
     def add_log_densities(
         self, rows: DirectedRows, first: int, stop: int, parameters: VonMisesFisherParameters, out: np.ndarray
     ) -> None:
         """Add the log densities of the rows `first` to `stop`, relative to the uniform distribution."""
-        directions, concentrations = parameters
-        log_peaks = log_peak(self.n_features, concentrations)
-        rows.add_log_densities(first, stop, directions, concentrations, log_peaks, out)
-
-    def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their labels."""
-        count = partial(np.bincount, minlength=self.n_components)
-        return self._sum(first, stop, first_block, labels, count, rows.add_labelled)
-
-    def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their membership probabilities."""
-        return self._sum(first, stop, first_block, shares, partial(np.sum, axis=0), rows.add_shares)
-
-    def mode(self, statistics: Arrays) -> VonMisesFisherParameters:
-        r"""The posterior mode of directions and concentrations."""
-        sizes, lengths, units = self._lengths(statistics)
-        return VonMisesFisherParameters(units.T, self.prior.mode(self.n_features, self.concentration, sizes, lengths))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> VonMisesFisherParameters:
-        """Draw concentrations with the directions integrated out, and then directions."""
-        sizes, lengths, _ = self._lengths(statistics)
-        of_prior = self.n_features, self.concentration, sizes, lengths
-        concentrations = self.prior.draw(*of_prior, subkey(key, _OF_CONCENTRATIONS))
-        directions = draw_directions(subkey(key, _OF_DIRECTIONS), statistics[1], concentrations * lengths)
-        return VonMisesFisherParameters(np.ascontiguousarray(directions.T), concentrations)
-
-    def log_prior(self, parameters: VonMisesFisherParameters) -> float:
-        """Log prior density of the parameters, up to a constant."""
-        if not isinstance(self.concentration, str):
-            return 0.0
-        n_learned = 1 if self.concentration == "shared" else self.n_components
-        return float(self.prior.log_density(self.n_features, parameters.concentrations[:n_learned]).sum())
-
-    def log_likelihood(self, statistics: Arrays, parameters: VonMisesFisherParameters) -> float:
-        """Log density of rows with these statistics given their components."""
-        sizes, sums = statistics
-        directions, concentrations = parameters
-        cosines = np.einsum("kj,jk->k", sums, directions)
-        return float(sizes @ log_peak(self.n_features, concentrations) + concentrations @ (cosines - sizes))
-
-    def attributes(self, parameters: VonMisesFisherParameters) -> dict[str, np.ndarray]:
-        """Expected rows, which are mean directions times mean cosines, mean directions and concentrations."""
-        return attributes_of(np.ascontiguousarray(parameters.directions.T), parameters.concentrations)
-
-    def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
-        check_shapes(parameters, ((self.n_features, self.n_components), (self.n_components,)))
-
-    def n_parameters(self) -> int:
-        """Number of free parameters: directions, and the concentrations that are learned."""
-        n_concentrations = {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
-        return self.n_components * (self.n_features - 1) + n_concentrations
-
-    def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
-        """Initial labels by spherical k-means from seeds."""
-        return self.seed_weighted_labels(rows, key, np.ones(rows.n_rows))
-
-    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows."""
-        with Workers(1) as workers:  # chains may run in parallel
-            found = SphericalKMeans(rows, row_weights, self.n_components, workers)
-            directions, alike = found.begin_at_rows(key, "k-means++").directions, np.ones(self.n_components)
-            found.assign_rows(directions, alike, alike, hard=True)
-        return found.labels.astype(np.int32)
+        rows.add_log_densities(first, stop, parameters, out)
 
     def sample(self, parameters: VonMisesFisherParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components."""
         directions = np.ascontiguousarray(parameters.directions.T)
         return draw_directions(key, directions[labels], parameters.concentrations[labels])
 
-    def clusters(self, rows: DirectedRows | None = None) -> DirectionClusters:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
-        from .._clusters.directions.clusters import DirectionClusters
-        from .rows import DenseRows
+    def attributes(self, parameters: VonMisesFisherParameters) -> dict[str, np.ndarray]:
+        """Expected rows, which are mean directions times mean cosines, mean directions and concentrations."""
+        directions = np.ascontiguousarray(parameters.directions.T)
+        cosines = bessel_ratio(self.n_features, parameters.concentrations)
+        return {
+            "components_": cosines[:, np.newaxis] * directions,
+            "mean_directions_": directions,
+            "concentrations_": parameters.concentrations,
+        }
 
-        return DirectionClusters(self, DenseRows(np.empty((0, self.n_features))) if rows is None else rows)
+    def check_parameters(self, parameters: Any) -> None:
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
+        K = self.n_components
+        check_shapes(parameters, ((self.n_features, K), (K,), (K,)))
+        if not np.array_equal(parameters.log_peaks, log_peak(self.n_features, parameters.concentrations)):
+            refuse("parameters", "has densities that are not those of its concentrations")
 
-    def _sum(
-        self,
-        first: int,
-        stop: int,
-        first_block: int,
-        memberships: np.ndarray,
-        count: Callable[[np.ndarray], np.ndarray],
-        add_rows: Callable[[int, int, np.ndarray, np.ndarray], None],
-    ) -> BlockSums:
-        """Sums over blocks of rows, whose memberships `count` counts and `add_rows` uses."""
+    def n_parameters(self) -> int:
+        """Number of free parameters: directions, and the concentrations that are learned."""
+        return self.n_components * (self.n_features - 1) + self._n_learned
 
-        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
-            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
-                of_block = memberships[start + a : start + b]
-                sizes[block] += count(of_block)
-                add_rows(first + start + a, first + start + b, of_block, sums[block])
+    # Rows whose parameters are integrated out
 
-        return self.sum_blocks(stop - first, first_block, add)
+    def clusters(self, rows: DirectedRows | None = None) -> VonMisesFisherFamily:
+        """The family with rows, as Dirichlet process mixtures use it."""
+        bound = copy(self)
+        bound.rows = DenseRows(np.empty((0, self.n_features))) if rows is None else rows
+        bound.n_rows = bound.rows.n_rows
+        of_prior = self.prior.rows, self.prior.gap, self.prior.log_normalizer(self.n_features)
+        if isinstance(bound.rows, DenseRows):
+            values, factors = bound.rows.factors()
+            of_rows = np.ascontiguousarray(values), factors
+            bound.data = DenseDirectionData(*of_rows, self.n_features, *of_prior)
+        else:
+            bound.data = SparseDirectionData(*bound.rows.directions, *of_prior)
+        return bound
 
-    def _lengths(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sizes, lengths of the sums, at most the sizes, and unit vectors, (K, n_features)."""
-        sizes, sums = statistics
-        units, lengths = unit_vectors(sums)
-        return sizes, np.minimum(lengths, sizes), units
+    def part(self, start: int, stop: int) -> VonMisesFisherFamily:
+        """The clusters of some of the rows."""
+        return self.clusters(self.rows.part(start, stop))
+
+    def subset(self, rows: np.ndarray) -> VonMisesFisherFamily:
+        """The clusters of the rows with these indices."""
+        return self.clusters(self.rows.take(rows))
+
+    def with_prior(self, prior: ConcentrationPrior) -> VonMisesFisherFamily:
+        """These rows with another prior."""
+        other, log_normalizer = copy(self), prior.log_normalizer(self.n_features)
+        other.prior = prior
+        other.data = self.data._replace(prior_rows=prior.rows, prior_gap=prior.gap, log_normalizer=log_normalizer)
+        return other
+
+    def with_learned_prior(self, statistics: DirectionSums, free: Any) -> VonMisesFisherFamily:
+        """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        def prior_at(logit: float) -> ConcentrationPrior:
+            return ConcentrationPrior(self.prior.rows, float(expit(logit)))
+
+        def cost(logit: float) -> float:
+            return -self.with_prior(prior_at(logit)).log_marginal(statistics)
+
+        found = minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01})
+        return self.with_prior(prior_at(found.x))
+
+    def no_statistics(self, capacity: int) -> DirectionSums:
+        """Sums of no rows."""
+        return DirectionSums(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_features)))
+
+    def new_posterior(self, capacity: int, statistics: DirectionSums, key: np.uint64) -> DirectionPosterior:
+        """Space for the posteriors of labels, with a drawn concentration if all clusters share it."""
+        concentration = self._given
+        if self._is_shared:
+            concentration = float(self._draw_concentrations(statistics, key)[0])
+        return DirectionPosterior(np.zeros(capacity), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES))
+
+    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""
+        return rows[np.argsort(labels[rows], kind="stable")]
+
+    def relabelled(
+        self, labels: np.ndarray, statistics: DirectionSums, new_labels: np.ndarray, workers: Workers
+    ) -> Any:
+        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
+        again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
+        self.count(labels, again, workers)
+        return again
+
+    def log_marginal(self, statistics: DirectionSums) -> float:
+        """Log density of all rows given their labels, relative to the uniform distribution."""
+        if self._is_shared:
+            order, n, gaps, _, lengths = self._posterior(statistics)
+            return float(log_integral(order, n[0], gaps[0], lengths)) - self.data.log_normalizer
+        return float(sum_log_marginals(self.data, self._given, statistics.sizes, statistics.lengths()))
+
+    def add_log_predictive(self, statistics: DirectionSums, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster, relative to the uniform distribution."""
+        coefficients = coefficients_of(self._order, self._tables(statistics), statistics.lengths())
+        alike = np.ones(len(coefficients))
+        of_cosines = np.ascontiguousarray(statistics.directions().T), alike, alike
+
+        def add(first: int, stop: int) -> None:
+            cosines = np.zeros((stop - first, len(alike)))
+            self.rows.add_log_densities(first, stop, of_cosines, cosines)
+            add_interpolated(cosines, coefficients, out[first:stop])
+
+        workers.run(add, self._tasks(len(alike)))
+
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component, relative to the uniform distribution."""
+        tasks = self._tasks(out.shape[1])
+        workers.run(self.rows.add_log_densities, [(a, b, components, out[a:b]) for a, b in tasks])
+
+    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """The density of a row given a new component is that of the uniform distribution."""
+
+    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+        """Expected rows, (K, d), and concentrations."""
+        attributes = self.attributes(components)
+        return {name: attributes[f"{name}_"] for name in ("components", "concentrations")}
+
+    def expected(self, statistics: DirectionSums) -> dict[str, np.ndarray]:
+        """Posterior means of expected rows and of concentrations, and directions of the sums of rows."""
+        d, units, cosines, concentrations = self.n_features, statistics.directions(), [], []
+        for (nodes, logs), length in zip(self._tables(statistics), statistics.lengths(), strict=True):
+            values, shares = np.exp(nodes), np.exp(logs)
+            cosines.append(shares @ (bessel_ratio(d, values) * bessel_ratio(d, values * length)))
+            concentrations.append(shares @ values)
+        return {
+            "components_": np.array(cosines)[:, np.newaxis] * units,
+            "mean_directions_": units,
+            "concentrations_": np.array(concentrations),
+        }
+
+    def new_rows(self, statistics: DirectionSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Rows drawn from the predictive distributions of clusters."""
+        own, concentrations = selected(statistics, labels), np.full(len(labels), self._given)
+        if self._given == 0.0:
+            keys = fold_in_each(subkey(key, _OF_CONCENTRATIONS), np.arange(len(labels)))
+            places = labels.astype(np.int64) * (not self._is_shared)
+            draw_concentrations(keys, places, self._posterior(statistics), concentrations)
+        means = _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations)
+        return draw_directions(subkey(key, _OF_ROWS), means, concentrations)
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels by spherical k-means from seeds."""
+        return seed_labels(self.rows, np.ones(self.n_rows), min(n_clusters, self.n_rows), key)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 24.0 * self.n_features * n_components
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        return 2000
+
+    def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
+        """Ranges of rows whose densities given each label are computed at the same time."""
+        size = max(256, _CELLS_OF_TASK // max(1, n_labels))
+        return split_range(self.n_rows, 256 * -(-size // 256))
 
 
-def lengths_of(sums: np.ndarray) -> np.ndarray:
-    """Lengths of sums of unit vectors.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (K, d)
-        Sums.
-
-    Returns
-    -------
-    lengths : ndarray of shape (K,)
-        Euclidean lengths.
-    """
-    return np.sqrt(np.square(sums).sum(axis=1))
-
-
-def unit_vectors(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Directions of sums, (K, d), and their lengths, (K,); zeros have the direction of the first axis.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (K, d)
-        Sums of unit vectors.
-
-    Returns
-    -------
-    units : ndarray of shape (K, d)
-        Unit vectors.
-    lengths : ndarray of shape (K,)
-        Lengths of the sums.
-    """
-    lengths = lengths_of(sums)
-    known = lengths > 0.0
-    units = np.where(known[:, np.newaxis], sums / np.where(known, lengths, 1.0)[:, np.newaxis], 0.0)
-    units[~known, 0] = 1.0
-    return units, lengths
-
-
-def attributes_of(directions: np.ndarray, concentrations: np.ndarray) -> dict[str, np.ndarray]:
-    """Fitted attributes of components.
-
-    Parameters
-    ----------
-    directions : ndarray of shape (K, d)
-        Mean directions.
-    concentrations : ndarray of shape (K,)
-        Concentrations.
-
-    Returns
-    -------
-    attributes : dict of str to ndarray
-        Fitted attributes by their names.
-    """
-    cosines = bessel_ratio(directions.shape[1], concentrations)
-    return {
-        "components_": cosines[:, np.newaxis] * directions,
-        "mean_directions_": directions,
-        "concentrations_": concentrations,
-    }
+def _draw_means(key: np.uint64, statistics: DirectionSums, concentrations: np.ndarray) -> np.ndarray:
+    """Draw mean directions of components, (K, n_features), given their concentrations."""
+    lengths = np.sqrt(np.square(statistics.sums).sum(axis=1))
+    return draw_directions(key, statistics.sums, concentrations * lengths)
 
 
 def draw_directions(key: np.uint64, means: np.ndarray, concentrations: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,17 @@ _LEAST_SAMPLE, _SAMPLE_PER_COMPONENT = 2000, 30  # dense rows among which direct
 _TO_UNIT = 2.0**-64
 
 
-class Directions(NamedTuple):
-    """Directions from which a fit begins."""
+class Start(NamedTuple):
+    """Clusters from which a fit begins."""
 
+    mean_cosine: float  # of the rows with the directions of their clusters
+    sizes: np.ndarray  # (K,): sums of weights
+    lengths: np.ndarray  # (K,): of the sums of rows
     directions: np.ndarray  # (n_features, K)
 
 
 class SphericalKMeans:
-    """Hard assignments of rows to directions, in blocks that depend only on the shape of the data.
+    """Assignments of rows to directions, in blocks that depend only on the shape of the data.
 
     Parameters
     ----------
@@ -44,9 +47,9 @@ class SphericalKMeans:
     sums, sizes : ndarray of shape (n_blocks, n_features, K) and (n_blocks, K)
         Sums of rows and of weights of the last assignment; entry 0 has those of all blocks.
     labels : ndarray of shape (n_rows,)
-        The direction of each row.
-    mean_cosine : float
-        Mean cosine of the rows with their directions after `improve`.
+        The most probable component of each row.
+    log_density : ndarray of shape (n_rows,)
+        Log density of each row; with a hard assignment, of row and label.
     """
 
     def __init__(self, rows: DirectedRows, row_weights: np.ndarray, n_components: int, workers: Workers) -> None:
@@ -59,7 +62,6 @@ class SphericalKMeans:
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
         self.labels = np.empty(rows.n_rows, np.int64)
-        self.mean_cosine = 0.0
 
     def seed(self, key: np.uint64, method: str) -> np.ndarray:
         """Draw initial directions from the rows by their weights; returns them as columns.
@@ -75,6 +77,14 @@ class SphericalKMeans:
         with_trial = np.empty((rows.n_rows, n_tried))
         mass = self.row_weights
         seeds = np.empty((rows.n_features, n_components))
+
+        def fill_gaps(first: int, stop: int, directions: np.ndarray) -> None:
+            """One minus the cosine of a row with the nearest seed, if each of these directions were one more."""
+            n, below = n_tried, np.zeros((stop - first, n_tried))
+            rows.add_log_densities(first, stop, (directions, np.ones(n), np.zeros(n)), below)  # cosines minus one
+            below[below >= -rows.least_gap] = 0.0
+            np.minimum(gaps[first:stop, np.newaxis], -below, out=with_trial[first:stop])
+
         for place in range(n_components):
             cumulative = np.cumsum(mass[order])
             if cumulative[-1] == 0.0:  # no direction is left
@@ -82,48 +92,43 @@ class SphericalKMeans:
             drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
             tried = order[np.searchsorted(cumulative, drawn, side="right")]
             directions = np.stack([rows.unit(row) for row in tried], axis=1)
-            self.workers.run(rows.fill_gaps, [(*block, directions, gaps, with_trial) for block in self.blocks])
+            self.workers.run(fill_gaps, [(*block, directions) for block in self.blocks])
             best = np.argmin((self.row_weights[:, np.newaxis] * with_trial).sum(axis=0))
             seeds[:, place] = directions[:, best]
             gaps = with_trial[:, best].copy()
             mass = self.row_weights * (gaps if method == "k-means++" else gaps > 0.0)
         return seeds
 
-    def begin_at_rows(self, key: np.uint64, method: str) -> Any:
-        """`begin` from several draws of `seed`; returns the result with the largest mean cosine.
+    def begin_at_rows(self, key: np.uint64, method: str) -> Start:
+        """`begin` from several draws of `seed`; returns the clusters with the largest mean cosine.
 
         Many dense rows are replaced by a sample, in which the directions are found.
         """
-        if isinstance(self.rows, DenseRows) and self.rows.n_rows > (n := _sample_size(self.sums.shape[2])):
-            return self.begin(self._sampled(n, key).begin_at_rows(key, method).directions)
-        begun = []
-        for trial in range(_N_TRIED):
-            start = self.begin(self.seed(subkey(key, trial), method))
-            begun.append((self.mean_cosine, start))
-        self.mean_cosine, best = max(begun, key=lambda start: start[0])
-        return best
+        n_sampled = max(_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT * self.sums.shape[2])
+        if isinstance(self.rows, DenseRows) and self.rows.n_rows > n_sampled:
+            return self.begin(self._sampled(self.rows, n_sampled, key).begin_at_rows(key, method).directions)
+        begun = [self.begin(self.seed(subkey(key, trial), method)) for trial in range(_N_TRIED)]
+        return max(begun, key=lambda start: start.mean_cosine)
 
-    def begin(self, directions: np.ndarray) -> Any:
-        """What a fit begins with, given directions as columns, after rounds of spherical k-means."""
-        return Directions(self.mean_directions(self.improve(directions))[0])
-
-    def improve(self, directions: np.ndarray) -> np.ndarray:
-        """Directions before the last assignment of some rounds; also sets the mean cosine."""
+    def begin(self, directions: np.ndarray) -> Start:
+        """Clusters after rounds of spherical k-means from directions, which are columns."""
         alike = np.ones(directions.shape[1])
         for _ in range(_FIRST_ROUNDS - 1):
-            self.assign_rows(directions, alike, alike, hard=True)
+            self.assign_rows((directions, alike, alike), hard=True)
             directions, _ = self.mean_directions(directions)
-        self.assign_rows(directions, alike, alike, hard=True)
-        lengths = np.sqrt(np.square(self.sums[0]).sum(axis=0))
-        self.mean_cosine = min(lengths.sum() / self.total, _MAX_COSINE)
-        return directions
+        self.assign_rows((directions, alike, alike), hard=True)
+        cosines = np.sqrt(np.square(self.sums[0]).sum(axis=0)).sum() / self.total
+        directions, lengths = self.mean_directions(directions)
+        return Start(float(min(cosines, _MAX_COSINE)), self.sizes[0].copy(), lengths, directions)
 
-    def assign_rows(self, directions, concentrations, log_peaks, hard: bool) -> float:
-        """Assign rows to components, hard or by responsibilities, and add them; returns the sum of log densities."""
+    def assign_rows(self, parameters: tuple[np.ndarray, ...], hard: bool) -> float:
+        """Assign rows to components, hard or by responsibilities, and add them; returns the sum of log densities.
+
+        `parameters` are directions, concentrations and the logs of weights times densities at the mean directions.
+        """
         self.sums[:] = 0.0
         self.sizes[:] = 0.0
-        common = (self.row_weights, directions, concentrations, log_peaks, hard)
-        filled = (self.log_density, self.labels)
+        common, filled = (self.row_weights, parameters, hard), (self.log_density, self.labels)
         totals = self.workers.run(
             self.rows.expect,
             [(*block, *common, self.sums[b], self.sizes[b], *filled) for b, block in enumerate(self.blocks)],
@@ -154,14 +159,13 @@ class SphericalKMeans:
                 sizes[k] = self.row_weights[row]
                 sums[:, k] = sizes[k] * self.rows.unit(row)
 
-    def _sampled(self, n: int, key: np.uint64) -> SphericalKMeans:
+    def _sampled(self, rows: DenseRows, n: int, key: np.uint64) -> SphericalKMeans:
         """The same for n rows drawn by their weights, with replacement."""
         cumulative = np.cumsum(self.row_weights[self._content_order])
         places = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(n)) * _TO_UNIT * cumulative[-1]
         last = np.searchsorted(cumulative, cumulative[-1])  # rows after it have no weight
         chosen = self._content_order[np.minimum(np.searchsorted(cumulative, places, side="right"), last)]
-        rows = cast(DenseRows, self.rows).take(np.sort(chosen))
-        return SphericalKMeans(rows, np.ones(n), self.sums.shape[2], self.workers)
+        return SphericalKMeans(rows.take(np.sort(chosen)), np.ones(n), self.sums.shape[2], self.workers)
 
     @cached_property
     def _content_order(self) -> np.ndarray:
@@ -169,5 +173,10 @@ class SphericalKMeans:
         return np.argsort(self.rows.hashes(), kind="stable")
 
 
-def _sample_size(n_components: int) -> int:
-    return max(_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT * n_components)
+def seed_labels(rows: DirectedRows, row_weights: np.ndarray, n_components: int, key: np.uint64) -> np.ndarray:
+    """Labels of weighted rows by spherical k-means from seeds, (n_rows,) int32."""
+    with Workers(1) as workers:  # chains may run in parallel
+        found = SphericalKMeans(rows, row_weights, n_components, workers)
+        directions, alike = found.begin_at_rows(key, "k-means++").directions, np.ones(n_components)
+        found.assign_rows((directions, alike, alike), hard=True)
+    return found.labels.astype(np.int32)

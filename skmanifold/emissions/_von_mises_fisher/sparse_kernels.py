@@ -1,4 +1,8 @@
-"""Kernels of mixtures of von Mises-Fisher distributions: scores, responsibilities and sums of rows, and seeding."""
+"""Kernels of sparse directions: scores, responsibilities and sums of rows.
+
+`csr` are rows as unit vectors, (indptr, indices, data). `parameters` are directions, (n_features, K), concentrations,
+and log densities at the mean directions or their sums with the logs of weights.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ import math
 
 import numpy as np
 
-from ...random._keys import row_key
 from ...utils._njit import njit
 
 _LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
-_LEAST_GAP = 1e-12  # two rows whose cosine is closer to 1 have the same direction
 
 
 @njit(cache=True, nogil=True)
-def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores):
-    """Log of weight times density of each component for a row, ``log_peaks + concentrations (cosine - 1)``."""
+def fill_row_scores(csr, row, parameters, scores):
+    """Fill `scores`, (n,), of the first n components for a row: ``log_peaks + concentrations (cosine - 1)``."""
+    indptr, indices, data = csr
+    directions, concentrations, log_peaks = parameters
     n = len(scores)
     scores[:] = 0.0
     for e in range(indptr[row], indptr[row + 1]):
@@ -25,16 +29,6 @@ def _score_row(indptr, indices, data, row, directions, concentrations, log_peaks
             scores[k] += x * entries[k]
     for k in range(n):
         scores[k] = log_peaks[k] + concentrations[k] * (scores[k] - 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _argmax(scores):
-    """Index of the largest score, the first of equal ones."""
-    best = 0
-    for k in range(1, len(scores)):
-        if scores[k] > scores[best]:
-            best = k
-    return best
 
 
 @njit(cache=True, nogil=True)
@@ -51,34 +45,17 @@ def _normalize_row(scores, best, shares):
 
 
 @njit(cache=True, nogil=True)
-def expect_rows(
-    first,
-    stop,
-    indptr,
-    indices,
-    data,
-    row_weights,
-    directions,
-    concentrations,
-    log_peaks,
-    hard,
-    sums,
-    sizes,
-    log_density,
-    labels,
-):
+def expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, log_density, labels):
     """E-step for a range of rows: assign rows to components, and add them to the sums of the components.
 
     Parameters
     ----------
     first, stop : int
         Range of the rows.
-    indptr, indices, data
-        Unit vectors in CSR format.
+    csr
     row_weights : (n_rows,)
-    directions : (n_features, K)
-    concentrations, log_peaks : (K,)
-        `log_peaks` are the logs of the weights times the densities at the mean directions.
+    parameters
+        With the logs of weights.
     hard : bool
         Whether a row is assigned only to its most probable component. Its log density is then the joint log density of
         row and label.
@@ -94,14 +71,17 @@ def expect_rows(
     total : float
         Weighted sum of the log densities.
     """
-    n = len(concentrations)
+    (indptr, indices, data), n = csr, len(sizes)
     scores = np.empty(n)
     shares = np.zeros(n)
     chosen = np.empty(n, np.int64)
     total = 0.0
     for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        best = _argmax(scores)
+        fill_row_scores(csr, row, parameters, scores)
+        best = 0
+        for k in range(1, n):
+            if scores[k] > scores[best]:
+                best = k
         labels[row] = best
         log_density[row] = scores[best] if hard else _normalize_row(scores, best, shares)
         weight = row_weights[row]
@@ -111,12 +91,9 @@ def expect_rows(
         n_chosen = 0
         if hard:
             shares[best] = 1.0
-            chosen[0] = best
-            n_chosen = 1
-        else:
-            for k in range(n):
-                chosen[n_chosen] = k
-                n_chosen += shares[k] > 0.0
+        for k in range(n):
+            chosen[n_chosen] = k
+            n_chosen += shares[k] > 0.0
         for c in range(n_chosen):
             sizes[chosen[c]] += weight * shares[chosen[c]]
         if 4 * n_chosen < n:  # few: then indexing costs less than adding zeros
@@ -137,30 +114,19 @@ def expect_rows(
 
 
 @njit(cache=True, nogil=True)
-def predict_rows(
-    first, stop, indptr, indices, data, directions, concentrations, log_peaks, log_density, labels, shares
-):
-    """Fill the log densities, the most probable components and the responsibilities, (n_rows, K), of rows."""
-    scores = np.empty(len(concentrations))
-    for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
-        labels[row] = _argmax(scores)
-        log_density[row] = _normalize_row(scores, labels[row], shares[row])
-
-
-@njit(cache=True, nogil=True)
-def add_row_scores(first, stop, indptr, indices, data, directions, concentrations, log_peaks, out):
+def add_row_scores(first, stop, csr, parameters, out):
     """Add ``log_peaks + concentrations (cosine - 1)`` of a range of rows to `out`, (stop - first, K)."""
-    scores = np.empty(len(concentrations))
+    scores = np.empty(out.shape[1])
     for row in range(first, stop):
-        _score_row(indptr, indices, data, row, directions, concentrations, log_peaks, scores)
+        fill_row_scores(csr, row, parameters, scores)
         for k in range(len(scores)):
             out[row - first, k] += scores[k]
 
 
 @njit(cache=True, nogil=True)
-def add_labelled_rows(first, stop, indptr, indices, data, labels, sums):
+def add_labelled_rows(first, stop, csr, labels, sums):
     """Add a range of rows to the sums of their labels, (K, n_features)."""
+    indptr, indices, data = csr
     for row in range(first, stop):
         own = sums[labels[row - first]]
         for e in range(indptr[row], indptr[row + 1]):
@@ -168,36 +134,12 @@ def add_labelled_rows(first, stop, indptr, indices, data, labels, sums):
 
 
 @njit(cache=True, nogil=True)
-def add_shared_rows(first, stop, indptr, indices, data, shares, sums):
+def add_shared_rows(first, stop, csr, shares, sums):
     """Add a range of rows times their shares, (stop - first, K), to the sums, (K, n_features)."""
+    indptr, indices, data = csr
     for row in range(first, stop):
         for k in range(len(sums)):
             share, own = shares[row - first, k], sums[k]
             if share > 0.0:
                 for e in range(indptr[row], indptr[row + 1]):
                     own[indices[e]] += share * data[e]
-
-
-@njit(cache=True, nogil=True)
-def hash_rows(indptr, indices, bits, out):
-    """Fill `out` with a hash of the contents of each row."""
-    for row in range(len(indptr) - 1):
-        out[row] = row_key(np.uint64(0), indices, bits, indptr[row], indptr[row + 1])
-
-
-@njit(cache=True, nogil=True)
-def fill_gaps(first, stop, indptr, indices, data, directions, gaps, out):
-    """Fill `out`, (n_rows, n_candidates), with the gaps of the rows if each candidate were an additional seed.
-
-    The gap of a row is one minus the cosine with the nearest seed. `directions` are the candidates, (n_features,
-    n_candidates).
-    """
-    for row in range(first, stop):
-        row_gaps = out[row]
-        row_gaps[:] = 1.0
-        for e in range(indptr[row], indptr[row + 1]):
-            entries = directions[indices[e]]
-            for c in range(len(row_gaps)):
-                row_gaps[c] -= data[e] * entries[c]
-        for c in range(len(row_gaps)):
-            row_gaps[c] = min(gaps[row], row_gaps[c] if row_gaps[c] > _LEAST_GAP else 0.0)

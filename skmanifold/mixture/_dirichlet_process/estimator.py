@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted
 
-from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    samples_density,
+    takes_minibatches,
+)
 from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._clusters.base import Clusters
@@ -20,22 +25,21 @@ from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
-from ...samplers import BaseSampler, Slice
+from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
+from ...utils._inputs.tables import is_sparse
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
-from .._imputation.imputation import ImputesCells, Memberships
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .conditions import fitted_mixture
-from .fit_strategy import PartitionFit
+from .fit_strategy import PartitionFit, PartitionStream, StochasticFit, check_sampler_and_clusters, passes_of
 from .inference import PartitionInference
-from .model import check_settings
-from .posterior_draws import PartitionDraw, draw_parameters, with_new
+from .model import Start, check_settings
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
 @fitted_mixture
-class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, BaseSampledEstimator):
+class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
     Each row belongs to one of infinitely many components, of which finitely many have rows:
@@ -59,9 +63,19 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
         :class:`~skmanifold.emissions.Poisson` or :class:`~skmanifold.emissions.VonMisesFisher`; or a user-defined one.
         A name stands for its defaults. All but "multinomial" and "von_mises_fisher" allow missing cells (NaN).
-    sampler : {"slice"} or BaseSampler instance, default="slice"
-        Sampler of the posterior: :class:`~skmanifold.samplers.Slice`, an exact slice sampler with minibatches and
-        split-merge moves.
+    sampler : str or BaseSampler instance, default="slice"
+        Sampler of the posterior:
+
+        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`): exact slice sampler with minibatches and split-merge moves.
+        - ``"scir"`` (:class:`~skmanifold.samplers.SCIR`), for "categorical" and "multinomial": the stochastic slice
+          sampler of [5]_. Sticks and components are updated by Cox-Ingersoll-Ross steps with scaled counts of a
+          minibatch. It supports `partial_fit`.
+        - ``"sgrld"``, ``"sgrhmc"`` (:class:`~skmanifold.samplers.SGRLD`, :class:`~skmanifold.samplers.SGRHMC`): the
+          same with Riemannian steps. They are biased if `category_prior` is small, and are offered for comparison.
+
+        Names use the step sizes of [5]_, table 3.
+    weights_sampler : str, BaseSampler instance or None, default=None
+        Sampler of the sticks, for samplers other than ``"slice"``. None uses the same sampler as `sampler`.
     concentration : float or None, default=None
         Concentration :math:`\alpha`, at most 1e6. Larger values give more components, and from some thousands on
         passes take a time proportional to it. None learns it.
@@ -77,14 +91,20 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
         Rows of a minibatch, after which components and weights are redrawn. With "auto" there are at most 20
-        minibatches, and drawing components takes at most about a fifth of the time. None uses all rows. The posterior
-        does not depend on it.
+        minibatches (100 for samplers other than `Slice`), and drawing components takes at most about a fifth of the
+        time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
     burn_in : int, default=None
         Number of discarded initial passes; None discards half of them.
     thin : int, default=2
-        After burn-in, every `thin`-th pass is kept in ``posterior_``.
+        After burn-in, every `thin`-th pass is kept in ``posterior_``; for a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Number of independent chains; the draws of all chains are used.
+    total_samples : int, default=1_000_000
+        `partial_fit` only: number of rows in the whole stream.
+    learning_decay : float, default=0.7
+        `partial_fit` only: minibatch t has weight ``(learning_offset + t) ** -learning_decay`` in the statistics.
+    learning_offset : float, default=10.0
+        `partial_fit` only: larger values make the first minibatches count less.
     max_draws_bytes : int, default=2**28
         Approximate memory limit for draws of labels and components. Beyond it, fewer complete draws are kept, evenly
         spaced, but at least one for each chain.
@@ -100,12 +120,12 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     labels_ : ndarray of shape (n_samples,)
         The point partition: among the partitions with no more components than the median of the draws, the one with
         the smallest expected variation of information to the draws [3]_ that a greedy search finds. Components are in
-        order of decreasing size.
+        order of decreasing size. Not set by `partial_fit`.
     n_components_ : int
         Number of components of one partition, the point partition ``labels_``, and at most the median of
         ``posterior_["n_components"]``. The posterior mode of the number, ``n_components_posterior_.argmax()``, is
         often larger: draws also have small components that differ from draw to draw, which the point partition leaves
-        out.
+        out. After `partial_fit`, the number of components with an expected size of at least half a row.
     weights_ : ndarray of shape (n_components_,)
         Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -122,7 +142,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     concentrations_ : ndarray of shape (n_components_,)
         Von Mises-Fisher components only: posterior means of the concentrations given the point partition.
     typical_rows_ : ndarray of shape (n_components_,)
-        Indices of fitted rows: the row of each component with the highest density in it.
+        Indices of fitted rows: the row of each component with the highest density in it. Not set by `partial_fit`.
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
@@ -131,12 +151,14 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
-        for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the largest component
-        first) and ``"labels"``, which number the components of the same draw: ``"weights"[..., k]`` and
-        ``"components"[..., k, :]`` are of the component with label k. Those of different draws do not correspond to
-        each other.
+        for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the component with the
+        most rows first for "slice", else that with the largest weight) and ``"labels"``, which number the components of
+        the same draw: ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of
+        different draws do not correspond to each other. After `partial_fit`, there is no ``"log_joint"`` and there are
+        no ``"labels"``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows.
+        The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows. Not
+        set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features_in_,)
         "categorical" only: number of categories of each column.
     named_blocks_ : Bunch
@@ -149,7 +171,9 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     sampler_ : BaseSampler
         The sampler that was used.
     n_iter_ : int
-        Number of passes; fewer than `max_iter` if a callback stopped the fit.
+        Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+    n_batch_iter_ : int
+        Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -157,7 +181,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
 
     See Also
     --------
-    DPCategoricalMixture : The same model for categories and counts, also on streams.
+    DPCategoricalMixture : The same model with defaults for categories and counts.
     ExponentialFamilyMixture : The same emissions with a given number of components.
     sklearn.mixture.BayesianGaussianMixture : Truncated variational mixture of Gaussians.
 
@@ -197,6 +221,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
        Analysis 13, 2018.
     .. [4] J. W. Miller and M. T. Harrison, "A simple example of Dirichlet process mixture inconsistency for the number
        of components", NeurIPS 2013.
+    .. [5] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
+       simplex", NeurIPS 2018, section 5.2 and appendix D.
 
     Examples
     --------
@@ -211,15 +237,23 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     True
     """
 
-    _samplers = {Slice.short_name: Slice}  # noqa: RUF012
+    _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
+    _settings = {  # of table 3 of [5]  # noqa: RUF012
+        "scir": {"step_size": 0.1},
+        "sgrld": {"step_size": 0.001},
+        "sgrhmc": {"step_size": 0.02},
+    }
+    _blocks = ("sampler", "weights_sampler", "emission")
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = EMISSIONS
     _families: ClassVar[dict[str, type]] = ROW_FAMILIES
-    _emission_protocol = RowEmission
+    _emission_protocol: ClassVar[type] = RowEmission
     _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _single_threaded = "all"
     _of_some_fits = ("n_categories_", "_layout")
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states")
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
+        "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -228,14 +262,13 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
 
     labels_: np.ndarray
     concentration_: float
-    emission_: Any
-    _family: Any
 
     def __init__(
         self,
         emission: str | BaseEmission = "gaussian",
         *,
         sampler: str | BaseSampler = "slice",
+        weights_sampler: str | BaseSampler | None = None,
         concentration: float | None = None,
         concentration_prior: ArrayLike = (1.0, 1.0),
         init: Literal["auto"] | int | ArrayLike = "auto",
@@ -244,6 +277,9 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         burn_in: int | None = None,
         thin: int = 2,
         n_chains: int = 1,
+        total_samples: int = 1_000_000,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
         max_draws_bytes: int = 2**28,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
@@ -251,6 +287,7 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
     ) -> None:
         self.emission = emission
         self.sampler = sampler
+        self.weights_sampler = weights_sampler
         self.concentration = concentration
         self.concentration_prior = concentration_prior
         self.init = init
@@ -259,6 +296,9 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.total_samples = total_samples
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
         self.max_draws_bytes = max_draws_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -278,7 +318,8 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
 
         Returns
         -------
-        self : DPMixture
+        self : estimator instance
+            This estimator.
 
         Raises
         ------
@@ -288,6 +329,35 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
             If the emission or the sampler lacks something that this model needs.
         """
         return self._fit(X)
+
+    @available_if(takes_minibatches)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
+        """Update the fit with a minibatch of rows; only its contribution to the statistics is kept.
+
+        The first minibatch is fitted by the exact sampler, and should contain rows of every component. After `fit`, the
+        chains continue from their last states. The method exists only if the sampler supports streams.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts, or codes of categories. The first minibatch and `min_categories` determine the categories.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator instance
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`, or if the number of columns, the emission or the sampler has changed since the first call.
+        IncompatibleError
+            If the emission has no categories, or the sampler needs all rows at once.
+        """
+        return self._partial_fit(X)
 
     @property
     def components_(self) -> np.ndarray | list[np.ndarray]:
@@ -310,19 +380,54 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
         return self._expected("concentrations_")
 
     def _strategy(self, X, run: Run) -> FitStrategy:
-        emission: Any = self._resolve_emission()
-        rows = emission.read(self, X, reset=True)
-        sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
-        family = emission.bind(rows, 1)
-        self._check_family(emission, family, [HasClusters], type(self).__name__)
+        passes = passes_of(self, run.sampler)
+        emission, rows, family = self._opened(X, subkey(run.key, Purpose.ROUNDING))
         clusters = family.clusters(rows)
+        check_sampler_and_clusters(run.sampler, emission, clusters)
         check_settings(self, clusters)
-        key = subkey(run.key, Purpose.PRIOR)
-        searched = searched_rows(clusters, rows, key)
+        emission, family, clusters, start = self._started(emission, rows, family, clusters, run.key)
+        strategy = StochasticFit if samples_density(run.sampler) else PartitionFit
+        return strategy(self, run, clusters, start, self._kept(X, emission, family), passes)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        passes, key = passes_of(self, batch.sampler), subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
+        start: Start = 1
+        settled: dict[str, Any] = {}
+        if batch.is_first:
+            emission, rows, family = self._opened(X, key)
+        else:
+            emission, family = self._resolve_emission(), self._family
+            rows = self._read_rows(emission, X, key, reset=False)
+        clusters = family.clusters(rows)
+        check_sampler_and_clusters(batch.sampler, emission, clusters)
+        if batch.is_first:
+            emission, family, clusters, start = self._started(emission, rows, family, clusters, batch.key)
+            settled = self._kept(X, emission, family)
+        return PartitionStream(self, batch, clusters, start, settled, passes)
+
+    def _opened(self, X: MatrixLike, key: np.uint64) -> tuple[Any, Any, Any]:
+        """The emission, its rows, and the family of these."""
+        emission: Any = self._resolve_emission()
+        rows = self._read_rows(emission, X, key, reset=True)
+        sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
+        family = self._bound(emission, rows)
+        self._check_family(emission, family, [HasClusters], type(self).__name__)
+        return emission, rows, family
+
+    def _bound(self, emission: Any, rows: Any) -> Any:
+        """The family of rows."""
+        return emission.bind(rows, 1)
+
+    def _started(
+        self, emission: Any, rows: Any, family: Any, clusters: Clusters, key: np.uint64
+    ) -> tuple[Any, Any, Clusters, Start]:
+        """The emission, the family and the clusters, with free hyperparameters learned, and initial labels."""
+        key = subkey(key, Purpose.PRIOR)
+        searched = searched_rows(emission, clusters, rows, key)
         start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
             with Workers(self.n_jobs) as workers:
-                spread = spread_rows(rows, key)
+                spread = spread_rows(emission, rows, key)
                 before = clusters if spread is rows else family.clusters(spread)
                 found = find_clusters(before, searched, free, key, workers)
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
@@ -331,56 +436,22 @@ class DPMixture(WithEmission, ImputesCells, PartitionInference, DensityMixin, Ba
                 start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
-        settled = {"_family": family, "emission_": emission, **clusters.kept_attributes()}
-        settled |= {name: vars(self)[name] for name in emission.stores}
-        return PartitionFit(self, run, clusters, start, settled)
+        return emission, family, clusters, start
 
-    def _expected(self, name: str) -> Any:
-        check_is_fitted(self)
-        attributes = self._clusters_of_no_rows().expected(self._summary.statistics)
-        if name not in attributes:
-            raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
-        return attributes[name]
+    def _kept(self, X: MatrixLike, emission: Any, family: Any) -> dict[str, Any]:
+        """Fitted attributes that do not change during a fit."""
+        kept = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
+        return kept | {name: vars(self)[name] for name in emission.stores}
 
-    def _clusters_of(self, X: MatrixLike) -> Clusters:
-        rows = self._read(X)
-        return self._family.clusters(rows)
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        super()._check_continues(sampler)
+        if type(self._resolve_emission()) is not type(self.emission_):
+            raise ValueError(f"emission={self.emission!r}, but the fitted model has {self.emission_!r}: call fit.")
 
-    def _read(self, X: MatrixLike) -> Any:
-        check_is_fitted(self)
-        return self.emission_.read(self, X, reset=False)
-
-    def _log_densities_of(self, rows: Any) -> np.ndarray:
-        return self._log_densities_in(self._family.clusters(rows))
-
-    def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
-        clusters = self._family.clusters(rows)
-        for draw in self._draws:
-            assert isinstance(draw, PartitionDraw)
-            shares = softmax(draw.log_terms(clusters, workers), axis=1)
-            yield shares, clusters.cell_attributes(with_new(draw.statistics))
-
-    def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
-        clusters, partition = self._family.clusters(rows), self._draws[draw]
-        assert isinstance(partition, PartitionDraw)
-        drawn = draw_parameters(clusters, partition.statistics, partition.concentration, key, workers)
-        shares = softmax(drawn.log_terms(clusters, workers), axis=1)
-        labels, statistics = np.arange(shares.shape[1]), with_new(partition.statistics)
-        components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
-        return shares, clusters.drawn_attributes(components)
-
-    def _n_parameter_draws(self) -> int:
-        return len(self._draws)
-
-    def _clusters_of_no_rows(self) -> Clusters:
-        return self._family.clusters()
-
-    def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
-        key = np.uint64(rng.randint(0, 2**63, dtype=np.uint64))
-        return self._as_table(self._family.clusters().new_rows(statistics, labels.astype(np.int32), key))
-
-    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._family.clusters().expected_of_blocks(self._summary.statistics)
+    @property
+    def _fitted_emission(self) -> BaseEmission:
+        """An emission of the library whose families are those of the fit."""
+        return self.emission_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")

@@ -1,22 +1,32 @@
-"""How a Dirichlet process mixture is fitted to all rows."""
+"""How a Dirichlet process mixture is fitted: to all rows, by slice sampling or stochastic gradients, or to a stream."""
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...base import FitStrategy, Run, best_chain
+from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
+from ...emissions import BaseEmission
+from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import by_size, occupied
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
-from ...samplers import BaseSampler
+from ...models import IncompatibleError
+from ...samplers import SGRLD, BaseSampler
+from ...samplers._resolve import resolve_sampler
 from ...utils._threads import Workers
-from .cluster_summary import find_typical_rows
 from .model import DPModel, Start, build_model
-from .point_estimate import partition_attributes, point_estimate
+from .point_estimate import find_typical_rows, partition_attributes, point_estimate, summary_attributes
 from .posterior_draws import arrays_of, draw_store, partition_draw
+from .stochastic_slice import StochasticSlice
+from .stream import MixtureStream
+
+_MOST_BATCHES = 100  # of a pass by stochastic gradients; each is a step of the sampler
+_LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 
 
 class PartitionFit(FitStrategy):
@@ -29,14 +39,14 @@ class PartitionFit(FitStrategy):
         clusters: Clusters,
         start: Start,
         settled: dict[str, Any],
-        passes: BaseSampler | None = None,
+        passes: BaseSampler,
     ):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
         self.clusters = clusters
         self.n_rows = clusters.n_rows
         self.start = start
-        self.settled = {**settled, "_key": run.key}
+        self.settled = {**settled, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
         self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, clusters).max_draws)))
 
     def model(self, workers: Workers) -> DPModel:
@@ -89,3 +99,110 @@ class PartitionFit(FitStrategy):
         Given exact labels the parameters can be integrated out, which has a lower variance than a draw of them.
         """
         return partition_draw(state.statistics, draw.concentration)
+
+
+class StochasticFit(PartitionFit):
+    """The fit with samplers of gamma variables, of which `StochasticSlice` computes the weights and the components."""
+
+    def model(self, workers: Workers) -> DPModel:
+        """The model of all rows."""
+        return build_model(self.mixture, self.clusters, self.start, workers, _MOST_BATCHES)
+
+    def check(self, model: DPModel, known: Any) -> None:
+        """No check here: `StochasticSlice` compares its samplers with their targets before its first step."""
+
+    def estimate(self, chains: list[Chain]) -> dict[str, Any]:
+        """All draws, the partition of the best chain's last pass, and the states, which `partial_fit` continues."""
+        return {**super().estimate(chains), "_states": [chain.state for chain in chains]}
+
+    def _concentration(self, state: Any) -> float:
+        return state.position.concentration
+
+    def _sticks(self, chain: Chain) -> np.ndarray:
+        return self.passes.sticks_by_weight(chain.state)
+
+    def _predictive(self, state: Any, draw: Any) -> Any:
+        return draw
+
+
+class PartitionStream(StreamStrategy):
+    """The update by one minibatch, of which only statistics are kept."""
+
+    def __init__(
+        self,
+        mixture: Any,
+        batch: Minibatch,
+        clusters: Clusters,
+        start: Start,
+        settled: dict[str, Any],
+        passes: BaseSampler,
+    ):
+        super().__init__(batch)
+        self.mixture = mixture
+        self.clusters = clusters
+        self.start = start
+        self.settled = settled
+        self.passes: Any = passes
+
+    def model(self, workers: Workers) -> DPModel:
+        """The model of the minibatch."""
+        return build_model(self.mixture, self.clusters, self.start, workers)
+
+    def check(self, model: DPModel, known: Any) -> None:
+        """Raise an `IncompatibleError` for a sampler that needs all rows."""
+        if not samples_density(self.sampler):
+            super().check(model, known)
+            name = type(self.sampler).__name__
+            raise IncompatibleError(f"{name} needs all rows at once: partial_fit has minibatches.")
+
+    def advance(self, model: DPModel, workers: Workers) -> dict[str, Any]:
+        """Update the chains by one step."""
+        mixture, batch, passes = self.mixture, self.batch, self.passes
+        scale = batch.total_samples / self.clusters.n_rows
+        if batch.is_first:
+            stream = MixtureStream.begin(passes, model, batch.key, batch.n_chains, scale, workers)
+            stream = stream.storing(draw_store(mixture, self.clusters))
+        else:
+            stream = mixture._stream or self._without_rows(model)
+            stream = stream.after_batch(passes, model, batch.rate, scale, workers)
+        stream = stream.recorded(passes, model)
+        return {**self.settled, "_stream": stream, **summary_attributes(stream.summary())}
+
+    def _without_rows(self, model: DPModel) -> MixtureStream:
+        """The chains of a fit as chains of a stream that began with the fitted rows."""
+        scale = self.batch.total_samples / len(self.mixture.labels_)
+        states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
+        return MixtureStream(states).storing(draw_store(self.mixture, self.clusters))
+
+
+def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
+    """What makes passes over the rows: the sampler itself, or a `StochasticSlice` with samplers of gamma variables."""
+    given = mixture.weights_sampler
+    if not samples_density(sampler):
+        if given is not None:
+            raise ValueError(
+                f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
+            )
+        return sampler
+    if given is None:
+        given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
+    known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3
+    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
+
+
+def check_sampler_and_clusters(sampler: Any, emission: BaseEmission, clusters: Any) -> None:
+    """Refuse components that a sampler of gamma variables cannot update, and warn of one that is biased near zero."""
+    if not samples_density(sampler):
+        return
+    name = type(sampler).__name__
+    if not isinstance(clusters.no_statistics(1), CategoryCounts):
+        raise IncompatibleError(
+            f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not have "
+            "('categorical' and 'multinomial' do)."
+        )
+    if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
+        warnings.warn(
+            f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
+            "probable; 'slice' and 'scir' have no such limit.",
+            stacklevel=7,
+        )

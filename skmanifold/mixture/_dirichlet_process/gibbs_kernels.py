@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...emissions._clusters.kernels import fill_scores
+from ...emissions.kernels import fill_scores
 from ...numerics.simd import prefetch
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,13 +16,17 @@ from ...base import posterior_of_number
 from ...emissions._clusters.base import Clusters
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
-from ...utils._threads import Workers
-from ...utils._typing import MatrixLike, RandomStateLike
+from ...random._keys import subkey
+from ...utils._threads import Workers, split_range
+from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
+from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
-from .cluster_summary import SummarizesClusters
+from .point_estimate import drawn_sizes
 from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
 from .prior import DrawsFromPrior
+from .stream import MixtureStream
 
 _OF_COMPONENTS = (
     "components",
@@ -31,9 +35,10 @@ _OF_COMPONENTS = (
     "labels",
 )  # draws of which do not correspond to each other
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
+_CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
-class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransformer, DensityScores):
+class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, DensityScores):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -41,36 +46,33 @@ class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransform
 
     n_jobs: int | None
     n_components_: int
+    n_features_in_: int
+    labels_: np.ndarray
+    typical_rows_: np.ndarray
+    emission_: Any
+    _family: Any
+    _fitted_on_sparse: bool
     _key: np.uint64  # root of all random streams, set at the start of a fit
     _draws: list[PartitionDraw | ParameterDraw]
     _summary: PartitionDraw  # of the point partition
     _posterior: dict[str, np.ndarray]
     _component_draws: np.ndarray  # indices of the complete draws
-
-    if TYPE_CHECKING:  # every estimator has its own
-
-        def _clusters_of(self, X: MatrixLike) -> Clusters:
-            """Validated rows, with the fitted prior."""
-            ...
-
-        def _new_rows(self, rng: np.random.RandomState, statistics: Any, labels: np.ndarray) -> Any:
-            """Rows drawn from the predictive distributions of clusters with these statistics."""
-            ...
+    _stream: MixtureStream | None  # after `partial_fit`, in place of the draws of a fit
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
-        return self._posterior
+        return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
 
     @property
     def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
-        return self._draws
+        return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
     def _complete_draws(self) -> np.ndarray | None:
-        """Indices of the complete draws in the draws of numbers; None if all draws are complete."""
-        return self._component_draws
+        """Indices of the complete draws in the draws of numbers; None if all draws are complete, as in a stream."""
+        return self._component_draws if self._stream is None else None
 
     @property
     def n_components_posterior_(self) -> np.ndarray:
@@ -115,11 +117,11 @@ class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransform
         ValueError
             If X has other columns than in `fit`, or values that the emission does not allow.
         """
-        return self._log_densities_in(self._clusters_of(X))
+        return self._log_densities_of(self._read(X))
 
-    def _log_densities_in(self, clusters: Clusters) -> np.ndarray:
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
         with Workers(self.n_jobs) as workers:
-            return log_predictive(clusters, self._predictive, workers)
+            return log_predictive(self._family.clusters(rows), self._predictive, workers)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the components of the point partition, given that the row belongs to one of them.
@@ -235,8 +237,67 @@ class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransform
         sizes, left_over = self._summary.statistics.sizes, self._summary.concentration
         shares = np.append(sizes, left_over) / (sizes.sum() + left_over)
         labels = rng.choice(len(shares), n_samples, p=shares)
-        X = self._new_rows(rng, with_new(self._summary.statistics), labels)
+        X = self._new_rows(with_new(self._summary.statistics), labels.astype(np.int32), rng)
         return X, np.where(labels == self.n_components_, -1, labels)
+
+    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
+        r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
+
+        The clusters are those of the point partition ``labels_``. The mutual information of a column and the cluster,
+
+        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
+
+        where :math:`f_{kj}` is the predictive density of column j in cluster k, is 0 if the column has the same
+        distribution in all clusters, and the entropy of the cluster if the column determines it.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` has a row for each cluster, the largest first: ``size``, its number of rows in ``labels_``;
+            ``drawn_size``, ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of its
+            size over the draws (see Notes); ``typical_row``, the fitted row with the highest density in the cluster;
+            and then for each column, in descending order of its mutual information, the mean in the cluster or, for
+            categories, the most probable code. After `partial_fit` there are no drawn sizes and no typical rows,
+            because rows are not kept, and ``size`` is an expected number. ``columns`` has a row for each column, in the
+            same order:
+            ``mutual_information`` in nats. "von_mises_fisher" has no distributions of single columns, and a summary
+            without columns.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the number of names differs from the number of columns.
+        ImportError
+            If pandas is not installed.
+
+        Notes
+        -----
+        In each draw, each cluster of ``labels_`` is matched to at most one drawn cluster, so that the matched clusters
+        have as many rows in common as possible. Its drawn size is the number of rows of the matched cluster, or 0 if
+        there is none. ``size`` can lie outside of the interval of the drawn sizes, because ``labels_`` is a compromise
+        between the draws: usually it has fewer small clusters than a draw, so that its large clusters also have rows
+        that are in small clusters of the draws.
+        """
+        check_is_fitted(self)
+        names = names_for_summary(self, feature_names)
+        clusters_of_prior, statistics = self._family.clusters(), self._summary.statistics
+        found = None
+        if clusters_of_prior.has_columns:
+            information = clusters_of_prior.column_information(statistics)
+            found = ColumnSummary(clusters_of_prior.typical_cells(statistics), information)
+        clusters: dict[str, Any] = {"size": statistics.sizes}
+        if hasattr(self, "labels_"):
+            clusters |= of_draws("size", drawn_sizes(self.labels_, self.posterior_.get("labels")))
+        if hasattr(self, "typical_rows_"):  # not before the end of a fit
+            clusters["typical_row"] = self.typical_rows_
+        return summary_of(names, clusters, found, self._typical_of)
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.
@@ -269,7 +330,51 @@ class PartitionInference(DrawsFromPrior, SummarizesClusters, MembershipTransform
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
         return to_tree(exported, {"weights": ["rank"]}, component_draws=self._complete_draws)
 
-    def _summary_terms(self, X) -> np.ndarray:
+    def _read(self, X: MatrixLike) -> Any:
+        check_is_fitted(self)
+        return self._read_rows(self.emission_, X, None, reset=False)
+
+    def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
+        """Rows of the emission; in `fit` there is a key for random choices."""
+        return emission.read(self, X, reset=reset)
+
+    def _clusters_of(self, X: MatrixLike) -> Clusters:
+        rows = self._read(X)
+        return self._family.clusters(rows)
+
+    def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
+        clusters = self._family.clusters(rows)
+        return (draw.expected(clusters, workers) for draw in self._predictive)
+
+    def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
+        return self._predictive[draw].drawn(self._family.clusters(rows), key, workers)
+
+    def _n_parameter_draws(self) -> int:
+        return len(self._predictive)
+
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        return self._family.clusters().expected_of_blocks(self._summary.statistics)
+
+    def _new_rows(self, statistics: Any, labels: np.ndarray, rng: np.random.RandomState) -> Any:
+        """Rows drawn from the predictive distributions of clusters, a block at a time if they become sparse."""
+        clusters, key = self._family.clusters(), np.uint64(rng.randint(0, 2**63, dtype=np.uint64))
+        if not self._fitted_on_sparse:
+            return self._as_table(clusters.new_rows(statistics, labels, key))
+        ranges = split_range(len(labels), max(1, _CELLS_AT_ONCE // self._family.n_features))
+        blocks = (clusters.new_rows(statistics, labels[a:b], subkey(key, a)) for a, b in ranges)
+        return sp.vstack([self._as_table(block) for block in blocks], format="csr")
+
+    def _as_table(self, values: np.ndarray) -> Any:
+        return sp.csr_array(values) if self._fitted_on_sparse else super()._as_table(values)
+
+    def _expected(self, name: str) -> Any:
+        check_is_fitted(self)
+        attributes = self._family.clusters().expected(self._summary.statistics)
+        if name not in attributes:
+            raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
+        return attributes[name]
+
+    def _summary_terms(self, X: MatrixLike) -> np.ndarray:
         clusters = self._clusters_of(X)
         with Workers(self.n_jobs) as workers:
             return self._summary.log_terms(clusters, workers)

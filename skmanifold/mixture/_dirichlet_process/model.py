@@ -195,7 +195,7 @@ class DPModel:
 
 
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
-    """Number of random initial labels, or the labels that the user passed, renumbered without gaps."""
+    """Number of initial clusters, or the labels that the user passed, renumbered without gaps."""
     if isinstance(init, str):
         return min(AUTO_CLUSTERS, n_rows)
     if isinstance(init, Integral):

@@ -1,16 +1,19 @@
-"""The point partition, which is the partition nearest to all draws, and its fitted attributes."""
+"""The point partition, which is the partition nearest to all draws: its attributes, typical rows and drawn sizes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
+from ...emissions._clusters.base import Clusters
 from ...metrics._partitions import point_partition
-from ...utils._threads import Workers
+from ...utils._threads import Workers, split_range
 from .model import DPModel
 from .posterior_draws import PartitionDraw, partition_draw
 
+_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 
 
@@ -45,3 +48,26 @@ def summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
     concentration = float(summary.concentration)
     sizes = summary.statistics.sizes
     return {"_summary": summary, "n_components_": len(sizes), "concentration_": concentration}
+
+
+def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.ndarray, workers: Workers) -> np.ndarray:
+    """The row of each cluster with the highest predictive density in it, (n_clusters,)."""
+    of_own = np.empty(len(labels))
+    for start, stop in split_range(len(labels), _ROWS_AT_ONCE):
+        terms = summary.log_terms(clusters.part(start, stop), workers)
+        of_own[start:stop] = terms[np.arange(stop - start), labels[start:stop]]
+    order = np.lexsort((-of_own, labels))
+    return order[np.searchsorted(labels[order], np.arange(len(summary.statistics.sizes)))]
+
+
+def drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
+    partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
+    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
+    for i, drawn in enumerate(partitions):
+        names, drawn_labels = np.unique(drawn, return_inverse=True)
+        common = np.zeros((sizes.shape[1], len(names)), np.int64)
+        np.add.at(common, (labels, drawn_labels), 1)
+        own, matched = linear_sum_assignment(common, maximize=True)
+        sizes[i, own] = common.sum(axis=0)[matched]
+    return sizes

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.categories.clusters import CategoryCounts
-from ...emissions._clusters.directions.clusters import DirectionSums
-from ...emissions._clusters.gaussian.full import FullSums
-from ...emissions._clusters.gaussian.tied import TiedSums
-from ...emissions._clusters.linear.base import LinearCounts
-from ...emissions._clusters.statistics import JoinedStatistics, by_size, selected
-from ...emissions._gaussian.diagonal import DiagonalSums
+from ...emissions._clusters.statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
+from ...numerics.vector_math import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Real, Sizes
+from ...utils._declared import holds
+from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
-from .predictive_kernels import log_sums
+from .._imputation.imputation import Memberships
 
 _TOLERANCE = 1e-6  # of sums to one
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
-
-
-_STATISTICS = Held(CategoryCounts, DiagonalSums, DirectionSums, FullSums, JoinedStatistics, LinearCounts, TiedSums)
-holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=_STATISTICS, rest=_STATISTICS)(
-    JoinedStatistics
-)
 
 
 def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
@@ -43,7 +34,7 @@ def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
 
 @holds(
     _sizes_agree,
-    statistics=_STATISTICS,
+    statistics=held_statistics,
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class PartitionDraw(NamedTuple):
@@ -58,6 +49,19 @@ class PartitionDraw(NamedTuple):
         terms = _begin(clusters, np.log(shares) - np.log(shares.sum()))
         clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
+
+    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+        """Memberships of the rows, and expected parameters of the components and of a new one."""
+        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        return shares, clusters.cell_attributes(with_new(self.statistics))
+
+    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and drawn parameters of the components and of a new one."""
+        draw = draw_parameters(clusters, self.statistics, self.concentration, key, workers)
+        shares = softmax(draw.log_terms(clusters, workers), axis=1)
+        labels, statistics = np.arange(shares.shape[1]), with_new(self.statistics)
+        components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
+        return shares, clusters.drawn_attributes(components)
 
 
 def with_new(statistics: Any) -> Any:
@@ -82,7 +86,7 @@ def _agree(draw: ParameterDraw, sizes: Sizes) -> str | None:
     concentration=Real(above=0, high=MOST_CONCENTRATED),
 )
 class ParameterDraw(NamedTuple):
-    """Drawn weights and components."""
+    """Drawn weights and components; those of chains are log probabilities of categories."""
 
     log_weights: np.ndarray  # (K + 1,): of the components, and the sum of all others
     components: Any  # parameters of K components
@@ -95,6 +99,21 @@ class ParameterDraw(NamedTuple):
         empty = _begin(clusters, self.log_weights[-1:])
         clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
+
+    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components and expected ones of a new component."""
+        means = clusters.cell_attributes(clusters.no_statistics(1))["components_"]
+        return self._memberships(clusters, np.log(np.hstack(means)).reshape(-1, 1), workers)
+
+    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components and drawn ones of a new component."""
+        labels = np.zeros(1, np.int64)
+        new = clusters.draw_components(clusters.no_statistics(1), labels, subkey(key, Purpose.COMPONENTS), workers)
+        return self._memberships(clusters, new, workers)
+
+    def _memberships(self, clusters: Clusters, new: np.ndarray, workers: Workers) -> Memberships:
+        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
 def draw_parameters(
@@ -131,7 +150,7 @@ def log_predictive(clusters: Any, draws: Sequence[PartitionDraw | ParameterDraw]
 def _log_sums(terms: np.ndarray, workers: Workers) -> np.ndarray:
     out = np.empty(len(terms))
     tasks = split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))
-    workers.run(log_sums, [(a, b, terms, out) for a, b in tasks])
+    workers.run(_fill_log_sums, [(a, b, terms, out) for a, b in tasks])
     return out
 
 
@@ -143,3 +162,21 @@ def draw_store(mixture: Any, clusters: Clusters) -> DrawStore:
     """A store whose number of complete draws per chain takes about `max_draws_bytes` for all chains."""
     draw_bytes = 4 * clusters.n_rows + clusters.draw_bytes(_EXPECTED_COMPONENTS)
     return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)
+
+
+@njit(cache=True, nogil=True)
+def _fill_log_sums(first, stop, terms, out):
+    """Log of the sum of each row's exponentials."""
+    n = terms.shape[1]
+    scratch = np.empty((2, n))
+    for row in range(first, stop):
+        largest = -np.inf
+        for k in range(n):
+            largest = max(largest, terms[row, k])
+        for k in range(n):
+            scratch[0, k] = terms[row, k] - largest
+        fill_exp(n, scratch[0], scratch[1], scratch[0])
+        total = 0.0
+        for k in range(n):
+            total += scratch[0, k]
+        out[row] = largest + math.log(total)

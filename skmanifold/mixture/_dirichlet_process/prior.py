@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -26,9 +27,7 @@ class DrawsFromPrior:
     concentration_prior: ArrayLike
     n_jobs: int | None
 
-    if TYPE_CHECKING:  # of the estimator
-
-        def _as_table(self, X: np.ndarray) -> Any: ...
+    _as_table: Callable[[np.ndarray], Any]  # new rows in the form of the fitted ones
 
     def sample_prior(
         self,
@@ -61,8 +60,8 @@ class DrawsFromPrior:
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows without missing cells.
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Rows without missing cells; without `n_features`, sparse if X was sparse in `fit`.
         parameters : dict of str to ndarray
             Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"n_components"``,
             ``"concentration"``, ``"weights"``, ``"components"``, the log joint density of X and the partition as

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.kernels import (
+from ...emissions.kernels import (
     add_predictive,
     clear_sides,
     count_row,

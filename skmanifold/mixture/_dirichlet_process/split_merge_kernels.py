@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...emissions._clusters.kernels import odds_of_sides, update_posterior
+from ...emissions.kernels import odds_of_sides, update_posterior
 from ...random._keys import fold_in, uniform
 from ...utils._njit import njit
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from numbers import Integral
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,17 +15,16 @@ from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
 from ...utils._threads import Workers
-from .._labels import read_labels
 from .dissolving import dissolve_small
 from .greedy_merging import merge_greedily
 from .label_scores import label_scores
-from .model import AUTO_CLUSTERS, DPModel, Start
+from .model import AUTO_CLUSTERS, DPModel, Start, initial_labels
 
 _N_PASSES = 3  # of each round
 _CONCENTRATION = 1.0
 
 
-def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
+def searched_rows(emission: Any, clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
     """Indices of the rows in which clusters are sought; None: all.
 
     They are a random sample if there are many rows, without those that repeat others, if many do: the density of a
@@ -49,7 +47,7 @@ def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray |
     if clusters.n_rows > n_sampled:
         order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(clusters.n_rows))
         searched = np.sort(np.argsort(order, kind="stable")[:n_sampled])
-    distinct = distinct_rows(rows, searched)
+    distinct = distinct_rows(emission, rows, searched)
     if distinct is None:
         return searched
     n_rows = clusters.n_rows if searched is None else n_sampled
@@ -64,13 +62,10 @@ def searched_rows(clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray |
 
 def spread_start(init: Any, clusters: Clusters, searched: np.ndarray | None) -> Start:
     """Initial labels from many seeds, from one cluster, or those that the user passed, renumbered without gaps."""
-    n_rows = clusters.n_rows
-    if isinstance(init, str | Integral):
-        n_clusters = min(AUTO_CLUSTERS if isinstance(init, str) else int(init), n_rows)
-        if n_clusters == 1:
-            return np.zeros(n_rows, np.int32)
-        return partial(_labels_from_seeds, clusters, searched, n_clusters)
-    return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
+    start = initial_labels(init, clusters.n_rows)
+    if isinstance(start, np.ndarray):
+        return start
+    return np.zeros(clusters.n_rows, np.int32) if start == 1 else partial(_labels_from_seeds, clusters, searched, start)
 
 
 def find_clusters(

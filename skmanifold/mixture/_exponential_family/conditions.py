@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._base import BaseEmission
+from ...emissions._base import FAMILY, BaseEmission
 from ...emissions._columns.layout import ColumnLayout
-from ...emissions._registry import FAMILY, are_of_family, is_of_emission
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler
@@ -26,6 +25,7 @@ from ...utils._conditions import (
     Whole,
     index,
     key,
+    placed,
 )
 from ...utils._declared import Held, Settings, holds
 from .inference import side_by_side
@@ -36,10 +36,10 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
     family = mixture._family
     if family.n_features != sizes["n_features"]:
         return "has a family of other features"
-    for position in (mixture._position, *mixture._draws):
-        problem = are_of_family(family, position.parameters)
-        if problem:
-            return problem
+    drawn = {f"_draws[{i}]": position for i, position in enumerate(mixture._draws)}
+    for name, position in {"_position": mixture._position, **drawn}.items():
+        with placed(name):
+            family.check_parameters(position.parameters)
     attributes = {**family.attributes(mixture._position.parameters), "weights_": mixture._position.weights}
     for name, value in attributes.items():
         if not _are_equal(value, vars(mixture).get(name)):
@@ -55,7 +55,7 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(mixture._scale_of_components(draws)(draws)).sum()):
                 return "has draws of components too far from its estimate"
-    return is_of_emission(mixture) or whole_draws_agree(mixture)
+    return mixture.emission_.disagrees(family, mixture) or whole_draws_agree(mixture)
 
 
 def _are_equal(one: Any, other: Any) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -38,16 +38,124 @@ from .model import FAMILY_NEEDS, Position, draw_position, fill_log_terms
 _ROWS_OF_TASK = 2048
 
 
-class FamilyInference(
-    WithEmission, SummarizesComponents, ImputesCells, MembershipTransformer, DensityScores, InformationCriteria
-):
+class EstimateInference(MembershipTransformer, DensityScores, InformationCriteria):
+    """Methods of an estimator with an estimate of the parameters of a finite mixture; not public.
+
+    When fitted, the estimator has the attributes declared here.
+    """
+
+    n_jobs: int | None
+    n_features_in_: int
+    weights_: np.ndarray
+
+    if TYPE_CHECKING:  # attributes or properties of the estimator
+
+        @property
+        def _family(self) -> Any: ...
+
+        @property
+        def _position(self) -> Position:
+            """The estimate."""
+            ...
+
+        def _read(self, X: MatrixLike) -> Any: ...
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probabilities of the components given each row, at the estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
+        """
+        return self._at_estimate(self._read(X))[0]
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable component of each row, at the estimate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Indices into ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows from the mixture at the estimate.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
+        labels : ndarray of shape (n_samples,)
+            Their components.
+
+        Raises
+        ------
+        IncompatibleError
+            If the emission has no new rows.
+        """
+        check_is_fitted(self)
+        self._check_offered([HasNewRows], f"{type(self).__name__}.sample")
+        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        key = root_key(random_state)
+        labels = draw_labels(self.weights_, n_samples, subkey(key, Purpose.LABELS))
+        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            return self._as_table(self._family.sample(*of_rows)), labels
+
+    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        with Workers(self.n_jobs) as workers:
+            return shares_and_log_density(self._family, rows, self._position, workers)
+
+    def _log_densities_of_estimate(self, X) -> np.ndarray:
+        return self._at_estimate(self._read(X))[1]
+
+    def _n_parameters(self) -> int:
+        self._check_offered([HasParameterCount], "An information criterion")
+        return self._family.n_parameters() + len(self.weights_) - 1
+
+    def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
+        """Raise an IncompatibleError unless the family satisfies the protocols that `whom` needs."""
+
+    def _as_table(self, X: np.ndarray) -> Any:
+        """Drawn rows as the user sees them."""
+        return X
+
+
+class FamilyInference(WithEmission, SummarizesComponents, ImputesCells, EstimateInference):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    n_jobs: int | None
-    n_features_in_: int
     n_predictive_draws: int
     n_components: int
     weight_prior: float | None
@@ -58,10 +166,9 @@ class FamilyInference(
     _family_needs = FAMILY_NEEDS
     emission_: Any
     sampler_: BaseSampler
-    weights_: np.ndarray
     _key: np.uint64  # of all streams, frozen when fitting begins
     _family: Any
-    _position: Position  # the estimate
+    _position: Position
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
     components_: np.ndarray | list[np.ndarray]  # a list for categories, by column
     n_categories_: np.ndarray  # of columns of codes
@@ -169,46 +276,6 @@ class FamilyInference(
             return partial(np.multiply, 1.0 / np.sqrt(of_features))
         return np.sqrt if min(draws.min(), side_by_side(self.components_).min()) >= 0.0 else np.asarray
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Posterior probabilities of the components given each row, at the estimate.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_components)
-            Rows sum to 1.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
-        """
-        return self._at_estimate(self._read(X))[0]
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most probable component of each row, at the estimate.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Indices into ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
-        """
-        return self.predict_proba(X).argmax(axis=1)
-
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row.
 
@@ -243,37 +310,6 @@ class FamilyInference(
             for position in positions:
                 np.logaddexp(total, shares_and_log_density(self._family, rows, position, workers)[1], out=total)
         return total - math.log(len(positions))
-
-    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows from the mixture at the estimate.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-        random_state : int, RandomState instance or None, default=None
-            Seed.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
-        labels : ndarray of shape (n_samples,)
-            Their components.
-
-        Raises
-        ------
-        IncompatibleError
-            If the emission has no new rows.
-        """
-        check_is_fitted(self)
-        self._check_family(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
-        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        key = root_key(random_state)
-        labels = draw_labels(self.weights_, n_samples, subkey(key, Purpose.LABELS))
-        of_rows = self._position.parameters, labels.astype(np.int32), subkey(key, Purpose.ROWS)
-        with limit_threads("blas"):  # other numbers of threads round otherwise
-            return self._as_table(self._family.sample(*of_rows)), labels
 
     def sample_prior(
         self,
@@ -345,10 +381,6 @@ class FamilyInference(
         check_is_fitted(self)
         return self.emission_.read(self, X, reset=False)
 
-    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        with Workers(self.n_jobs) as workers:
-            return shares_and_log_density(self._family, rows, self._position, workers)
-
     def _predictive_draws(self) -> list[Position]:
         chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
         return [self._draws[i] for i in np.unique(chosen.astype(int))]
@@ -372,9 +404,6 @@ class FamilyInference(
             )
         return len(self._draws)
 
-    def _log_densities_of_estimate(self, X) -> np.ndarray:
-        return self._at_estimate(self._read(X))[1]
-
     def _has_criteria(self) -> bool:
         sampler = getattr(self, "sampler_", self.sampler)
         kind = self._samplers.get(sampler) if isinstance(sampler, str) else sampler
@@ -385,9 +414,8 @@ class FamilyInference(
             )
         return True
 
-    def _n_parameters(self) -> int:
-        self._check_family(self.emission_, self._family, [HasParameterCount], "An information criterion")
-        return self._family.n_parameters() + len(self.weights_) - 1
+    def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
+        self._check_family(self.emission_, self._family, protocols, whom)
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._emission_kind

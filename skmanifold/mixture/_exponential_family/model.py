@@ -10,6 +10,7 @@ import numpy as np
 
 from ...emissions._abilities import (
     CompletesRows,
+    ExpectsRows,
     HasDraw,
     HasLogJoint,
     HasShares,
@@ -17,19 +18,14 @@ from ...emissions._abilities import (
     missing_members,
     needs_of_family,
 )
-from ...emissions._columns.family import ColumnParameters
-from ...emissions._gaussian.base import GaussianParameters, TiedParameters
-from ...emissions._linear import LinearParameters
-from ...emissions._negative_binomial.family import NegativeBinomialParameters
 from ...emissions._protocols import Arrays, RowFamily
 from ...emissions._seeds import weighted_indicators
-from ...emissions._von_mises_fisher.family import VonMisesFisherParameters
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
-from ...utils._conditions import Array
+from ...utils._conditions import Array, anything
 from ...utils._declared import Held, holds
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
@@ -56,22 +52,12 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
     return lambda model: model.family_offers(method)
 
 
-@holds(
-    weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    parameters=Held(
-        ColumnParameters,
-        GaussianParameters,
-        LinearParameters,
-        NegativeBinomialParameters,
-        TiedParameters,
-        VonMisesFisherParameters,
-    ),
-)
+@holds(weights=Array("float64", ("n_components",), low=0, sums_to_one=0), parameters=anything)
 class Position(NamedTuple):
     """Parameters of a mixture."""
 
     weights: np.ndarray  # (K,)
-    parameters: Any  # of the family
+    parameters: Any  # of the family, which checks them
 
 
 class FamilyModel:
@@ -128,6 +114,7 @@ class FamilyModel:
         self.row_weights = row_weights
         self.total_weight = float(rows.n_rows if row_weights is None else row_weights.values.sum())
         self._completes = getattr(rows, "has_missing", False) and offers(family, CompletesRows)
+        self._reads_once = getattr(rows, "reads_once", False) and offers(family, ExpectsRows)
         self._offered: dict[str, bool] = {}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
@@ -287,6 +274,10 @@ class FamilyModel:
         return self._sum_labels(completed, 0, stop - first, first, labels[first:stop])
 
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
+        if self._reads_once:
+            row_weights = np.ones(self.n_rows) if self.row_weights is None else self.row_weights.values
+            of_mixture = position.parameters, log_weights, row_weights, log_density
+            return self.family.expect_rows(self.rows, first, stop, self._block(first), *of_mixture)
         sums = BlockSums(())
         for a, b, terms, scratch in self._terms(first, stop, position, log_weights):
             fill_shares(terms, scratch, log_density[a:b])

@@ -14,12 +14,15 @@ from ...utils._page_link import LinksToItsPage
 from ...utils._sklearn import HasMethods, fit_context
 from ...utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
 from .._dirichlet_process.estimator import DPMixture
+from .._dp_categorical import DPCategoricalMixture
 from .._exponential_family.estimator import ExponentialFamilyMixture
+
+_MIXTURES = DPMixture, DPCategoricalMixture, ExponentialFamilyMixture
 
 
 def _fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
-    if type(value) not in (DPMixture, ExponentialFamilyMixture) or not value.__sklearn_is_fitted__():
-        refuse(where, "is no fitted DPMixture or ExponentialFamilyMixture")
+    if type(value) not in _MIXTURES or not value.__sklearn_is_fitted__():
+        refuse(where, "is no fitted DPMixture, DPCategoricalMixture or ExponentialFamilyMixture")
     check_estimator(value)
 
 
@@ -34,8 +37,8 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     Parameters
     ----------
     mixture : estimator instance, default=None
-        A mixture with the method ``impute``: `DPMixture` or `ExponentialFamilyMixture`. None stands for
-        ``DPMixture("auto", random_state=random_state)``.
+        A mixture with the method ``impute``: `DPMixture`, `DPCategoricalMixture` of codes, or
+        `ExponentialFamilyMixture`. None stands for ``DPMixture("auto", random_state=random_state)``.
     sample_posterior : bool, default=False
         Whether to draw the missing cells. If not, they are replaced by means, and the most probable categories.
     random_state : int, RandomState instance or None, default=None

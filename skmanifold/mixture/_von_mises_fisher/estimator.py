@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ...base import all_or_nothing
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ...callbacks._support import CallbackSupportMixin, torn_down
+from ...emissions._von_mises_fisher.concentrations import Concentration
+from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
+from ...emissions._von_mises_fisher.k_means import Start
 from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
 from ...inference._distributed_fits.session import refuse_session
 from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
+from ...utils._conditions import FLAG, MOST_COUNTED, Array, Counted, Lacking, Names, Whole, index
+from ...utils._conditions import Real as RealNumber
+from ...utils._declared import Held, holds
 from ...utils._page_link import LinksToItsPage
 from ...utils._parameters import PlainNumbers
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
-from ...utils._validation import check_array, of_columns
-from .conditions import fitted_mixture
-from .em import Climb, DirectionStatistics, Mixture, VonMisesFisherEM
-from .inference import DirectionInference
-from .stream import begin_stream, learn_minibatch
+from ...utils._validation import check_array, of_columns, validate_sample_weight
+from .._exponential_family.inference import EstimateInference
+from .._exponential_family.model import Position
+from .em import DirectionEM, Estimate
 
 
-@fitted_mixture
+@holds(
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    mean_directions_=Array("float64", ("n_components", "n_features"), unit=1),
+    concentrations_=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
+    labels_=Lacking(index("n_rows", below="n_components")),
+    converged_=Lacking(FLAG),
+    n_iter_=Lacking(Whole()),
+    lower_bound_=Lacking(RealNumber()),
+    log_likelihood_trace_=Lacking(Array("float64", (None,))),
+    n_batch_iter_=Lacking(Whole()),
+    _family=Held(VonMisesFisherFamily),
+    _lengths=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
+    _total=RealNumber(above=0, high=MOST_COUNTED),
+)
 class VonMisesFisherMixture(
-    PlainNumbers, LinksToItsPage, DirectionInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
+    PlainNumbers, LinksToItsPage, EstimateInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
 ):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
@@ -42,7 +66,8 @@ class VonMisesFisherMixture(
 
         p(x) = \sum_k \pi_k \, c_V(\kappa_k) \exp(\kappa_k \mu_k' x).
 
-    The mixture is fitted by expectation-maximisation [1]_. A row of zeros has no direction and is left out.
+    The mixture is fitted by expectation-maximisation [1]_. A row of zeros has no direction and is left out; its
+    membership probabilities are ``weights_``.
 
     Parameters
     ----------
@@ -254,21 +279,25 @@ class VonMisesFisherMixture(
 
     def _fit(self, X, sample_weight):
         rows = read_rows(self, X, reset=True)
-        row_weights = _checked_row_weights(sample_weight, rows)
-        given = self._check_start(rows, row_weights)
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
-            em = self._em(rows, row_weights, workers)
-            beginnings = self._beginnings(em, self.n_init, given)
-            context = self._init_callback_context(max_subtasks=len(beginnings))
+            em = self._em(rows, X, sample_weight, workers)
+            starts = self._starts(em, self.n_init)
+            context = self._init_callback_context(max_subtasks=len(starts))
             # Score monitors are silent without a y.
             task = {"estimator": self, "X": X, "y": lambda: np.zeros(rows.n_rows)}
             context.call_on_fit_task_begin(**task)
-            best = max((self._climb(em, begin, context, task) for begin in beginnings), key=lambda run: run.trace[-1])
-            fitted = best.finished(rows, self.max_iter, self.tol)
+            fitted = max((self._climb(em, start, context, task) for start in starts), key=itemgetter("lower_bound_"))
+            if not fitted["converged_"] and fitted["n_iter_"] >= self.max_iter and self.tol > 0.0:
+                warnings.warn(
+                    f"EM stopped after max_iter={self.max_iter} iterations, before it converged: raise max_iter or "
+                    "tol.",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
-        self.__dict__.update(fitted)
         for name in ("_pass_report", "n_batch_iter_"):
             self.__dict__.pop(name, None)
+        self.__dict__.update(fitted)
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -305,55 +334,61 @@ class VonMisesFisherMixture(
         """
         refuse_session(self)
         with all_or_nothing(self):
-            old: DirectionStatistics | None = vars(self).get("_statistics")
-            if old is not None and len(old.lengths) != self.n_components:
+            is_first, n_batches = not hasattr(self, "weights_"), getattr(self, "n_batch_iter_", 0)
+            if not is_first and len(self.weights_) != self.n_components:
                 raise ValueError(
-                    f"n_components={self.n_components}, but the fitted model has {len(old.lengths)}: call fit."
+                    f"n_components={self.n_components}, but the fitted model has {len(self.weights_)}: call fit."
                 )
-            n_batches = getattr(self, "n_batch_iter_", 0)
-            rows = read_rows(self, X, reset=old is None and n_batches == 0)
-            if not rows.directed.any():  # nothing to learn from
-                self.n_batch_iter_ = n_batches + 1
-                return self
-            row_weights = _checked_row_weights(sample_weight, rows)
-            given = self._check_start(rows, row_weights) if old is None else None
-            rate, total = float(self.learning_offset + n_batches + 1) ** -self.learning_decay, float(self.total_samples)
-            with Workers(self.n_jobs) as workers, limit_threads("blas"):
-                em = self._em(rows, row_weights, workers)
-                if old is None:
-                    mixture, statistics = begin_stream(em, self._beginnings(em, 1, given)[0](), total)
-                else:
-                    before = Mixture(self.weights_, np.ascontiguousarray(self.mean_directions_.T), self.concentrations_)
-                    mixture, statistics = learn_minibatch(em, before, old, rate, total)
-            for name in ("labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"):
-                self.__dict__.pop(name, None)
-            self.__dict__.update(mixture.attributes(), _statistics=statistics, n_batch_iter_=n_batches + 1)
+            rows = read_rows(self, X, reset=is_first and n_batches == 0)
+            if rows.has_direction.any():  # else there is nothing to learn from
+                with Workers(self.n_jobs) as workers, limit_threads("blas"):
+                    em = self._em(rows, X, sample_weight, workers)
+                    estimate = self._learn(em, is_first, float(self.learning_offset + n_batches + 1))
+                for name in ("labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"):
+                    self.__dict__.pop(name, None)
+                self.__dict__.update(estimate.attributes(), _family=em.family)
+            self.n_batch_iter_ = n_batches + 1
             return self
+
+    def _learn(self, em: DirectionEM, is_first: bool, time: float) -> Estimate:
+        """The estimate after a minibatch."""
+        kind, is_hard, total = self._kind, self.assignment == "hard", float(self.total_samples)
+        if is_first:
+            return em.begin_stream(em.begin_em(self._starts(em, 1)[0](), kind), is_hard, total)
+        em.family = VonMisesFisherFamily(self._family.prior, kind, self.n_components, em.rows.n_features)
+        old = Estimate(self._position, self._lengths, self._total)
+        return em.blend(old, is_hard, total, time**-self.learning_decay)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
-    def _check_start(self, rows: DirectedRows, row_weights: np.ndarray) -> np.ndarray | None:
-        """The initial directions, if `init` gives them; raises an error if there are too few rows."""
-        n_usable = np.count_nonzero(row_weights)
+    @property
+    def _kind(self) -> Concentration:
+        return "per_component" if self.concentration is None else self.concentration
+
+    @property
+    def _position(self) -> Position:
+        directions = np.ascontiguousarray(self.mean_directions_.T)
+        return Position(self.weights_, VonMisesFisherParameters.of(directions, self.concentrations_))
+
+    def _em(self, rows: DirectedRows, X: Any, sample_weight: Any, workers: Workers) -> DirectionEM:
+        """EM on rows with a direction and a weight; raises an error if there are too few."""
+        weights = np.ones(rows.n_rows) if sample_weight is None else validate_sample_weight(sample_weight, X)
+        weights = weights * rows.has_direction
+        n_usable = np.count_nonzero(weights)
         if n_usable < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} needs as many rows, but X (n_samples={rows.n_rows}) has {n_usable} "
                 "that are not all zeros and have a weight."
             )
-        return None if isinstance(self.init, str) else self._given_directions(rows.n_features)
+        return DirectionEM(rows, weights, self.n_components, workers)
 
-    def _em(self, rows: DirectedRows, row_weights: np.ndarray, workers: Workers) -> VonMisesFisherEM:
-        settings = self.n_components, self.assignment == "hard", self.concentration or "per_component"
-        return VonMisesFisherEM(rows, row_weights, *settings, workers)
-
-    def _beginnings(self, em: VonMisesFisherEM, n_init: int, given: np.ndarray | None) -> list[Callable[[], Mixture]]:
-        """Functions that return initial parameters."""
-        if given is not None:
-            return [partial(em.begin, given)]
+    def _starts(self, em: DirectionEM, n_init: int) -> list[Callable[[], Start]]:
+        """Functions that return initial clusters."""
+        if not isinstance(self.init, str):
+            return [partial(em.begin, self._given_directions(em.rows.n_features))]
         key = root_key(self.random_state)
-        keys = [subkey(key, Purpose.START, start) for start in range(n_init)]
-        return [partial(em.begin_at_rows, start_key, str(self.init)) for start_key in keys]
+        return [partial(em.begin_at_rows, subkey(key, Purpose.START, start), self.init) for start in range(n_init)]
 
     def _given_directions(self, n_features: int) -> np.ndarray:
         """The initial directions of `init`, as columns."""
@@ -364,29 +399,41 @@ class VonMisesFisherMixture(
                 f"({self.n_components}, {n_features}), not labels of rows; got an array of shape {given.shape}."
             )
         rows = DenseRows(given)
-        if not rows.directed.all():
+        if not rows.has_direction.all():
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.stack([rows.unit(row) for row in range(rows.n_rows)], axis=1)
 
-    def _climb(self, em: VonMisesFisherEM, begin: Callable[[], Mixture], context: Any, task: dict) -> Climb:
-        """Run EM from the initial parameters until convergence or until a callback stops it."""
-        mixture = begin()
+    def _climb(self, em: DirectionEM, begin: Callable[[], Start], context: Any, task: dict) -> dict[str, Any]:
+        """Run EM until convergence or until a callback stops it; returns the fitted attributes."""
+        estimate, is_hard = em.begin_em(begin(), self._kind), self.assignment == "hard"
         trace: list[float] = []
         start = context.subcontext(task_name="start", max_subtasks=self.max_iter).call_on_fit_task_begin(**task)
         while True:
-            trace.append(em.expect(mixture))
+            trace.append(em.expect(estimate.position, is_hard))
             if self.verbose and len(trace) % self.verbose == 0:
                 print(f"iteration {len(trace)} of {self.max_iter}: lower bound {trace[-1]:.9g}")
             converged = len(trace) > 1 and trace[-1] - trace[-2] < self.tol
-            run = Climb(mixture, em.statistics, em.labels.copy(), trace, converged)
             self._pass_report = PassReport("lower bound", trace[-1], em.rows.n_rows, "rows", True)
             step = start.subcontext(task_name="iteration").call_on_fit_task_begin(**task)
-            attributes = partial(run.attributes, em.rows) if wants_estimator(self, step) else None
-            stopped = step.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
+            fitted = partial(self._attributes, em, estimate, trace, converged)
+            wanted = fitted if wants_estimator(self, step) else None
+            stopped = step.call_on_fit_task_end(**task, reconstruction_attributes=wanted)
             if stopped or converged or len(trace) == self.max_iter:
                 start.call_on_fit_task_end(**task)
-                return run
-            mixture = em.maximize(mixture.directions)
+                return fitted()
+            estimate = em.maximize(estimate.position)
+
+    def _attributes(self, em: DirectionEM, estimate: Estimate, trace: list[float], converged: bool) -> dict[str, Any]:
+        """Fitted attributes after an E step at the estimate."""
+        return {
+            **estimate.attributes(),
+            "_family": em.family,
+            "labels_": np.where(em.rows.has_direction, em.labels, np.argmax(estimate.position.weights)),
+            "converged_": converged,
+            "n_iter_": len(trace),
+            "lower_bound_": trace[-1],
+            "log_likelihood_trace_": np.array(trace),
+        }
 
     def fit_predict(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> np.ndarray:
         """Fit the mixture and return the most probable component of each row.
@@ -412,22 +459,49 @@ class VonMisesFisherMixture(
         """
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Log density of the direction of each row relative to the uniform distribution on the sphere.
 
-def _checked_row_weights(sample_weight, rows: DirectedRows) -> np.ndarray:
-    """Validated weights of the rows, 0 for rows without a direction."""
-    with_direction = rows.directed
-    if not with_direction.any():
-        raise ValueError("All rows of X are zeros, which have no direction.")
-    if sample_weight is None:
-        return with_direction.astype(np.float64)
-    weights = check_array(sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight")
-    if weights.shape != (rows.n_rows,):
-        raise ValueError(f"sample_weight must have shape ({rows.n_rows},), one per row; got {weights.shape}.")
-    if weights.min() < 0.0:
-        raise ValueError(f"sample_weight must not be negative; got {weights.min()}.")
-    weights = weights * with_direction
-    with np.errstate(over="ignore"):
-        if 0.0 < weights.sum() < np.inf:
-            return weights
-    what = "must have a finite sum and must not be zero for all rows of X that have a direction"
-    raise ValueError(f"sample_weight {what}.")
+        The uniform distribution has the score 0. Add ``log_vmf_normalizer(n_features, 0)`` of
+        `skmanifold.distributions` for the density with respect to the surface measure of the sphere.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            In nats, relative to the uniform distribution; NaN for a row of zeros, which `score` and the information
+            criteria leave out.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not finite.
+        """
+        return self._at_estimate(self._read(X))[1]
+
+    def _read(self, X: MatrixLike) -> DirectedRows:
+        check_is_fitted(self)
+        return read_rows(self, X, reset=False)
+
+    def _at_estimate(self, rows: DirectedRows) -> tuple[np.ndarray, np.ndarray]:
+        with limit_threads("blas"):
+            shares, log_density = super()._at_estimate(rows)
+        shares[~rows.has_direction], log_density[~rows.has_direction] = self.weights_, np.nan
+        return shares, log_density
+
+    def _log_densities(self, X: MatrixLike) -> np.ndarray:
+        log_density = self.score_samples(X)
+        if np.isnan(log_density).all():
+            raise ValueError("All rows of X are zeros, which have no direction.")
+        return log_density
+
+    _log_densities_of_estimate = _log_densities
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

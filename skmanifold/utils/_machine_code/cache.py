@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from numba.core import caching
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
 
 from .kernels import Part
 from .places import PLACES, Place
@@ -63,7 +64,7 @@ class KernelCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel for these types, or None."""
-        for place in self._places:
+        for place in [] if _are_of_a_user(sig) else self._places:
             try:
                 found = place.load_overload(sig, target_context)
             except _UNREADABLE:
@@ -80,7 +81,7 @@ class KernelCache(caching.NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the kernel for these types, or warn once that it cannot be saved or only in a temporary folder."""
-        if isinstance(data.library, Part):  # parts are saved with the kernels that call them
+        if isinstance(data.library, Part) or _are_of_a_user(sig):  # parts are saved with the kernels that call them
             return
         reason = "no cache folder is writable"
         if self._places:
@@ -102,6 +103,16 @@ class KernelCache(caching.NullCache):
         """Delete the saved machine code."""
         for place in self._places[-1:]:
             place.flush()
+
+
+def _are_of_a_user(sig: Any) -> bool:
+    """Whether named tuples of other packages are among the types: their kernels may change, unseen by numba."""
+    for of in getattr(sig, "args", sig):
+        if isinstance(of, BaseNamedTuple) and not of.instance_class.__module__.startswith("skmanifold"):
+            return True
+        if isinstance(of, BaseTuple) and _are_of_a_user(tuple(of)):
+            return True
+    return False
 
 
 def _warn(message: str) -> None:

@@ -106,11 +106,12 @@ class CountsAllItems(BernoulliFamily):
     """Takes a component's cells, of whatever item, for those of the item."""
 
     def statistics_of_tokens(self, counts):
-        sizes, totals = super().statistics_of_tokens(counts)
+        sizes, sums = super().statistics_of_tokens(counts)
+        totals = sums.T
         n_copies = self.n_features // 3
         cells = (sizes - totals[self.n_features :]).reshape(n_copies, 3, 2)
         of_copy = np.broadcast_to(cells.sum(axis=1, keepdims=True), cells.shape).reshape(-1, 2)
-        return sizes, np.concatenate([totals[: self.n_features], sizes - of_copy])
+        return sizes, np.concatenate([totals[: self.n_features], sizes - of_copy]).T
 
 
 class HalvesThePrior(BernoulliFamily):

@@ -10,7 +10,7 @@ from skmanifold import ExponentialFamilyAdmixture
 from skmanifold.admixture._exponential_family import inference
 from skmanifold.admixture._tokens.new_rows import draw_cells, draw_words
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial
-from skmanifold.emissions._gaussian.families import FullFamily
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.models import IncompatibleError
 from skmanifold.persistence import load
 from skmanifold.topics.topic_word import TopicWord

@@ -63,7 +63,7 @@ def with_completed(clusters, statistics, X):
         )
     if not hasattr(statistics, "completed"):
         return statistics
-    incomplete = np.isnan(clusters.values).any(axis=1)
+    incomplete = np.isnan(clusters.rows.values).any(axis=1)
     return statistics._replace(completed=np.ascontiguousarray(X[incomplete]))
 
 

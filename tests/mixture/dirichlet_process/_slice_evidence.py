@@ -13,7 +13,6 @@ import numpy as np
 from samplers._evidence import Estimate, summarize
 from scipy.special import gammaln
 
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
 from skmanifold.mixture._dirichlet_process.model import DPModel
@@ -30,7 +29,7 @@ def model_of(table, concentration, batch_size=None, kind=DPModel, prior=tiny.PRI
     """`concentration` is alpha, or shape and rate of its gamma prior."""
     learned = isinstance(concentration, tuple)
     given = (None, concentration) if learned else (concentration, NO_PRIOR)
-    return kind(CategoryClusters(table, prior), *given, init=3, batch_size=batch_size, workers=Workers(1))
+    return kind(tiny.category_clusters(table, prior), *given, init=3, batch_size=batch_size, workers=Workers(1))
 
 
 def draw_places(sizes, alpha, rng):

@@ -10,7 +10,13 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import gammaln
 
+from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import Table
+
+
+def category_clusters(table, prior):
+    """Rows of a table and the prior of their categories."""
+    return CategoricalFamily(prior, table.column_start, 1).clusters(table)
 
 
 def table_of(rows, column_start=None) -> Table:

@@ -13,12 +13,11 @@ from sklearn.exceptions import NotFittedError
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
 from skmanifold.emissions._categorical import CategoricalFamily
+from skmanifold.emissions._categories.family import CategoryCounts
 from skmanifold.emissions._clusters.base import Clusters
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts, CodeClusters
-from skmanifold.emissions._clusters.categories.families import CodeFamilyClusters
-from skmanifold.emissions._codes import empty_table
 from skmanifold.emissions._column_information import mutual_information
-from skmanifold.mixture._dirichlet_process import cluster_summary
+from skmanifold.emissions._multinomial import MultinomialFamily
+from skmanifold.mixture._dirichlet_process import point_estimate
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
 
@@ -134,11 +133,11 @@ def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
 
 def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labels_has_all():
     counts = CategoryCounts(np.array([6000, 2000]), np.array([[3000, 1000], [3000, 1000], [6000, 0], [0, 2000]]))
-    information = CodeClusters(empty_table(np.array([0, 2, 4])), 1e-9).column_information(counts)
+    information = CategoricalFamily(1e-9, np.array([0, 2, 4]), 2).column_information(counts)
     np.testing.assert_allclose(information, [0, entropy([0.75, 0.25])], atol=1e-9)
 
 
-class Simulated(CodeFamilyClusters):
+class Simulated(CategoricalFamily):
     """With the information of a column from simulated rows, as of families without a closed form."""
 
     column_information = Clusters.column_information
@@ -150,8 +149,7 @@ class Simulated(CodeFamilyClusters):
 def test_information_from_simulated_rows_is_that_in_closed_form():
     rng, start = np.random.default_rng(0), np.array([0, 3, 5, 9])
     counts = CategoryCounts(np.array([50, 30, 20]), rng.integers(0, 30, (9, 3)))
-    of_family = CategoricalFamily(0.5, start, 3), empty_table(start)
-    exact, simulated = (kind(*of_family).column_information(counts) for kind in (CodeFamilyClusters, Simulated))
+    exact, simulated = (kind(0.5, start, 3).column_information(counts) for kind in (CategoricalFamily, Simulated))
     weights = counts.sizes / 100
     for column, (a, b) in enumerate(pairwise(start)):
         cells = counts.categories[a:b].T + 0.5
@@ -196,7 +194,7 @@ def test_columns_are_in_descending_order_of_information_with_typical_cells(name)
 @each_fit
 @pytest.mark.parametrize("rows_at_once", [7, 10**6])
 def test_typical_rows_have_the_highest_density_in_their_clusters(name, rows_at_once, monkeypatch):
-    monkeypatch.setattr(cluster_summary, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(point_estimate, "_ROWS_AT_ONCE", rows_at_once)
     X = data_of_fit(name)
     mixture = fits()[name]
     if rows_at_once == 7:
@@ -293,5 +291,5 @@ def test_a_fit_in_progress_is_summarised_and_saved(kind, tmp_path):
 def test_clusters_of_counts_and_of_codes_differ_in_their_columns():
     start = np.array([0, 2, 4])
     counts = CategoryCounts(np.array([5, 3]), np.array([[4, 1], [1, 2], [5, 0], [0, 3]]))
-    assert CategoryClusters(empty_table(start), 0.5).column_information(counts).shape == (4,)
-    assert CodeClusters(empty_table(start), 0.5).column_information(counts).shape == (2,)
+    assert MultinomialFamily(np.full(4, 0.5), 2).column_information(counts).shape == (4,)
+    assert CategoricalFamily(0.5, start, 2).column_information(counts).shape == (2,)

@@ -6,8 +6,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
-from skmanifold.emissions._clusters.categories import clusters as categories
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
+from skmanifold.emissions._categories import family as categories
 from skmanifold.emissions._clusters.statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel
@@ -45,7 +44,7 @@ def random_tokens(n_rows, n_categories, largest=5, seed=0):
 
 def new_model(table, prior=0.5, workers=None, batch_size=None, init=3):
     settings = {"init": init, "batch_size": batch_size, "workers": workers or Workers(1)}
-    return DPModel(CategoryClusters(table, prior), None, (1.0, 1.0), **settings)
+    return DPModel(tiny.category_clusters(table, prior), None, (1.0, 1.0), **settings)
 
 
 def random_log_table(n_components, start, seed=1):
@@ -193,7 +192,7 @@ def recount(dense, labels, capacity):
 def test_counts_stay_those_of_the_labels_over_many_steps(kind):
     dense, table = random_cells(60, N_CATEGORIES) if kind == "cells" else random_tokens(60, 4)
     settings = {"init": 4, "batch_size": 25, "workers": Workers(1)}
-    model = DPModel(CategoryClusters(table, 0.5), 12.0, (1.0, 1.0), **settings)
+    model = DPModel(tiny.category_clusters(table, 0.5), 12.0, (1.0, 1.0), **settings)
     capacities, gaps = set(), False
     for sampler in (Slice(0, 0, False), Slice(3, 1)):
         state = sampler.init(model, KEY)

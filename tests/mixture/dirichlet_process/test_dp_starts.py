@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from skmanifold.emissions._clusters.base import StartEffort
-from skmanifold.emissions._clusters.gaussian.full import FullClusters
+from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.mixture._dirichlet_process import starts
 from skmanifold.random._keys import root_key
 from skmanifold.utils._threads import Workers
@@ -19,7 +20,8 @@ SMALL = 6
 def clusters():
     """Two clusters of 100 rows each."""
     rows = np.repeat(CENTRES, 100, axis=0) + np.random.default_rng(0).normal(size=(200, 2))
-    return FullClusters(rows, NormalPrior(np.zeros(2), 0.1, np.eye(2), 5.0), np.zeros(2))
+    prior = NormalPrior(np.zeros(2), 0.1, np.eye(2), 5.0)
+    return FullFamily(prior, 1, np.zeros(2)).clusters(DenseRows(rows))
 
 
 @pytest.fixture
@@ -58,8 +60,8 @@ def test_the_last_round_is_tried_with_and_without_small_clusters(clusters, label
         return found_with(clusters, labels if labels.max() != 9 else given, evidence)
 
     given = labels
-    monkeypatch.setattr(FullClusters, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
-    monkeypatch.setattr(FullClusters, "seed_labels", lambda self, n, key: np.full(200, 9, np.int32))
+    monkeypatch.setattr(FullFamily, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
+    monkeypatch.setattr(FullFamily, "spread_labels", lambda self, n, key: np.full(200, 9, np.int32))
     monkeypatch.setattr(starts, "_improved", improved)
     found = starts.find_clusters(clusters, None, (), root_key(0), ONE)
     assert tried == ([3, 2] if has_small else [2])
@@ -67,7 +69,7 @@ def test_the_last_round_is_tried_with_and_without_small_clusters(clusters, label
 
 
 def test_superfluous_clusters_are_found_out(clusters, monkeypatch):
-    monkeypatch.setattr(FullClusters, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
+    monkeypatch.setattr(FullFamily, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
     found = starts.find_clusters(clusters, None, ("covariance",), root_key(0), ONE)
     np.testing.assert_array_equal(found.labels[[0, 100]], [0, 1])
     assert np.bincount(found.labels).tolist() == [100, 100]

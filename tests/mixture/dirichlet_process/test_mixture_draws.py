@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._clusters.categories import clusters as categories
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters, CategoryCounts
+from skmanifold.emissions._categories import family as categories
+from skmanifold.emissions._categories.family import CategoryCounts
 from skmanifold.mixture._dirichlet_process import posterior_draws
 from skmanifold.mixture._dirichlet_process.posterior_draws import (
     ParameterDraw,
@@ -19,6 +19,7 @@ from skmanifold.mixture._dirichlet_process.posterior_draws import (
 from skmanifold.utils._threads import Workers
 
 from ..exponential_family._mixtures import slow_log_terms
+from . import _tiny_partitions as tiny
 from ._tiny_partitions import table_of
 
 COLUMN_START = np.array([0, 2, 5, 6])  # a column of a single category at the end
@@ -48,7 +49,7 @@ each_prior = pytest.mark.parametrize("prior", [1e-3, 0.5, 3.0])
 
 
 def clusters_of(rows, start=None, prior=0.5):
-    return CategoryClusters(table_of(rows, start), prior)
+    return tiny.category_clusters(table_of(rows, start), prior)
 
 
 def slow_terms(draw, tokens, start, prior):

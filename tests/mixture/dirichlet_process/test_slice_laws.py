@@ -11,7 +11,6 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summar
 from scipy import stats
 from scipy.special import gammaln
 
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used, occupied
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import Purpose, root_key, subkey
@@ -392,7 +391,7 @@ class SplitsByAnotherPrior(DPModel):
 
     def split_merge(self, *arguments):
         other = copy.copy(self)
-        other.clusters = CategoryClusters(self.clusters.table, 2.0)
+        other.clusters = tiny.category_clusters(self.clusters.rows, 2.0)
         return DPModel.split_merge(other, *arguments)
 
 

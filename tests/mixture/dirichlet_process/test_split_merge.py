@@ -6,9 +6,8 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
-from skmanifold.emissions._clusters.categories.predictive_kernels import log_marginal_of_counts
-from skmanifold.emissions._clusters.kernels import clear_sides, log_bayes_factor
+from skmanifold.emissions._categories.kernels import log_marginal_of_counts
+from skmanifold.emissions.kernels import clear_sides, log_bayes_factor
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
 from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
@@ -26,7 +25,7 @@ ALONE = Workers(1)
 
 def split_merge_rows(table, labels, concentration, prior, n_moves, n_scans, key):
     """Moves of labels alone."""
-    return move_labels(CategoryClusters(table, prior), labels, concentration, n_moves, n_scans, key)
+    return move_labels(tiny.category_clusters(table, prior), labels, concentration, n_moves, n_scans, key)
 
 
 def move_labels(clusters, labels, concentration, n_moves, n_scans, key, recounts=True):
@@ -43,7 +42,7 @@ def move_labels(clusters, labels, concentration, n_moves, n_scans, key, recounts
 
 
 def log_joint(table, labels, concentration, prior):
-    clusters = CategoryClusters(table, prior)
+    clusters = tiny.category_clusters(table, prior)
     model = DPModel(clusters, concentration, (1.0, 1.0), init=1, batch_size=None, workers=ALONE)
     return model.log_joint(model.count(np.asarray(labels, np.int32)), concentration)
 
@@ -177,7 +176,7 @@ def frequencies(places, law):
 
 def walk(name, starts, n_moves, n_scans, seed=0):
     """Places of the partitions that chains reach."""
-    clusters, alpha = CategoryClusters(TABLES[name], tiny.PRIOR), CONCENTRATION[name]
+    clusters, alpha = tiny.category_clusters(TABLES[name], tiny.PRIOR), CONCENTRATION[name]
     places = np.empty(len(starts), int)
     for chain, start in enumerate(starts):
         labels = np.array(tiny.PARTITIONS[start], np.int32)
@@ -279,7 +278,7 @@ def random_table(rng, n_rows, sizes, largest, missing=0.2):
 
 def propose_sides(table, prior, members, n_scans, given_sides=None, floor=-np.inf, key=0):
     """Sides, log of the probability, and log Bayes factor."""
-    clusters = CategoryClusters(table, prior)
+    clusters = tiny.category_clusters(table, prior)
     data, (_, sides) = clusters.data, clusters.split_merge_space(clusters.no_statistics(1), np.uint64(0))
     side = np.zeros(len(members), np.int8)
     sides_given = given_sides is not None

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skmanifold import DPCategoricalMixture
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.samplers import ESCA, HMC, SCIR, BaseSampler, Slice
 
 from ..exponential_family._mixtures import EMISSIONS, SAMPLERS, data_of, learned, make, small_fit, small_table

@@ -7,12 +7,11 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, logsumexp
 
-from skmanifold.emissions._clusters.categories.clusters import CategoryClusters
 from skmanifold.emissions._clusters.statistics import n_used
+from skmanifold.mixture._dirichlet_process import stochastic_slice
+from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dp_categorical import stochastic_slice
-from skmanifold.mixture._dp_categorical.gamma_target import log_rows
-from skmanifold.mixture._dp_categorical.stochastic_slice import StochasticSlice, StochasticSliceState, sums_of
+from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, counts_used
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows
@@ -35,7 +34,7 @@ def state_at(sampler, model, concentration, labels, key):
     """The sampler's state at these labels, sticks and components an exact draw given them."""
     labels = labels.astype(np.int32)
     counts = model.count(labels)
-    blocks = sampler._begin(model, sums_of(counts), float(concentration), key)
+    blocks = sampler._begin(model, counts_used(counts), float(concentration), key)
     return StochasticSliceState(blocks, key, 0, -np.inf, counts, labels)
 
 
@@ -102,8 +101,10 @@ def test_counts_of_a_minibatch_stand_for_all_rows():
     model, rows, labels = model_of(tiny.TABLE, 1.0), np.array([4, 2]), np.array([1, 2, 0, 1, 2], np.int32)
     sums = stochastic_slice._sums_of_rows(model, rows, labels, 4, model.n_rows / len(rows))
     np.testing.assert_array_equal(sums.sizes, [2.5, 0, 2.5, 0])
-    np.testing.assert_array_equal(sums.categories, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
-    np.testing.assert_array_equal(sums.by_stick(), [[2.5, 2.5], [0, 2.5], [2.5, 0], [0, 0]])
+    np.testing.assert_array_equal(sums.categories.T, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
+    sticks, components = stochastic_slice._targets(model, sums, sums, 0.5)
+    np.testing.assert_array_equal(sticks.shapes, [[3.5, 3.0], [1.0, 3.0], [3.5, 0.5], [1.0, 0.5]])
+    np.testing.assert_array_equal(components.shapes, sums.categories.T + tiny.PRIOR)
 
 
 class Recording(DPModel):
@@ -254,7 +255,7 @@ def test_the_result_is_the_same_for_any_number_of_workers():
     for n_jobs in (1, 2):
         with Workers(n_jobs) as workers:
             settings = {"init": 6, "batch_size": 8500, "workers": workers}
-            model = DPModel(CategoryClusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
+            model = DPModel(tiny.category_clusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
             sampler = stored(0.5)
             state = sampler.init(model, KEY)
             for _ in range(2):
@@ -310,7 +311,7 @@ def sizes_by_rank(state):
 def test_first_labels_follow_the_urn():
     table = tiny.CATEGORICAL._replace(indptr=tiny.CATEGORICAL.indptr[:5])  # four rows
     prior, concentration, log_others, n_draws = 0.5, 0.7, np.log(0.3), 20_000
-    data = CategoryClusters(table, prior).data
+    data = tiny.category_clusters(table, prior).data
     rng = np.random.default_rng(0)
     log_table = np.log(np.concatenate([rng.dirichlet(np.ones(size), 2).T for size in (2, 3, 2)]))
     log_weights = np.log([0.5, 0.2])

@@ -15,17 +15,18 @@ from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import category_table
 from skmanifold.emissions._dense_rows import IncompleteRows
+from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.emissions._gaussian.emission import DenseRows
-from skmanifold.emissions._gaussian.families import FullFamily, NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.emissions._negative_binomial.dispersions import Dispersions
 from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
+from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from skmanifold.emissions._von_mises_fisher.prior import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.kernels import fill_shares
@@ -140,13 +141,13 @@ class MultinomialCase:
     family = MultinomialFamily(np.array([0.8, 2.5, 0.4]), K)
 
     def parameters(self, rng):
-        return self.family._parameters(np.log(rng.dirichlet(self.family.prior, K)).T)
+        return np.log(rng.dirichlet(self.family.prior, K)).T.copy()
 
     def rows(self, parameters, labels, rng):
-        return sparse(np.array([rng.multinomial(N_TOKENS, parameters.means[:, k]) for k in labels]))
+        return sparse(np.array([rng.multinomial(N_TOKENS, np.exp(parameters[:, k])) for k in labels]))
 
     def statistics(self, parameters):
-        phi = parameters.means.T
+        phi = np.exp(parameters.T)
         return np.concatenate([phi, phi**2], axis=1)
 
     def expectations(self):
@@ -162,17 +163,17 @@ class CategoricalCase:
 
     def parameters(self, rng):
         columns = [rng.dirichlet(np.full(n, 0.8), K) for n in (2, 3)]
-        return self.family.parameters_again(np.log(np.hstack(columns)).T)
+        return np.log(np.hstack(columns)).T.copy()
 
     def rows(self, parameters, labels, rng):
-        columns = [parameters.means[:2, labels].T, parameters.means[2:, labels].T]
+        columns = [np.exp(parameters[:2, labels]).T, np.exp(parameters[2:, labels]).T]
         codes = [[rng.choice(len(p), p=p / p.sum()) for p in column] for column in columns]
         table = np.stack(codes, axis=1).astype(float)
         table[rng.random(N_ROWS) < 0.3, 1] = np.nan
         return category_table(None, table, self.family.column_start, handle_unknown="error")
 
     def statistics(self, parameters):
-        phi = parameters.means.T
+        phi = np.exp(parameters.T)
         return np.concatenate([phi, phi**2, np.log(phi)], axis=1)
 
     def expectations(self):
@@ -278,7 +279,7 @@ class DirectionCase:
 
     def parameters(self, rng):
         directions, concentrations = self.five.draw_components(K, rng)
-        return VonMisesFisherParameters(np.ascontiguousarray(directions.T), concentrations.copy())
+        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations.copy())
 
     def rows(self, parameters, labels, rng):
         return DirectedRows(self.five.draw_rows((parameters.directions.T, parameters.concentrations), labels, rng))

@@ -114,7 +114,7 @@ def test_rows_without_a_direction():
     mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
     assert np.isnan(mixture.score_samples(X)[3])
     np.testing.assert_array_equal(mixture.predict_proba(X)[3], mixture.weights_)
-    with pytest.raises(ValueError, match="All rows of X are zeros"):
+    with pytest.raises(ValueError, match="n_components=2 needs as many rows"):
         VonMisesFisherMixture(2).fit(np.zeros((5, 3)))
 
 

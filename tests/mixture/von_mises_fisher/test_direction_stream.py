@@ -25,8 +25,7 @@ def streamed(mixture, X, size=200):
 
 def statistics_of(mixture):
     """Sums of rows and sizes of the components, as the parameters show them."""
-    old = mixture._statistics
-    return old.lengths[:, None] * mixture.mean_directions_, old.total * mixture.weights_
+    return mixture._lengths[:, None] * mixture.mean_directions_, mixture._total * mixture.weights_
 
 
 @each_assignment
@@ -49,7 +48,7 @@ def test_a_minibatch_blends_the_statistics(assignment, concentration):
     found_sums, found_sizes = statistics_of(mixture)
     np.testing.assert_allclose(found_sizes, expected_sizes, rtol=1e-10)
     np.testing.assert_allclose(found_sums, expected_sums, rtol=1e-9, atol=1e-9)
-    lengths, prior = np.linalg.norm(expected_sums, axis=1), mixture._statistics.prior_ratio
+    lengths, prior = np.linalg.norm(expected_sums, axis=1), mixture._family.prior.cosine
     ratios = bessel_ratio(24, mixture.concentrations_)
     if concentration == "per_component":
         np.testing.assert_allclose(ratios, (lengths + prior) / (expected_sizes + 1), rtol=1e-9)

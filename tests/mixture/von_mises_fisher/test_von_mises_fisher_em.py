@@ -13,7 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
-from skmanifold.mixture._von_mises_fisher.em import VonMisesFisherEM
+from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
+from skmanifold.emissions._von_mises_fisher.k_means import SphericalKMeans
 from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from skmanifold.random._keys import subkey
 from skmanifold.sparse.directions import as_directions
@@ -128,19 +129,20 @@ def test_the_lower_bound_never_falls(assignment, concentration):
     assert deepest_fall(assignment=assignment, concentration=concentration) > -1e-12
 
 
-def by_banerjee(self, lengths, sizes):
+def by_banerjee(self, sizes, lengths, directions):
     """The approximation of their equation (4.4)."""
-    dim, ratios = self.rows.n_features, (lengths + self.mean_cosine) / (sizes + 1)
-    return (ratios * dim - ratios**3) / (1 - ratios**2)
+    ratios = (lengths + self.prior.cosine) / (sizes + 1)
+    return VonMisesFisherParameters.of(directions, (ratios * self.n_features - ratios**3) / (1 - ratios**2))
 
 
-def without_prior(self, lengths, sizes):
-    return inverse_bessel_ratio(self.rows.n_features, np.minimum(lengths / sizes, 0.999))
+def without_prior(self, sizes, lengths, directions):
+    ratios = np.minimum(lengths / sizes, 0.999)
+    return VonMisesFisherParameters.of(directions, inverse_bessel_ratio(self.n_features, ratios))
 
 
 @pytest.mark.parametrize("wrong", [by_banerjee, without_prior])
 def test_the_lower_bound_falls_where_a_step_serves_another_objective(monkeypatch, wrong):
-    monkeypatch.setattr(VonMisesFisherEM, "_concentrations", wrong)
+    monkeypatch.setattr(VonMisesFisherFamily, "mode_of", wrong)
     assert deepest_fall() < -1e-6
 
 
@@ -174,8 +176,8 @@ def test_hard_assignment_with_a_large_concentration_is_spherical_k_means():
 def drawn_seeds(X, k, method, n_runs, row_weights=None):
     """Rows drawn as first directions, (n_runs, k)."""
     rows = rows_module.SparseRows(as_directions(X))
-    em = VonMisesFisherEM(rows, np.ones(len(X)) if row_weights is None else row_weights, k, False, None, Workers(1))
-    return np.array([(X @ em.seed(subkey(0, run), method)).argmax(axis=0) for run in range(n_runs)])
+    found = SphericalKMeans(rows, np.ones(len(X)) if row_weights is None else row_weights, k, Workers(1))
+    return np.array([(X @ found.seed(subkey(0, run), method)).argmax(axis=0) for run in range(n_runs)])
 
 
 def best_of_two(X, row_weights, probabilities, gaps):
@@ -257,12 +259,9 @@ def test_fit_and_predictions_are_the_same_bytes_for_every_number_of_threads(assi
 def test_blocks_are_cut_by_the_shape_of_the_data():
     X = documents(300)
     rows = rows_module.SparseRows(as_directions(sp.vstack([X] * 400, format="csr")))
-    blocks = [
-        VonMisesFisherEM(rows, np.ones(rows.n_rows), 50, False, None, workers).blocks for workers in (None, Workers(1))
-    ]
-    assert blocks[0] == blocks[1]
-    assert 4 < len(blocks[0]) <= rows_module._MAX_BLOCKS
-    assert sum(stop - start for start, stop in blocks[0]) == rows.n_rows
+    blocks = rows.blocks(50)
+    assert 4 < len(blocks) <= rows_module._MAX_BLOCKS
+    assert sum(stop - start for start, stop in blocks) == rows.n_rows
 
 
 def test_a_row_says_the_same_in_any_company():

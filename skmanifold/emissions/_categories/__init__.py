@@ -1,0 +1,1 @@
+"""Families of rows of categories: counts and codes, with Dirichlet priors."""

@@ -1,0 +1,254 @@
+"""Families of tokens in categories, counts or codes, with a Dirichlet prior for the categories of each column."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ...random._log_gamma_ziggurat import gamma_tables
+from ...utils._conditions import MOST_COUNTED, Array, refuse
+from ...utils._declared import holds
+from ...utils._threads import Workers, split_by_task, split_range
+from .._clusters.base import Clusters
+from .._clusters.counting import count_rows, move_rows
+from .._clusters.statistics import occupied
+from .._codes import Table, empty_table
+from .._column_information import information_of_categories
+from .._linear import LinearFamily
+from .._linear_rows import LinearRows, refuse_fractions
+from .._protocols import Arrays
+from .._seeds import seed_clusters
+from . import split_kernels  # noqa: F401 - its kernels are chosen by type
+from .kernels import (
+    CategoryData,
+    CategoryPosterior,
+    add_given_counts,
+    add_given_parameters,
+    draw_columns,
+    log_marginal_of_counts,
+)
+
+_TOLERANCE = 1e-6  # of sums of stored probabilities
+_ROWS_MOVED = 1 << 12  # of a task, at least
+_CELLS_DRAWN = 100_000  # of a task
+_CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
+
+
+@holds(
+    sizes=Array("int64 float64", ("capacity",), low=0, high=MOST_COUNTED),
+    categories=Array("int64 float64", ("n_categories", "capacity"), low=0, high=MOST_COUNTED),
+)
+class CategoryCounts(NamedTuple):
+    """Counts by label."""
+
+    sizes: np.ndarray  # (capacity,) int64: numbers of rows
+    categories: np.ndarray  # (n_categories, capacity) int64: numbers of tokens; the labels of a category are contiguous
+
+    @property
+    def label_axes(self) -> tuple[int, int]:
+        """Axis of the labels in each array."""
+        return 0, 1
+
+
+class CategoryFamily(LinearFamily, Clusters):
+    """Base class of families whose components have a distribution over the categories of each column.
+
+    The parameters are the logs of the probabilities of all categories, (n_statistics, K), which subclasses have as
+    attributes in their own form. The statistics are numbers of tokens, in finite mixtures possibly fractions.
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_statistics,)
+        Dirichlet parameters of the categories.
+    column_start : ndarray of shape (n_columns + 1,), int64
+        Column c has the categories ``column_start[c]:column_start[c + 1]``.
+    n_components : int
+        Number of components K.
+    """
+
+    bounds_of_means = 0.0, np.inf  # which also hold for numbers of categories
+    prior: np.ndarray
+    column_start: np.ndarray
+    rows: Any
+    data: CategoryData
+
+    def clusters(self, rows: LinearRows | Table | None = None) -> Self:
+        """The rows together with the prior, as Dirichlet process mixtures use them."""
+        prior = float(self.prior[0])
+        if (self.prior != prior).any():
+            raise ValueError(
+                "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
+                "features: pass a number, Multinomial(category_prior=0.1)."
+            )
+        table = empty_table(self.column_start) if rows is None else Table(*rows[:3], self.column_start)
+        bound = copy(self)
+        bound.rows, bound.n_rows = table if rows is None else rows, table.n_rows
+        bound.data = CategoryData(*table, table.column_of(), prior)
+        return bound
+
+    def part(self, start: int, stop: int) -> Self:
+        """The clusters of some of the rows."""
+        return self.clusters(self.rows.part(start, stop))
+
+    def subset(self, rows: np.ndarray) -> Self:
+        """The clusters of the rows with these indices."""
+        return self.clusters(self.rows.take(rows))
+
+    # Statistics
+
+    def no_statistics(self, capacity: int) -> CategoryCounts:
+        """Counts of no rows."""
+        return CategoryCounts(np.zeros(capacity, np.int64), np.zeros((self.n_statistics, capacity), np.int64))
+
+    def new_posterior(self, capacity: int, statistics: CategoryCounts, key: np.uint64) -> CategoryPosterior:
+        """Space for the numbers of tokens of each column by label, and for the categories of two sides."""
+        n = self.n_statistics
+        present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64)
+        return CategoryPosterior(np.zeros((len(self.column_start) - 1, capacity)), *present)
+
+    def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels; fractions are refused."""
+        refuse_fractions(self.rows, "multinomial", "whole counts")
+        count_rows(self.data, labels, 0, len(statistics.sizes), statistics)
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: CategoryCounts, workers: Workers
+    ) -> None:
+        """Move rows to their new labels; each task sums the changes of its rows, which are integers."""
+        capacity = len(statistics.sizes)
+        tasks = split_range(len(rows), max(_ROWS_MOVED, -(-len(rows) // workers.n_workers)))
+        first, later = statistics, [self.no_statistics(capacity) for _ in tasks[1:]]
+        changes = [first, *later]
+        shared = 0, capacity, labels
+        parts = zip(tasks, changes, strict=True)
+        workers.run(move_rows, [(self.data, rows[a:b], new_labels[a:b], *shared, change) for (a, b), change in parts])
+        for change in later:
+            statistics.sizes[:] += change.sizes
+            statistics.categories[:] += change.categories
+
+    # The posterior of the probabilities
+
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Dirichlet parameters of the categories, (n_statistics, K), and their sums by column."""
+        cells = statistics[1] + self.prior[:, None]
+        return cells, np.add.reduceat(cells, self.column_start[:-1])
+
+    def _spread(self, of_columns: np.ndarray) -> np.ndarray:
+        """Values of columns as those of their categories."""
+        return np.repeat(of_columns, np.diff(self.column_start), axis=0)
+
+    def mode(self, statistics: Arrays) -> np.ndarray:
+        """The posterior mode in softmax coordinates, where probabilities are the posterior means."""
+        cells, totals = self._posterior(statistics)
+        return np.log(cells) - self._spread(np.log(totals))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> np.ndarray:
+        """Draw log probabilities from their Dirichlet posteriors, one for each column and component."""
+        with Workers(1) as workers:
+            return self.draw_components(CategoryCounts(*statistics), np.arange(len(statistics[0])), key, workers)
+
+    def draw_components(
+        self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> np.ndarray:
+        """Draw log probabilities of the categories, (n_statistics, K)."""
+        start, out = self.column_start, np.empty((self.n_statistics, len(labels)))
+        arguments = start, statistics.categories, labels, self.prior, *gamma_tables(float(self.prior[0])), key, out
+        tasks = split_by_task(start[:-1] * len(labels) // _CELLS_DRAWN)
+        workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
+        return out
+
+    def _means(self, statistics: Arrays) -> np.ndarray:
+        """Posterior means of the probabilities of the categories, (n_statistics, K)."""
+        cells, totals = self._posterior(statistics)
+        return cells / self._spread(totals)
+
+    def expected(self, statistics: Arrays) -> dict[str, Any]:
+        """Posterior means as fitted attributes."""
+        return self._attributes(self._means(statistics))
+
+    def log_marginal(self, statistics: CategoryCounts) -> float:
+        """Log probability of all tokens in their order given the labels."""
+        columns = np.ascontiguousarray(statistics.categories[:, occupied(statistics)].T)
+        return float(sum(log_marginal_of_counts(column, self.column_start, self.data.prior) for column in columns))
+
+    # Densities of rows
+
+    def add_log_densities(
+        self, rows: LinearRows | Table, first: int, stop: int, parameters: Any, out: np.ndarray
+    ) -> None:
+        """Add the log densities of the rows `first` to `stop` given each component."""
+        add_given_parameters(first, stop, *rows[:3], parameters, out)
+
+    def add_densities_of_rows(self, components: np.ndarray, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component."""
+        workers.run(self.add_log_densities, [(self.rows, a, b, components, out[a:b]) for a, b in _tasks(out)])
+
+    def add_log_predictive(self, statistics: CategoryCounts, out: np.ndarray, workers: Workers) -> None:
+        """Add the log predictive density of the rows given each cluster."""
+        cells, totals = self._posterior(statistics)
+        shared = *self.rows[:3], self.data.column_of, cells, np.log(cells), totals, np.log(totals), out
+        workers.run(add_given_counts, [(a, b, *shared) for a, b in _tasks(out)])
+
+    def log_prior(self, parameters: np.ndarray) -> float:
+        """Log prior density in softmax coordinates, up to a constant."""
+        return float((self.prior[:, None] * parameters).sum())
+
+    def log_likelihood(self, statistics: Arrays, parameters: Any) -> float:
+        """Log density of rows with these statistics given their components."""
+        return float((statistics[1] * parameters).sum())
+
+    # Components
+
+    def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
+        """The fitted attributes with these probabilities of the categories, (n_statistics, K)."""
+        raise NotImplementedError
+
+    def attributes(self, parameters: Any) -> dict[str, Any]:
+        """The fitted attribute ``components_``, the probabilities of the categories."""
+        return self._attributes(np.exp(parameters))
+
+    def drawn_attributes(self, components: np.ndarray) -> dict[str, Any]:
+        """The same, given drawn components."""
+        return self.attributes(components)
+
+    def arrays_of(self, components: np.ndarray) -> dict[str, np.ndarray]:
+        """Drawn probabilities of the categories, (K, n_statistics)."""
+        return {"components": np.exp(components.T)}
+
+    def check_parameters(self, parameters: Any) -> None:
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        where = "parameters"
+        Array("float64", (self.n_statistics, self.n_components), high=_TOLERANCE)(parameters, where, {})
+        sums = np.add.reduceat(np.exp(parameters), self.column_start[:-1])
+        if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
+            refuse(where, "contains probabilities that do not sum to one")
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: one less than the number of categories for each column of each component."""
+        return self.n_components * (self.n_statistics - len(self.column_start) + 1)
+
+    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
+        """The contribution of each category to the mutual information of a token and its cluster, (n_statistics,)."""
+        return self._information(statistics, statistics.categories.sum(axis=0))
+
+    def _information(self, statistics: CategoryCounts, weights: np.ndarray) -> np.ndarray:
+        return information_of_categories(weights, self._means(statistics).T)
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds among the rows."""
+        return seed_clusters(self, self.rows, n_clusters, key)
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components."""
+        return 24.0 * self.n_statistics * n_components
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        tokens_of_row = len(self.data.indices) / self.n_rows
+        return int(240 * self.n_statistics / (tokens_of_row + 12))
+
+
+def _tasks(terms: np.ndarray) -> list[tuple[int, int]]:
+    return split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))

@@ -1,1 +1,0 @@
-"""Clusters of rows of categories, and of counts."""

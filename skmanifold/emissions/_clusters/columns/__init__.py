@@ -1,1 +1,0 @@
-"""Clusters of rows of tables whose columns have different emissions."""

@@ -1,1 +1,0 @@
-"""Clusters of Gaussian rows."""

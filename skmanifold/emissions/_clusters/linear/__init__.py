@@ -1,1 +1,0 @@
-"""Clusters of rows whose log densities are linear in the cells: events and counts."""

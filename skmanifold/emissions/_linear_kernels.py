@@ -1,0 +1,253 @@
+"""Kernels of families whose log densities are linear in sparse statistics; a row is a sparse row of statistics.
+
+In families of features, column j of the statistics is feature j, and a 1 in column ``n_features + j`` means that this
+cell is missing. `data` is a `BernoulliData`, `NegativeBinomialData` or `PoissonData`. All densities leave out the part
+that does not depend on the parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..random._keys import fold_in
+from ..random._variates import log_gamma_variate
+from ..utils._by_type import by_type
+from ..utils._njit import njit, njit_inlined, njit_part
+from . import kernels
+
+
+class FeatureGroups(NamedTuple):
+    """Features with the same prior and no missing cells in any row, and each feature with missing cells by itself.
+
+    The number of observed cells in a cluster is the same for all features of a group, so that terms that depend on no
+    other statistic are computed once per group.
+    """
+
+    of_feature: np.ndarray  # (n_features,) int64: the group of each feature
+    first: np.ndarray  # (n_groups,) int64: a feature of each group
+    sizes: np.ndarray  # (n_groups,) int64: number of features
+
+
+class LinearPosterior(NamedTuple):
+    """Log predictive density of a row of zeros by label, and what the odds of sides need besides."""
+
+    log_densities: np.ndarray  # (capacity,): NaN if it has to be computed
+    of_groups: np.ndarray  # (2, n_groups) int64: sums of the counts of each group on each side
+    is_present: np.ndarray  # (n_statistics,) bool: columns that some row of a side has had
+    present: np.ndarray  # (n_statistics,) int64: these columns, in the order of their first rows
+    n_present: np.ndarray  # (1,) int64
+    n_absent: np.ndarray  # (n_groups,) int64: features of each group that are not present
+
+
+# Ranges of rows, for finite mixtures
+
+
+@njit(cache=True, nogil=True)
+def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
+    """Add the scores of rows to `out`: the offset of each component plus the counts times its column of `table`.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    indptr, indices, counts
+        Statistics of rows in CSR order.
+    offsets : (K,)
+    table : (n_statistics, K)
+    out : (stop - first, K)
+    """
+    n_components = table.shape[1]
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        _add_entries(indptr, indices, counts, row, n_components, table, scores)
+
+
+@njit_inlined
+def _add_entries(indptr, indices, counts, row, n, table, scores):
+    """Add the counts of a row times the first `n` columns of `table`."""
+    for e in range(indptr[row], indptr[row + 1]):
+        count, natural = np.float64(counts[e]), table[indices[e]]
+        for k in range(n):
+            scores[k] += count * natural[k]
+
+
+@njit(cache=True, nogil=True)
+def add_labelled(first, stop, indptr, indices, counts, labels, sizes, totals):
+    """Add rows to the statistics of their components; `labels` begin with row `first`."""
+    for row in range(first, stop):
+        k = labels[row - first]
+        sizes[k] += 1
+        for e in range(indptr[row], indptr[row + 1]):
+            totals[indices[e], k] += counts[e]
+
+
+@njit(cache=True, nogil=True)
+def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
+    """Add rows to the statistics of all components, weighted by `shares`, which begin with row `first`."""
+    n_components = len(sizes)
+    for row in range(first, stop):
+        share = shares[row - first]
+        for k in range(n_components):
+            sizes[k] += share[k]
+        for e in range(indptr[row], indptr[row + 1]):
+            count, total = np.float64(counts[e]), totals[indices[e]]
+            for k in range(n_components):
+                total[k] += count * share[k]
+
+
+# Draws of parameters
+
+
+@njit_part
+def sums_of_label(sizes, sums, label, j, n_features):
+    """Sum of a feature and number of its observed cells; labels beyond the capacity have no rows."""
+    if label >= len(sizes):
+        return 0.0, 0.0
+    return np.float64(sums[label, j]), np.float64(max(sizes[label] - sums[label, n_features + j], 0))
+
+
+@njit_part
+def draw_log_beta(key, j, other, k, a, b):
+    """Logs of two gamma variates with the shapes `a` and `b`, and of their sum; `j` and `other` are their streams."""
+    one = log_gamma_variate(fold_in(fold_in(key, j), k), a)
+    zero = log_gamma_variate(fold_in(fold_in(key, other), k), b)
+    larger = max(one, zero)
+    return one, zero, larger + math.log1p(math.exp(min(one, zero) - larger))
+
+
+# Statistics and scores by label, for Dirichlet process mixtures
+
+
+@njit_part
+def count_row(data, statistics, row, label, sign):
+    """Add or subtract a row."""
+    statistics.sizes[label] += sign
+    sums = statistics.sums[label]
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        sums[data.indices[e]] += sign * data.counts[e]
+
+
+@njit_part
+def merge_labels(data, statistics, kept, gone):
+    """Add the statistics of one label to another."""
+    statistics.sizes[kept] += statistics.sizes[gone]
+    statistics.sizes[gone] = 0
+    for column in range(statistics.sums.shape[1]):
+        statistics.sums[kept, column] += statistics.sums[gone, column]
+        statistics.sums[gone, column] = 0
+
+
+@njit_part
+def fill_scores(data, statistics, rows, n_above, current, components, scores):
+    """Log densities of rows: the offset of each component plus the counts times its natural parameters."""
+    for i in range(len(rows)):
+        n, of_row = n_above[i], scores[i]
+        if n > 1:
+            for k in range(n):
+                of_row[k] = components.offsets[k]
+            _add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, of_row)
+
+
+# Densities, which each family has in its own form
+
+
+@by_type
+def log_density_of_zeros(data, size, sums):
+    """Log predictive density of a row of zeros given the rows with these statistics."""
+
+
+@by_type
+def log_ratio_to_zeros(data, row, size, sums):
+    """Log predictive density of a row minus that of a row of zeros."""
+
+
+@by_type
+def log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
+    """Log marginal density of two sets of rows with these statistics minus that of their union."""
+
+
+@njit(cache=True, nogil=True)
+def refresh_posterior(data, statistics, posterior, label):
+    """Compute the log predictive density of a row of zeros again."""
+    posterior.log_densities[label] = log_density_of_zeros(data, statistics.sizes[label], statistics.sums[label])
+
+
+@njit_part
+def add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    """Add the log predictive densities of a row given the rows of each label."""
+    for c in range(n_labels):
+        label = labels[c]
+        if np.isnan(posterior.log_densities[label]):
+            refresh_posterior(data, statistics, posterior, label)
+        out[c] += posterior.log_densities[label]
+        out[c] += log_ratio_to_zeros(data, row, statistics.sizes[label], statistics.sums[label])
+
+
+@njit(cache=True, nogil=True)
+def log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    """Log marginal density of the rows of two labels minus that of their union."""
+    sizes, sums = statistics
+    return log_factor_of_sums(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
+
+
+# Sides, whose columns are mostly zero
+
+
+@njit_part
+def update_posterior(data, statistics, posterior, row, label, sign):
+    """Add or remove a row, and list the columns that no earlier row has."""
+    statistics.sizes[label] += sign
+    posterior.log_densities[label] = np.nan
+    sums, of_groups = statistics.sums[label], posterior.of_groups[label]
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        column, count = data.indices[e], sign * data.counts[e]
+        sums[column] += count
+        is_feature = column < data.n_features
+        if is_feature:
+            of_groups[data.groups.of_feature[column]] += count
+        if not posterior.is_present[column]:
+            posterior.is_present[column] = True
+            posterior.present[posterior.n_present[0]] = column
+            posterior.n_present[0] += 1
+            if is_feature:
+                posterior.n_absent[data.groups.of_feature[column]] -= 1
+
+
+@njit_part
+def clear_sides(data, statistics, posterior):
+    """Remove all rows from both sides."""
+    for place in range(posterior.n_present[0]):
+        column = posterior.present[place]
+        statistics.sums[0, column] = statistics.sums[1, column] = 0
+        posterior.is_present[column] = False
+        if column < data.n_features:
+            group = data.groups.of_feature[column]
+            posterior.n_absent[group] += 1
+            posterior.of_groups[0, group] = posterior.of_groups[1, group] = 0
+    posterior.n_present[0] = 0
+    for side in range(2):
+        statistics.sizes[side] = 0
+        posterior.log_densities[side] = np.nan
+
+
+_SHARED = (
+    count_row,
+    merge_labels,
+    fill_scores,
+    refresh_posterior,
+    add_predictive,
+    log_bayes_factor,
+    update_posterior,
+    clear_sides,
+)
+
+
+def register(cls: type) -> None:
+    """Register these kernels for a class of data."""
+    for kernel in _SHARED:
+        getattr(kernels, kernel.__name__).of(cls)(kernel)

@@ -1,0 +1,256 @@
+"""Kernels of clusters of directions: sums of rows, scores, and split-merge moves.
+
+With a given concentration, or one that all clusters share and that is drawn before split-merge moves, predictive
+densities are those given it. Otherwise predictive densities use an estimate of the concentration from the rows of the
+cluster: they propose sides and partners, and any function of the cluster is right for this. Marginal densities are
+exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...distributions._bessel_kernels import compute_log_peak
+from ...utils._by_type import by_type
+from ...utils._njit import njit, njit_part
+from .. import kernels
+from .concentrations import MOST_NODES, tabulate
+from .sparse_kernels import fill_row_scores
+
+_FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
+_MAX_RATIO = 1.0 - 1e-9
+
+
+class DenseDirectionData(NamedTuple):
+    """Dense rows, whose products with their factors are unit vectors, and the prior of the concentrations."""
+
+    values: np.ndarray  # (n_rows, d) float32 or float64
+    factors: np.ndarray  # (n_rows,)
+    n_features: int
+    prior_rows: float
+    prior_gap: float  # prior_rows times one minus the prior's mean cosine
+    log_normalizer: float  # of the prior of a concentration
+
+
+class SparseDirectionData(NamedTuple):
+    """Unit vectors in CSR format, and the prior of the concentrations."""
+
+    indptr: np.ndarray  # (n_rows + 1,)
+    indices: np.ndarray
+    values: np.ndarray
+    n_features: int
+    prior_rows: float
+    prior_gap: float
+    log_normalizer: float
+
+
+class DirectionPosterior(NamedTuple):
+    """Lengths of the sums of each label."""
+
+    lengths: np.ndarray  # (capacity,)
+    concentration: float  # of all clusters; 0 if each has its own
+    nodes: np.ndarray  # (MOST_NODES,) scratch
+    logs: np.ndarray  # (MOST_NODES,) scratch
+
+
+# Rows
+
+
+@by_type
+def add_row(data, row, sign, out):
+    """Add `sign` times a unit vector to `out`, (d,)."""
+
+
+@by_type
+def product_with(data, row, vector):
+    """Product of a unit vector with a vector, (d,)."""
+
+
+@add_row.of(DenseDirectionData)
+@njit_part
+def _add_dense_row(data, row, sign, out):
+    factor = sign * data.factors[row]
+    for j in range(len(out)):
+        out[j] += factor * data.values[row, j]
+
+
+@add_row.of(SparseDirectionData)
+@njit_part
+def _add_sparse_row(data, row, sign, out):
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        out[data.indices[e]] += sign * data.values[e]
+
+
+@product_with.of(DenseDirectionData)
+@njit(cache=True, nogil=True, _nrt=False, **_FAST)
+def _dense_product(data, row, vector):
+    total = 0.0
+    for j in range(len(vector)):
+        total += data.values[row, j] * vector[j]
+    return total * data.factors[row]
+
+
+@product_with.of(SparseDirectionData)
+@njit_part
+def _sparse_product(data, row, vector):
+    total = 0.0
+    for e in range(data.indptr[row], data.indptr[row + 1]):
+        total += data.values[e] * vector[data.indices[e]]
+    return total
+
+
+# Statistics
+
+
+@kernels.count_row.of(DenseDirectionData, SparseDirectionData)
+@njit_part
+def _count_row(data, statistics, row, label, sign):
+    statistics.sizes[label] += sign
+    if statistics.sizes[label] == 0:
+        statistics.sums[label, :] = 0.0
+    else:
+        add_row(data, row, sign, statistics.sums[label])
+
+
+@kernels.merge_labels.of(DenseDirectionData, SparseDirectionData)
+@njit_part
+def _merge_labels(data, statistics, kept, gone):
+    sums = statistics.sums
+    statistics.sizes[kept] += statistics.sizes[gone]
+    statistics.sizes[gone] = 0
+    for j in range(sums.shape[1]):
+        sums[kept, j] += sums[gone, j]
+        sums[gone, j] = 0.0
+
+
+# Scores
+
+
+@njit(cache=True, nogil=True, _nrt=False, **_FAST)
+def _fill_eight(x, y, a, b, c, d, out):
+    """Products of two rows with four directions, (2, 4), by the same operations for each product."""
+    xa = xb = xc = xd = ya = yb = yc = yd = x[0] - x[0]  # zeros of the dtype of the rows
+    for j in range(len(x)):
+        xa += x[j] * a[j]
+        xb += x[j] * b[j]
+        xc += x[j] * c[j]
+        xd += x[j] * d[j]
+        ya += y[j] * a[j]
+        yb += y[j] * b[j]
+        yc += y[j] * c[j]
+        yd += y[j] * d[j]
+    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = xa, xb, xc, xd
+    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = ya, yb, yc, yd
+
+
+@kernels.fill_scores.of(DenseDirectionData)
+@njit(cache=True, nogil=True)
+def _fill_dense_scores(data, statistics, rows, n_above, current, components, scores):
+    directions, concentrations, log_peaks = components.directions.T, components.concentrations, components.log_peaks
+    last, n, products = len(directions) - 1, len(rows), np.empty((2, 4), directions.dtype)
+    for i in range(0, n, 2):
+        other = min(i + 1, n - 1)
+        n_most = max(n_above[i], n_above[other])
+        if n_most <= 1:
+            continue
+        x, y = data.values[rows[i]], data.values[rows[other]]
+        for k in range(0, n_most, 4):
+            a, b = directions[k], directions[min(k + 1, last)]
+            c, d = directions[min(k + 2, last)], directions[min(k + 3, last)]
+            _fill_eight(x, y, a, b, c, d, products)
+            for r in range(other - i + 1):
+                factor = data.factors[rows[i + r]]
+                for place in range(min(4, last + 1 - k)):
+                    gap = products[r, place] * factor - 1.0
+                    scores[i + r, k + place] = log_peaks[k + place] + concentrations[k + place] * gap
+
+
+@kernels.fill_scores.of(SparseDirectionData)
+@njit(cache=True, nogil=True)
+def _fill_sparse_scores(data, statistics, rows, n_above, current, components, scores):
+    csr = data.indptr, data.indices, data.values
+    parameters = components.directions, components.concentrations, components.log_peaks
+    for i in range(len(rows)):
+        if n_above[i] > 1:
+            fill_row_scores(csr, rows[i], parameters, scores[i, : n_above[i]])
+
+
+# Posteriors
+
+
+@njit(cache=True, nogil=True)
+def length_of(total):
+    """Length of a vector."""
+    square = 0.0
+    for j in range(len(total)):
+        square += total[j] * total[j]
+    return math.sqrt(square)
+
+
+@njit(cache=True, nogil=True)
+def log_marginal(data, concentration, n, length, nodes, logs):
+    """Log density of n rows whose sum has this length, relative to the uniform distribution."""
+    order, length = 0.5 * data.n_features - 1.0, min(length, float(n))
+    if concentration > 0.0:
+        peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
+        return peaks - concentration * (n - length)
+    lengths = np.full(1, length)
+    n_lengths = 1 if length > 0.0 else 0
+    of_rows = n + data.prior_rows, n - length + data.prior_gap
+    return tabulate(order, of_rows[0], of_rows[1], lengths[:n_lengths], nodes, logs)[1] - data.log_normalizer
+
+
+@njit(cache=True, nogil=True)
+def _log_predictive(data, concentration, n, length, product):
+    """Log predictive density of a row given n rows, whose sum has a length and a product with the row."""
+    d = float(data.n_features)
+    order = 0.5 * d - 1.0
+    if concentration == 0.0:
+        total, whole = length + data.prior_rows - data.prior_gap, n + data.prior_rows
+        ratio = min(total / whole, _MAX_RATIO)
+        concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
+    after = math.sqrt(max(length * length + 2.0 * product + 1.0, 0.0))
+    peaks = compute_log_peak(order, concentration) + compute_log_peak(order, concentration * length)
+    return peaks - compute_log_peak(order, concentration * after) - concentration * (1.0 + length - after)
+
+
+@kernels.refresh_posterior.of(DenseDirectionData, SparseDirectionData)
+@njit_part
+def _refresh_posterior(data, statistics, posterior, label):
+    posterior.lengths[label] = length_of(statistics.sums[label])
+
+
+@kernels.add_predictive.of(DenseDirectionData, SparseDirectionData)
+@njit_part
+def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    for c in range(n_labels):
+        label = labels[c]
+        product = product_with(data, row, statistics.sums[label])
+        n, length = statistics.sizes[label], posterior.lengths[label]
+        out[c] += _log_predictive(data, posterior.concentration, n, length, product)
+
+
+@kernels.log_bayes_factor.of(DenseDirectionData, SparseDirectionData)
+@njit(cache=True, nogil=True)
+def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    sum_0, sum_1, square = statistics.sums[label_0], statistics.sums[label_1], 0.0
+    for j in range(len(sum_0)):
+        square += (sum_0[j] + sum_1[j]) * (sum_0[j] + sum_1[j])
+    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
+    concentration, nodes, logs = posterior.concentration, posterior.nodes, posterior.logs
+    apart = log_marginal(data, concentration, n_0, posterior.lengths[label_0], nodes, logs)
+    apart += log_marginal(data, concentration, n_1, posterior.lengths[label_1], nodes, logs)
+    return apart - log_marginal(data, concentration, n_0 + n_1, math.sqrt(square), nodes, logs)
+
+
+@njit(cache=True, nogil=True)
+def sum_log_marginals(data, concentration, sizes, lengths):
+    """Sum of log densities of the rows of clusters; with the concentration 0, each has its own."""
+    nodes, logs, total = np.empty(MOST_NODES), np.empty(MOST_NODES), 0.0
+    for k in range(len(sizes)):
+        if sizes[k] > 0:
+            total += log_marginal(data, concentration, sizes[k], lengths[k], nodes, logs)
+    return total

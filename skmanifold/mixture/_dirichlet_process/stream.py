@@ -1,0 +1,117 @@
+"""Chains of a mixture on a stream of minibatches, with their recorded draws."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ...base import stack_draws
+from ...emissions._categories.family import CategoryCounts
+from ...emissions._clusters.base import Clusters
+from ...emissions._clusters.statistics import selected
+from ...inference._draw_store import stores
+from ...inference._draw_stream import ChainStream, chains_agree
+from ...random._keys import Purpose, subkey
+from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .model import DPModel
+from .posterior_draws import ParameterDraw, PartitionDraw, arrays_of
+from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState
+
+_LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
+
+
+MOST_COMPONENTS = 1 << 24  # in one draw
+
+
+def state_of_blocks(kind: type, **others: Condition) -> Held:
+    """Condition of the state of a chain; `others` are the conditions of further fields of this class of states."""
+    log_density = Real(nan=True, infinite=True)
+    return Held(kind, position=Held(Blocks), key=key, n_steps=Whole(), log_density=log_density, **others)
+
+
+def _state(value: Any, where: str, sizes: Sizes) -> None:
+    """Check a state, whose blocks, sums and components must have the same number."""
+    if isinstance(value, StreamState) and isinstance(value.statistics, CategoryCounts):
+        sizes["n_clusters"] = len(value.statistics.sizes)
+    _STATE(value, where, sizes)
+
+
+_STATE = state_of_blocks(StreamState, statistics=Held(CategoryCounts), mixture=Held(Instantiated))
+
+
+def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
+    if any(not state.statistics.sizes.sum() > 0.0 for state in stream.states):
+        return "has a chain without rows"
+    return chains_agree(stream, sizes)
+
+
+@holds(
+    _agree,
+    states=ListOf(_state, "n_chains"),
+    stores=ListOf(stores(Tuple((Held(ParameterDraw), Whole(low=1, below=MOST_COMPONENTS)))), "n_chains"),
+    n_batches=Whole(),
+    _last=ListOf(Held(ParameterDraw), "n_chains"),
+)
+class MixtureStream(ChainStream):
+    """Chains that learn from a sequence of minibatches; the rows are not kept."""
+
+    _last: list[ParameterDraw]
+
+    @classmethod
+    def begin(
+        cls, passes: StochasticSlice, model: DPModel, key: np.uint64, n_chains: int, scale: float, workers: Workers
+    ) -> MixtureStream:
+        """Chains after their first minibatch, where each row represents `scale` rows of the stream."""
+        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
+        stream = cls(workers.run(passes.init_stream, [(model, chain_key, scale) for chain_key in keys]))
+        stream.n_batches = 1
+        return stream
+
+    def after_batch(
+        self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
+    ) -> MixtureStream:
+        """The stream after one more minibatch, the rows of `model`."""
+
+        def advance(state: StreamState, wanted: bool) -> tuple[StreamState, float, None]:
+            return passes.step_stream(model, copy.deepcopy(state), rate, scale), np.nan, None
+
+        return self.advanced(advance, workers)
+
+    def recorded(self, passes: StochasticSlice, model: DPModel) -> MixtureStream:
+        """The same stream with the draws of this minibatch, of which some are stored."""
+        self._last = [passes.parameters(model, state) for state in self.states]
+        for state, draw, store in zip(self.states, self._last, self.stores, strict=True):
+            if store.wants(self.n_batches):
+                store.add(self.n_batches, (draw, _n_components(state)))
+        return self
+
+    def predictive_draws(self) -> list[ParameterDraw]:
+        """Draws of all chains in the second half of the stream; the current states if there are no draws yet."""
+        kept = [draw for chain in range(len(self.states)) for draw, _ in self.draws(chain)]
+        return kept or self._last
+
+    def summary(self) -> PartitionDraw:
+        """Expected counts of the first chain."""
+        state = self.states[0]
+        order = np.argsort(-state.statistics.sizes, kind="stable")[: _n_components(state)]
+        return PartitionDraw(selected(state.statistics, order), self._last[0].concentration)
+
+    def posterior(self, clusters: Clusters) -> dict[str, np.ndarray]:
+        """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
+
+        def arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
+            numbers = {"n_components": np.array(n_components), "concentration": np.array(draw.concentration)}
+            return {**numbers, **arrays_of(draw, clusters)}
+
+        chains = [self.draws(chain) for chain in range(len(self.states))]
+        example = arrays(self._last[0], _n_components(self.states[0]))
+        drawn = [[arrays(*draw) for draw in chain] for chain in chains]
+        return {name: stack_draws([[draw[name] for draw in of] for of in drawn], example[name]) for name in example}
+
+
+def _n_components(state: StreamState) -> int:
+    return max(1, int(np.count_nonzero(state.statistics.sizes >= _LEAST_ROWS)))

@@ -1,1 +1,0 @@
-"""Dirichlet process mixture of counts or codes, with samplers by minibatches."""
