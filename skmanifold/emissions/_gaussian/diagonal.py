@@ -122,8 +122,9 @@ class DiagonalFamily(GaussianFamily, Clusters):
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw means and variances from their posterior."""
         self._check_proper(0.0, self.prior.covariance.min() > 0.0)
-        labels = np.arange(self.n_components)
-        means, precisions, _ = self._drawn(*self._read_sums(statistics), labels, key, Workers(1))
+        K, (data, sums), drawn = self.n_components, self._read_sums(statistics), self._no_components(self.n_components)
+        draw_components(data, 0, K, np.arange(K), *sums, key, drawn)
+        means, precisions, _ = drawn
         return self._parameters(np.ascontiguousarray(means.T), np.ascontiguousarray(1.0 / precisions.T))
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -261,7 +262,13 @@ class DiagonalFamily(GaussianFamily, Clusters):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        return self._drawn(self.data, statistics[1:], labels, key, workers)
+        components, tasks = (
+            self._no_components(len(labels)),
+            split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features)),
+        )
+        shared = labels, *statistics[1:], key, components
+        workers.run(draw_components, [(self.data, a, b, *shared) for a, b in tasks])
+        return components
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
         """Log density of the observed cells of all rows given their labels."""
@@ -399,15 +406,10 @@ class DiagonalFamily(GaussianFamily, Clusters):
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
 
-    def _drawn(
-        self, data: DiagonalData, sums: tuple[np.ndarray, ...], labels: np.ndarray, key: np.uint64, workers: Workers
-    ) -> DiagonalComponents:
-        """Components drawn given the numbers of observed cells, sums and squares of their labels."""
-        K, d = len(labels), self.n_features
-        components = DiagonalComponents(np.empty((d, K)), np.empty((d, K)), np.empty((d, K)))
-        tasks = split_range(K, max(1, _CELLS_DRAWN // d))
-        workers.run(draw_components, [(data, a, b, labels, *sums, key, components) for a, b in tasks])
-        return components
+    def _no_components(self, K: int) -> DiagonalComponents:
+        """Space for K components."""
+        shape = self.n_features, K
+        return DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:

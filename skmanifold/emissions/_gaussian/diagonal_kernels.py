@@ -127,20 +127,18 @@ def fill_posterior(data, observed, sums, squares, posteriors, c):
     """Compute the posterior c from the sums of a component, all but its marginal density."""
     kappa = data.mean_precision
     for g in range(len(data.scatter)):
-        posteriors.pooled[c, g] = 0
-        posteriors.scatters[c, g] = data.scatter[g]
+        n_pooled, scatter = 0 * observed[0], data.scatter[g]
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
             n, prior = observed[j], data.mean[j]
-            posteriors.means[c, j] = prior
-            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
-            posteriors.observed[c, j] = n
-            posteriors.pooled[c, g] += n
+            mean = prior
             if n > 0:
-                average = sums[j] / n
+                mean, average = (kappa * prior + sums[j]) / (kappa + n), sums[j] / n
                 within = max(squares[j] - sums[j] * average, 0.0)
-                between = kappa * n / (kappa + n) * ((average - prior) * (average - prior))
-                posteriors.means[c, j] = (kappa * prior + sums[j]) / (kappa + n)
-                posteriors.scatters[c, g] += within + between
+                scatter += within + kappa * n / (kappa + n) * ((average - prior) * (average - prior))
+            n_pooled += n
+            posteriors.observed[c, j], posteriors.means[c, j] = n, mean
+            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
+        posteriors.pooled[c, g], posteriors.scatters[c, g] = n_pooled, scatter
 
 
 # Components

@@ -90,6 +90,7 @@ def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
         for a in range(d):
             for lane in range(ROW_LANES):
                 n_seen[lane] += rows[a, lane] == rows[a, lane]
+        is_complete = n_seen.min() == d
         for k in range(K):
             m, p, height = means[k], precisions[k], 0.0
             total[:] = 0.0
@@ -99,6 +100,12 @@ def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
                 h_0, h_1 = 2.0 * heights[k, a], 2.0 * heights[k, a + 1]
                 h_2, h_3 = 2.0 * heights[k, a + 2], 2.0 * heights[k, a + 3]
                 height += (h_0 + h_1) + (h_2 + h_3)
+                if is_complete:  # the same sums, faster
+                    for lane in range(ROW_LANES):
+                        x_0, x_1 = rows[a, lane] - m_0, rows[a + 1, lane] - m_1
+                        x_2, x_3 = rows[a + 2, lane] - m_2, rows[a + 3, lane] - m_3
+                        total[lane] += (p_0 * x_0 * x_0 + p_1 * x_1 * x_1) + (p_2 * x_2 * x_2 + p_3 * x_3 * x_3)
+                    continue
                 for lane in range(ROW_LANES):
                     two = _square(rows[a, lane], m_0, p_0, h_0) + _square(rows[a + 1, lane], m_1, p_1, h_1)
                     more = _square(rows[a + 2, lane], m_2, p_2, h_2) + _square(rows[a + 3, lane], m_3, p_3, h_3)
