@@ -148,15 +148,18 @@ class KeepsMeans(FullFamily):
 
     def draw(self, statistics, key):
         drawn = super().draw(statistics, key)
-        return drawn._replace(means=self.origin + self._posterior(statistics)[1])
+        return drawn._replace(means=self.origin + self._bound()._posterior(self._sums(statistics)).means)
 
 
 class TakesNoPriorMean(DiagonalFamily):
     """Forgets where the means are expected."""
 
-    def _posterior(self, statistics):
-        precision, means, squares = super()._posterior(statistics)
-        return precision, means - self.prior.mean_precision * (self.prior.mean - self.origin) / precision, squares
+    def draw(self, statistics, key):
+        drawn, (sizes, _, _, missing) = super().draw(statistics, key), statistics
+        precisions = self.prior.mean_precision + sizes[:, None] - missing
+        return drawn._replace(
+            means=drawn.means - self.prior.mean_precision * (self.prior.mean - self.origin) / precisions
+        )
 
 
 def gaussian_family(kind):
