@@ -53,7 +53,7 @@ def total(shape, n):
 USE = """
 import numpy as np
 from numba.core import event
-from shapes import Box, Disc, area, total
+from skmanifold_shapes import Box, Disc, area, total
 box = Box(np.array([2.0, 5.0]))
 with event.install_recorder("numba:compile") as recorder:
     found = total(Disc(2.0), 4), total(box, 4), area(Disc(2.0), 1), area(box, 2)
@@ -62,14 +62,14 @@ print(*found, area.__name__, area.__doc__, any(record.is_start for _, record in 
 
 COMPILED = """
 from numba.core import event
-from shapes import Disc, total
+from skmanifold_shapes import Disc, total
 with event.install_recorder("numba:compile") as recorder:
     total(Disc(2.0), 4)
 print(*sorted(record.data["dispatcher"].__name__ for _, record in recorder.buffer if record.is_start))
 """
 
 UNREGISTERED = """
-from shapes import Point, area, total
+from skmanifold_shapes import Point, area, total
 for call in (total, area):
     try:
         call(Point(1.0), 4)
@@ -80,8 +80,9 @@ for call in (total, area):
 
 @pytest.fixture
 def run(tmp_path):
-    """Run code that may import `shapes`, whose cache is the folder "cache"."""
-    (tmp_path / "shapes.py").write_text(SHAPES)
+    """Run code that may import `skmanifold_shapes` or `shapes`, whose cache is the folder "cache"."""
+    for name in ("skmanifold_shapes", "shapes"):
+        (tmp_path / f"{name}.py").write_text(SHAPES)
 
     def run(code, **environment):
         paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -96,6 +97,12 @@ def test_the_kernel_of_the_type_is_called_compiled_and_from_the_cache_of_another
     figures = "72.0 60.0 12.0 20.0 area Area of a shape."
     assert run(USE) == f"{figures} True"
     assert run(USE) == f"{figures} False"
+
+
+def test_kernels_for_named_tuples_of_a_user_are_not_cached(run):
+    """Numba would not notice that the kernels of the user have changed."""
+    for _ in range(2):
+        assert run(USE.replace("skmanifold_shapes", "shapes")).endswith(" True")
 
 
 def test_interpreted_code_calls_the_same_kernels(run):

@@ -60,7 +60,7 @@ class FullFamily(MatrixFamily):
         A point near the rows, which reduces rounding errors.
     """
 
-    _data_type, _sums_type, _parameters_type = FullData, FullSums, GaussianParameters
+    data_type, sums_type, parameters_type = FullData, FullSums, GaussianParameters
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""

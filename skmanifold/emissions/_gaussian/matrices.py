@@ -69,9 +69,9 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     rows: Any  # of clusters
     _incomplete: np.ndarray  # indices of the rows with missing cells
-    _data_type: ClassVar[Any]
-    _sums_type: ClassVar[Any]
-    _parameters_type: ClassVar[Any]
+    data_type: ClassVar[Any]
+    sums_type: ClassVar[Any]
+    parameters_type: ClassVar[Any]
 
     def mode(self, statistics: Arrays) -> Any:
         """The mode of precisions and their products with the means, which are the natural parameters."""
@@ -145,7 +145,7 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     def _sums(self, statistics: Arrays) -> Any:
         """Statistics as the kernels of posteriors read them."""
-        return self._sums_type(*statistics, np.empty((0, self.n_features)))
+        return self.sums_type(*statistics, np.empty((0, self.n_features)))
 
     def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = _ONE) -> MatrixPosterior:
         """The posterior of the parameters of labels; labels beyond the capacity have no rows."""
@@ -178,7 +178,7 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     def _whole(self, means: np.ndarray, covariances: np.ndarray, factors: np.ndarray, log_roots: np.ndarray) -> Any:
         offsets = np.array(np.broadcast_to(log_roots - 0.5 * self.n_features * LOG_2PI, len(means)))
-        return self._parameters_type(means + self.origin, self._shaped(covariances), self._shaped(factors), offsets)
+        return self.parameters_type(means + self.origin, self._shaped(covariances), self._shaped(factors), offsets)
 
     def _matrices(self, of_parameters: np.ndarray) -> np.ndarray:
         """Matrices of parameters, (G, d, d)."""
@@ -223,7 +223,7 @@ class MatrixFamily(GaussianFamily, Clusters):
         covariance = np.ascontiguousarray(covariance, np.float64)
         of_prior = mean - self.origin, float(mean_precision), covariance, float(degrees)
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
-        self.data = self._data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
+        self.data = self.data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
 
     def _refuse_improper(self) -> None:
         self._check_proper(self.n_features - 1, bool(np.isfinite(self.data.log_det)))

@@ -65,7 +65,7 @@ class TiedFamily(MatrixFamily):
         A point near the rows, which reduces rounding errors.
     """
 
-    _data_type, _sums_type, _parameters_type = TiedData, TiedSums, TiedParameters
+    data_type, sums_type, parameters_type = TiedData, TiedSums, TiedParameters
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, and products of all rows together."""
