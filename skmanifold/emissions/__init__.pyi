@@ -1,6 +1,7 @@
 from . import kernels as kernels
 from ._abilities import CompletesRows as CompletesRows
 from ._abilities import ExpectsRows as ExpectsRows
+from ._abilities import HasCells as HasCells
 from ._abilities import HasClusters as HasClusters
 from ._abilities import HasDraw as HasDraw
 from ._abilities import HasFeatureVariances as HasFeatureVariances
@@ -17,7 +18,7 @@ from ._base import BaseEmission as BaseEmission
 from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
-from ._cells.distributions import IndependentNumbers as IndependentNumbers
+from ._cells import IndependentNumbers as IndependentNumbers
 from ._columns.emission import Columns as Columns
 from ._compiled import CompiledFamily as CompiledFamily
 from ._dense_rows import DenseRows as DenseRows

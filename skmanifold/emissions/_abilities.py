@@ -402,6 +402,30 @@ class HasClusters(Protocol):
 
 
 @runtime_checkable
+class HasCells(Protocol):
+    """A family with distributions of single cells, for `impute`, `conditional` and `cluster_summary`.
+
+    Its rows have a method ``cells``, as `DenseRows` have.
+    """
+
+    def cell_distribution(self, attributes: dict[str, Any]) -> Any:
+        """The distributions of single cells of components with these attributes.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            Fitted attributes, as `attributes` returns them. Those of clusters are posterior means, or predictive
+            moments.
+
+        Returns
+        -------
+        cells : IndependentNumbers
+            Or another object with its methods.
+        """
+        ...
+
+
+@runtime_checkable
 class LearnsPrior(Protocol):
     """An emission that can learn hyperparameters from clusters, for Dirichlet process mixtures."""
 
@@ -433,6 +457,7 @@ class LearnsPrior(Protocol):
 
 _WORDS = {
     "clusters": "clusters with a conjugate prior",
+    "cell_distribution": "distributions of single cells",
     "mode": "a mode of the parameters",
     "attributes": "fitted attributes",
     "check_parameters": "a check of stored parameters",

@@ -22,8 +22,7 @@ from ..utils._validation import column_name
 from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._cells.distributions import EventCells
-from ._column_information import information_of_categories
+from ._cells import EventCells
 from ._feature_family import FeatureFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
@@ -96,21 +95,6 @@ class Bernoulli(BaseEmission):
         counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
-
-    def cell_distribution(self, attributes: dict[str, Any]) -> EventCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as the family's `attributes` returns them.
-
-        Returns
-        -------
-        cells : EventCells
-            The distributions.
-        """
-        return EventCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
         """Make the family of rows."""
@@ -391,6 +375,10 @@ class BernoulliFamily(FeatureFamily):
         cells = rows.counts.astype(np.float64)  # a missing cell's statistic is 1
         return sums_of_rows(rows, xlogy(cells, cells) + xlogy(1.0 - cells, 1.0 - cells))
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> EventCells:
+        """The distributions of single cells of components with these attributes."""
+        return EventCells(attributes["components_"])
+
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
@@ -423,17 +411,6 @@ class BernoulliFamily(FeatureFamily):
     def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster, which is the density at the mode."""
         self.add_densities_of_rows(self.mode(statistics), out, workers)
-
-    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column given each cluster, (n_values, K)."""
-        ones, zeros = self._posterior(statistics, column)
-        return np.log(np.where(values[:, None] == 1, ones, zeros) / (ones + zeros))
-
-    def column_information(self, statistics: LinearCounts) -> np.ndarray:
-        """Mutual information of each column and the cluster, (n_features,): exact."""
-        ones = self.expected(statistics)["components_"]
-        of_ones, of_zeros = (information_of_categories(statistics.sizes, p) for p in (ones, 1.0 - ones))
-        return of_ones + of_zeros
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution, which is that of the mode."""

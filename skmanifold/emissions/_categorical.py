@@ -14,7 +14,7 @@ from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, refuse_unset
 from ._categories.family import CategoryCounts, CategoryFamily
-from ._cells.distributions import CategoryCells
+from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
 
 
@@ -59,6 +59,10 @@ class CategoricalFamily(CategoryFamily):
         """Log densities with probabilities of 1 for the codes of the row: zero."""
         return np.zeros(rows.n_rows)
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> CategoryCells:
+        """The distributions of single cells of components with these attributes."""
+        return CategoryCells(attributes["components_"])
+
     def sample(self, parameters: np.ndarray, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
@@ -68,14 +72,6 @@ class CategoricalFamily(CategoryFamily):
     def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Codes drawn from the predictive distributions, whose probabilities are posterior means."""
         return self.sample(self.mode(statistics), labels, key)
-
-    def typical_cells(self, statistics: CategoryCounts) -> np.ndarray:
-        """The most probable code of each column, (K, n_columns)."""
-        return np.stack([column.argmax(axis=1) for column in self.expected(statistics)["components_"]], axis=1)
-
-    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
-        """Mutual information of each column and the cluster, (n_columns,)."""
-        return np.add.reduceat(self._information(statistics, statistics.sizes), self.column_start[:-1])
 
 
 class Categorical(BaseEmission):
@@ -154,21 +150,6 @@ class Categorical(BaseEmission):
         else:
             column_start = np.concatenate(([0], np.cumsum(stored["n_categories_"])))
         return category_table(estimator, codes, column_start, handle_unknown=self.handle_unknown)
-
-    def cell_distribution(self, attributes: dict[str, Any]) -> CategoryCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to object
-            Fitted attributes, as the family's `attributes` returns them.
-
-        Returns
-        -------
-        cells : CategoryCells
-            The distributions.
-        """
-        return CategoryCells(attributes["components_"])
 
     def bind(self, rows: Table, n_components: int) -> CategoricalFamily:
         """Make the family of rows."""

@@ -86,6 +86,15 @@ class Table(NamedTuple):
         indptr, indices, counts = take_rows(self.indptr, self.indices, self.counts, rows)
         return Table(indptr, indices, counts, self.column_start)
 
+    def cells(self) -> np.ndarray:
+        """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
+        out = np.full((self.n_rows, self.n_columns), np.nan)
+        column_of = self.column_of()[self.indices]
+        out[np.repeat(np.arange(self.n_rows), np.diff(self.indptr)), column_of] = (
+            self.indices - self.column_start[column_of]
+        )
+        return out
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows, from 0 to 2**64 - 1; the hashes of ranges of rows add up, modulo 2**64."""
         sizes = np.diff(self.column_start).astype(np.int32)

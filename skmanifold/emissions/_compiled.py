@@ -15,7 +15,7 @@ from ..utils._threads import Workers, split_range
 from ._base import Family
 from ._clusters.base import Clusters
 from ._clusters.statistics import occupied, selected
-from ._dense_rows import DenseRows, IncompleteRows
+from ._dense_rows import DenseRows
 from ._protocols import Parameters
 from ._seeds import cluster_rows
 from .kernels import add_predictive, count_row, fill_scores, refresh_posterior
@@ -152,13 +152,6 @@ class CompiledFamily(Family, Clusters):
         """Draw parameters for each row, and then the row."""
         drawn = self.draw(selected(statistics, labels), subkey(key, _PARAMETERS))
         return self.sample(drawn, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
-
-    def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column, up to a term that does not depend on the label."""
-        rows, out = np.full((len(values), self.n_features), np.nan), np.zeros((len(values), len(statistics.sizes)))
-        rows[:, column] = values
-        self.clusters(IncompleteRows.of_values(rows)).add_log_predictive(statistics, out, Workers(1))
-        return out
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means."""

@@ -62,6 +62,16 @@ class DenseRows(NamedTuple):
         """
         return self.values[start:stop]
 
+    def cells(self) -> np.ndarray:
+        """Cells as numbers and codes.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_rows, n_features)
+            A new array; NaN where a cell is missing.
+        """
+        return self.values.copy()
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_dense(self.values, key, first_row)
@@ -177,6 +187,16 @@ class IncompleteRows(NamedTuple):
         order = np.argsort(patterns, kind="stable")
         n_complete = len(order) - np.count_nonzero(patterns)
         return start + order[:n_complete], start + order[n_complete:]
+
+    def cells(self) -> np.ndarray:
+        """Cells as numbers and codes.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_rows, n_features)
+            A new array; NaN where a cell is missing.
+        """
+        return self.values.copy()
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""

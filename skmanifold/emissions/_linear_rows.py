@@ -86,6 +86,19 @@ class LinearRows(NamedTuple):
         log_base = None if self.log_base is None else self.log_base[rows]
         return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
 
+    def cells(self) -> np.ndarray:
+        """Cells as numbers and codes.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_rows, n_features)
+            A new array; NaN where a cell is missing.
+        """
+        row_of = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+        out, m = np.zeros((self.n_rows, self.n_features)), self.n_features
+        out[row_of, self.indices % m] = np.where(self.indices < m, self.counts, np.nan)
+        return out
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_counts(self.indptr, self.indices, self.counts, key, first_row)

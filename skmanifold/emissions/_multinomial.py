@@ -17,7 +17,7 @@ from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
 from ._categories.family import CategoryCounts, CategoryFamily
-from ._cells.distributions import Tokens
+from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
@@ -73,6 +73,10 @@ class MultinomialFamily(CategoryFamily):
         """Log densities with probabilities that equal the proportions of the row's counts."""
         totals = sums_of_rows(rows, rows.counts)
         return sums_of_rows(rows, xlogy(rows.counts, rows.counts)) - xlogy(totals, totals)
+
+    def token_distribution(self, attributes: dict[str, Any]) -> Tokens:
+        """The distribution of one token of components with these attributes."""
+        return Tokens(attributes["components_"])
 
     def sample(self, parameters: np.ndarray, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, with numbers of tokens that occur in the fitted rows."""
@@ -144,21 +148,6 @@ class Multinomial(BaseEmission):
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts."""
         return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
-
-    def token_distribution(self, attributes: dict[str, Any]) -> Tokens:
-        """The distribution of one token given the component, for summaries of components.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes.
-
-        Returns
-        -------
-        tokens : Tokens
-            The distribution.
-        """
-        return Tokens(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows."""

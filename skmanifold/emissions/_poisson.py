@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
-from scipy.stats import nbinom
 from sklearn.base import BaseEstimator
 
 from ..numerics.special import log_rising
@@ -24,7 +23,7 @@ from ..utils._typing import ArrayLike, MatrixLike
 from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import BaseEmission, positive_prior, refuse_unset
-from ._cells.distributions import CountCells
+from ._cells import CountCells
 from ._count_rows import CountFamily, prior_of_means, read_count_rows
 from ._feature_family import LinearCounts, group_features
 from ._linear import (
@@ -97,21 +96,6 @@ class Poisson(BaseEmission):
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts and NaN."""
         return read_count_rows(self, estimator, X, reset=reset)
-
-    def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as the family's `attributes` returns them.
-
-        Returns
-        -------
-        cells : CountCells
-            The distributions.
-        """
-        return CountCells(attributes["components_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
         """Make the family of rows."""
@@ -368,6 +352,10 @@ class PoissonFamily(CountFamily):
         counts = np.where(rows.indices < self.n_features, rows.counts, 0)
         return sums_of_rows(rows, xlogy(counts, counts) - counts)
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
+        """The distributions of single cells of components with these attributes."""
+        return CountCells(attributes["components_"])
+
     def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
@@ -384,11 +372,6 @@ class PoissonFamily(CountFamily):
         log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
         naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
         self._add(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
-
-    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column given each cluster, (n_values, K): negative binomial."""
-        shapes, rates = self._posterior(statistics, column)
-        return nbinom.logpmf(values[:, None], shapes, rates / (rates + 1.0))
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""

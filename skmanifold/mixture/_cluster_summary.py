@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._install import install_command
+from ..emissions._cells import distribution_of_columns
 from ..topics.top_words import column_names
+from ..utils._threads import limit_threads
 from ..utils._typing import ArrayLike
 
 if TYPE_CHECKING:  # pandas is optional
@@ -57,6 +59,13 @@ class ColumnSummary(NamedTuple):
 
     typical_cells: np.ndarray  # (K, n_columns)
     information: np.ndarray  # (n_columns,)
+
+
+def column_summary(family: Any, attributes: dict[str, Any], weights: np.ndarray) -> ColumnSummary | None:
+    """The summary of columns of components with these attributes and weights; None if the family has no columns."""
+    with limit_threads("blas"):  # other numbers of threads round otherwise
+        columns = distribution_of_columns(family, attributes)
+        return None if columns is None else ColumnSummary(columns.typical(), columns.information(weights))
 
 
 def summary_of(

@@ -239,13 +239,6 @@ class Case:
         """Of rows given a component without rows, (n, 1), and the parameters that all components share."""
         return self._added(self.clusters(X), "add_log_density_of_new", components, 1, ONE)
 
-    def log_densities_of_column(self, statistics, column, values):
-        """Of values of one column given each label, (n, capacity); None for families without."""
-        try:
-            return self.clusters(self.X).log_densities_of_column(statistics, column, values)
-        except NotImplementedError:
-            return None
-
     def scores(self, X, statistics, components, n, rows):
         """Log densities given components as slice sampling has them, up to a term of each row; -inf for small ones."""
         clusters, scores = self.clusters(X), np.zeros((len(rows), n))
@@ -292,9 +285,8 @@ class Case:
     # --- single cells ------------------------------------------------------------------------------------
 
     def cell_distribution(self, parameters):
-        if hasattr(self.family, "places"):
-            return self.emission.cell_distribution(self.family.attributes_of_blocks(parameters), self.family.places)
-        return self.emission.cell_distribution(self.family.attributes(parameters))
+        attributes_of = getattr(self.family, "attributes_of_blocks", self.family.attributes)
+        return self.family.cell_distribution(attributes_of(parameters))
 
     def expected_cells(self, parameters, X, labels):
         """Expectations of missing cells given their rows and labels, of squares of numbers, and of codes."""

@@ -95,12 +95,6 @@ def test_marginal_and_predictive_densities_are_those_of_multivariate_t_distribut
     fill_predictive(clusters.data, statistics, clusters.new_posterior(6, statistics, root_key(0)), one_by_one)
     np.testing.assert_allclose(one_by_one - 0.5, expected, rtol=1e-10, atol=1e-10)
 
-    values = np.array([-3.0, 0.1, 2.0])
-    alone = np.full((3, 3), NAN)
-    alone[:, 1] = values
-    expected = [[log_predictive_of(row, X[labels == k], prior) for k in range(4)] for row in alone]
-    np.testing.assert_allclose(clusters.log_densities_of_column(chosen, 1, values), expected, rtol=1e-10)
-
 
 def fill_predictive(data, statistics, posterior, out):
     labels = np.arange(out.shape[1])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from mixture.dirichlet_process import _tiny_partitions as tiny
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
-from scipy import special
 from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold import ExponentialFamilyMixture
@@ -115,25 +114,6 @@ def test_bayes_factors_of_labels_and_merges(name):
 def assert_same(statistics, others):
     for array, other in zip(statistics, others, strict=True):
         np.testing.assert_array_equal(array, other)
-
-
-@pytest.mark.parametrize("name", WITH_MOMENTS)
-def test_information_of_columns(name):
-    """Densities of the values of a column sum to one, and give the mutual information of column and cluster."""
-    case, labels = Case(name), random_labels(40)
-    statistics = counted(case.clusters, labels, 4)
-    values = np.arange(2 if case.emission.short_name == "bernoulli" else 2000)
-    shares = np.bincount(labels) / 40
-    exact = []
-    for j in range(case.X.shape[1]):
-        p = np.exp(case.clusters.log_densities_of_column(statistics, j, values))
-        np.testing.assert_allclose(p.sum(axis=0), 1.0, atol=1e-6)
-        p[p < 1e-290] = 0.0
-        exact.append(np.sum(shares * special.rel_entr(p, (p @ shares)[:, None])))
-    found = case.clusters.column_information(statistics)
-    np.testing.assert_allclose(found, exact, atol=1e-9 if case.emission.short_name == "bernoulli" else 0.1)
-    means = case.clusters.expected(statistics)["components_"]
-    np.testing.assert_allclose(values @ p, means[:, -1], rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "negative_binomial", "poisson", "multinomial"])

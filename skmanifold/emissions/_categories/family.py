@@ -15,7 +15,6 @@ from .._clusters.base import Clusters
 from .._clusters.counting import count_rows, move_rows
 from .._clusters.statistics import occupied
 from .._codes import Table, empty_table
-from .._column_information import information_of_categories
 from .._linear import LinearFamily
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
@@ -228,13 +227,6 @@ class CategoryFamily(LinearFamily, Clusters):
     def n_parameters(self) -> int:
         """Number of free parameters: one less than the number of categories for each column of each component."""
         return self.n_components * (self.n_statistics - len(self.column_start) + 1)
-
-    def column_information(self, statistics: CategoryCounts) -> np.ndarray:
-        """The contribution of each category to the mutual information of a token and its cluster, (n_statistics,)."""
-        return self._information(statistics, statistics.categories.sum(axis=0))
-
-    def _information(self, statistics: CategoryCounts, weights: np.ndarray) -> np.ndarray:
-        return information_of_categories(weights, self._means(statistics).T)
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds among the rows."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...utils._threads import Workers
-from .._column_information import information_from_draws
 from ..kernels import clear_sides
 from .counting import count_rows, move_rows
 from .statistics import with_labels
@@ -42,7 +40,6 @@ class Clusters:
 
     prior: Any
     bounds_of_means = -np.inf, np.inf  # of what `cell_attributes` returns
-    has_columns = True  # whether rows have distributions of single columns
 
     def __init__(self, data: Any, n_rows: int) -> None:
         self.data = data
@@ -402,7 +399,7 @@ class Clusters:
         return True
 
     def cell_attributes(self, statistics: Any) -> dict[str, Any]:
-        """Posterior means as attributes for `cell_distribution` of the emission; covariances are always finite.
+        """Posterior means as attributes for `cell_distribution`; covariances are always finite.
 
         Parameters
         ----------
@@ -417,7 +414,7 @@ class Clusters:
         return self.expected(statistics)
 
     def drawn_attributes(self, components: Any) -> dict[str, Any]:
-        """Drawn parameters as attributes for `cell_distribution` of the emission.
+        """Drawn parameters as attributes for `cell_distribution`.
 
         Parameters
         ----------
@@ -466,56 +463,6 @@ class Clusters:
             Clusters.
         """
         raise NotImplementedError
-
-    def typical_cells(self, statistics: Any) -> np.ndarray:
-        """A typical value of each column in each cluster, (K, n_features).
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-            Sums of the rows of each label.
-
-        Returns
-        -------
-        cells : ndarray of shape (K, n_features)
-            Means, or the most probable codes.
-        """
-        return self.expected(statistics)["components_"]
-
-    def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of the values of one column given each cluster, (n_values, K).
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-            Sums of the rows of each label.
-        column : int
-            Index of the column.
-        values : ndarray of shape (n_values,)
-            Its values.
-
-        Returns
-        -------
-        log_densities : ndarray of shape (n_values, K)
-            In nats.
-        """
-        raise NotImplementedError
-
-    def column_information(self, statistics: Any) -> np.ndarray:
-        """Mutual information of each column and the cluster, (n_features,), from rows drawn from the mixture.
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-            Sums of the rows of each label.
-
-        Returns
-        -------
-        information : ndarray of shape (n_features,)
-            In nats.
-        """
-        of_clusters = partial(self.new_rows, statistics), partial(self.log_densities_of_column, statistics)
-        return information_from_draws(statistics.sizes, *of_clusters)
 
     def part(self, start: int, stop: int) -> Clusters:
         """The clusters of some of the rows.

@@ -16,7 +16,6 @@ from .._abilities import LearnsPrior
 from .._base import BaseEmission
 from .._bernoulli import Bernoulli
 from .._categorical import Categorical
-from .._cells.distributions import JoinedCells
 from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
 from .._negative_binomial.emission import NegativeBinomial
@@ -160,24 +159,6 @@ class Columns(BaseEmission, BaseComposition):
         triples = zip(self._named_emissions, layout.places, layout.readers, strict=True)
         blocks = tuple(emission.read(reader, values[:, place], reset=False) for (_, emission), place, reader in triples)
         return ColumnRows(blocks, layout.places)
-
-    def cell_distribution(self, attributes: dict[str, dict[str, Any]], places: tuple[np.ndarray, ...]) -> JoinedCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to dict
-            Fitted attributes of each block, as the family's `attributes_of_blocks` returns them.
-        places : tuple of ndarray of int64
-            Columns of each block.
-
-        Returns
-        -------
-        cells : JoinedCells
-            The distributions.
-        """
-        blocks = (emission.cell_distribution(attributes[name]) for name, emission in self._named_emissions)
-        return JoinedCells(blocks, places)
 
     def disagrees(self, family: Any, reader: Any) -> str | None:
         """Why a family that was read from a file is not one of this emission, or not of the columns of its table."""

@@ -17,6 +17,7 @@ from ...utils._threads import Workers
 from ...utils._typing import available_if
 from .._abilities import CompletesRows
 from .._base import FAMILY, Family
+from .._cells import JoinedCells, distribution_of_columns
 from .._clusters.base import Clusters
 from .._clusters.statistics import join_statistics
 from .._protocols import Arrays
@@ -204,6 +205,12 @@ class ColumnsFamily(Family, Clusters):
         """
         triples = zip(self.names.tolist(), self.blocks, parameters.blocks, strict=True)
         return {name: block.attributes(own) for name, block, own in triples}
+
+    def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> JoinedCells | None:
+        """The distributions of single cells, given attributes of each block; None if a block has none."""
+        pairs = zip(self.names.tolist(), self.blocks, strict=True)
+        parts = [distribution_of_columns(block, attributes[name]) for name, block in pairs]
+        return None if None in parts else JoinedCells(parts, self.places)
 
     def check_parameters(self, parameters: ColumnParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
@@ -424,15 +431,6 @@ class ColumnsFamily(Family, Clusters):
         """Numbers and codes drawn from the predictive distributions of clusters, (n_rows, n_columns)."""
         pairs = self._with(statistics)
         return scattered(self.places, [block.new_rows(own, labels, subkey(key, i)) for i, block, own in pairs])
-
-    def typical_cells(self, statistics: Any) -> np.ndarray:
-        """A typical value of each column in each cluster, (K, n_columns)."""
-        return scattered(self.places, list(self._of_blocks("typical_cells", statistics).values()))
-
-    def column_information(self, statistics: Any) -> np.ndarray:
-        """Mutual information of each column and the cluster, (n_columns,)."""
-        of_blocks = self._of_blocks("column_information", statistics).values()
-        return scattered(self.places, [own[np.newaxis] for own in of_blocks])[0]
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels from seeds that are spread over the rows."""

@@ -66,6 +66,10 @@ class ColumnRows(NamedTuple):
         """Whether a block may have missing cells that its family draws."""
         return any(getattr(rows, "has_missing", False) for rows in self.blocks)
 
+    def cells(self) -> np.ndarray:
+        """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
+        return scattered(self.places, [rows.cells() for rows in self.blocks])
+
     def part(self, start: int, stop: int) -> ColumnRows:
         """The rows `start` to `stop`, or to the last."""
         return ColumnRows(tuple(rows.part(start, stop) for rows in self.blocks), self.places)

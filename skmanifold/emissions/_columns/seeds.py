@@ -8,7 +8,6 @@ import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._threads import split_range
-from .._cells.values import values_of
 from .._codes import Table
 from .._dense_rows import DenseRows, IncompleteRows
 from .._linear_rows import LinearRows
@@ -86,7 +85,7 @@ def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
 def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(block, DenseRows | IncompleteRows | LinearRows | Table):
         raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
-    values = values_of(block)
+    values = block.cells()
     if isinstance(block, Table):
         columns = block.column_of()
         values = values[:, columns]

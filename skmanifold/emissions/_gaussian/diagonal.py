@@ -14,6 +14,7 @@ from ...random._variates import fill_normal
 from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
+from .._cells import NormalCells
 from .._clusters.base import Clusters
 from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
@@ -162,6 +163,10 @@ class DiagonalFamily(GaussianFamily, Clusters):
         """Number of free parameters: means and variances."""
         return self.n_components * (self.n_features + (1 if self.spherical else self.n_features))
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells:
+        """The distributions of single cells of components with these attributes."""
+        return NormalCells(attributes["components_"], attributes["covariances_"])
+
     def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of components `labels`."""
         out = np.empty((len(labels), self.n_features))
@@ -276,7 +281,9 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
-        self._add_log_predictive(self.data.rows, statistics, out, workers)
+        terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
+        shared = self.data.rows, self.data.pool_start, terms, out
+        workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out)])
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
@@ -339,14 +346,6 @@ class DiagonalFamily(GaussianFamily, Clusters):
             out[start:stop] = nearness.argmax(axis=1)
         return out
 
-    def log_densities_of_column(self, statistics: DiagonalSums, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column, in rows whose other cells are missing."""
-        rows = np.full((len(values), len(self.origin)), np.nan)
-        rows[:, column] = (values - self.origin[column]) / self.scales[column]
-        out = np.zeros((len(values), len(statistics.sizes)))
-        self._add_log_predictive(rows, statistics, out, Workers(1))
-        return out
-
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 48.0 * len(self.origin) * n_components
@@ -355,13 +354,6 @@ class DiagonalFamily(GaussianFamily, Clusters):
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         d = len(self.origin)
         return int(250 * d / (0.17 * d + 5))
-
-    def _add_log_predictive(
-        self, rows: np.ndarray, statistics: DiagonalSums, out: np.ndarray, workers: Workers
-    ) -> None:
-        terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
-        tasks = self._tasks(out)
-        workers.run(add_given_sums, [(a, b, rows, self.data.pool_start, terms, out) for a, b in tasks])
 
     def _predictive_terms(self, posteriors: DiagonalPosteriors) -> PredictiveTerms:
         width = len(self.origin) // len(self.data.scatter)

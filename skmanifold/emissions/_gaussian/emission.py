@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,7 +16,6 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
 from .._base import BaseEmission, refuse_unset
-from .._cells.distributions import MatrixNormalCells, NormalCells
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
@@ -177,24 +176,6 @@ class Gaussian(BaseEmission):
         if reset:
             warn_of_dependent_columns(estimator, rows.values)
         return rows
-
-    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | NormalCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as the family's `attributes` returns them.
-
-        Returns
-        -------
-        cells : MatrixNormalCells or NormalCells
-            The distributions.
-        """
-        means, covariances = attributes["components_"], attributes["covariances_"]
-        if self.covariance_type in ("full", "tied"):
-            return MatrixNormalCells(means, covariances)
-        return NormalCells(means, covariances)
 
     def family_type(self) -> type:
         """The class of the families that `bind` makes."""

@@ -13,6 +13,7 @@ from ...numerics.rank_one import fill_upper_root
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal, gamma_variate
 from ...utils._threads import Workers, split_range
+from .._cells import MatrixNormalCells
 from .._clusters.base import Clusters
 from .._clusters.counting import count_some_rows
 from .._clusters.statistics import occupied
@@ -344,6 +345,10 @@ class MatrixFamily(GaussianFamily, Clusters):
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
         return {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
+        """The distributions of single cells of components with these attributes."""
+        return MatrixNormalCells(attributes["components_"], attributes["covariances_"])
+
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
         """Means and covariances of the predictive distributions of clusters.
 
@@ -373,15 +378,6 @@ class MatrixFamily(GaussianFamily, Clusters):
             mine = labels == k
             out[mine] = means[k] + np.einsum("ib,ab->ia", out[mine], roots[min(int(k), len(roots) - 1)])
         return out + self.origin
-
-    def log_densities_of_column(self, statistics: Any, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column given each cluster, (n_values, K): Student t."""
-        precisions, means, scatters, degrees = self._posterior(statistics)
-        freedom = degrees - self.n_features + 1.0
-        squares = scatters[:, column, column] * (precisions + 1.0) / precisions
-        gaps = (values[:, np.newaxis] - (means[:, column] + self.origin[column])) ** 2 / squares
-        of_degrees = gammaln(0.5 * (freedom + 1.0)) - gammaln(0.5 * freedom) - 0.5 * np.log(np.pi * squares)
-        return of_degrees - 0.5 * (freedom + 1.0) * np.log1p(gaps)
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from ...utils._sklearn import Interval
 from ...utils._typing import ArrayLike, MatrixLike
 from .._base import BaseEmission, positive_prior, refuse_unset
-from .._cells.distributions import OverdispersedCells
 from .._count_rows import prior_of_means, read_count_rows
 from .._linear_rows import LinearRows
 from .dispersions import dispersions_of
@@ -96,21 +95,6 @@ class NegativeBinomial(BaseEmission):
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts and NaN."""
         return read_count_rows(self, estimator, X, reset=reset)
-
-    def cell_distribution(self, attributes: dict[str, Any]) -> OverdispersedCells:
-        """The distributions of missing cells given the component and the observed cells, for imputation.
-
-        Parameters
-        ----------
-        attributes : dict of str to ndarray
-            Fitted attributes, as the family's `attributes` returns them.
-
-        Returns
-        -------
-        cells : OverdispersedCells
-            The distributions.
-        """
-        return OverdispersedCells(attributes["components_"], attributes["dispersions_"])
 
     def bind(self, rows: LinearRows, n_components: int) -> NegativeBinomialFamily:
         """Make the family of rows."""

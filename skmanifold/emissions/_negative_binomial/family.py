@@ -13,6 +13,7 @@ from ...random._keys import subkey
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
+from .._cells import OverdispersedCells
 from .._clusters.statistics import occupied, selected
 from .._count_rows import CountFamily
 from .._feature_family import LinearCounts, group_features
@@ -145,6 +146,10 @@ class NegativeBinomialFamily(CountFamily):
         n_free = self.n_features if self.dispersions.inverses.shape[1] > 1 else 0
         return self.n_components * self.n_features + n_free
 
+    def cell_distribution(self, attributes: dict[str, Any]) -> OverdispersedCells:
+        """The distributions of single cells of components with these attributes."""
+        return OverdispersedCells(attributes["components_"], attributes["dispersions_"])
+
     def sample(self, parameters: NegativeBinomialParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
         out = np.empty((len(labels), self.n_features), np.int64)
@@ -246,12 +251,6 @@ class NegativeBinomialFamily(CountFamily):
         sums = x + y + r
         naturals = np.concatenate([np.log(x) - np.log(sums), -of_zeros])
         self._add(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
-
-    def log_densities_of_column(self, statistics: LinearCounts, column: int, values: np.ndarray) -> np.ndarray:
-        """Log predictive densities of values of one column given each cluster, (n_values, K)."""
-        (x, y), r, counts = self._beta(statistics, column), self.prior[column], values[:, None]
-        log_choose = gammaln(counts + r) - gammaln(r) - gammaln(counts + 1.0)
-        return log_choose + betaln(x + counts, y + r) - betaln(x, y)
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""

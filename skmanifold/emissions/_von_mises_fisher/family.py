@@ -124,7 +124,6 @@ class VonMisesFisherFamily(Clusters, Family):
     """
 
     parameters_type = VonMisesFisherParameters
-    has_columns = False
     rows: DirectedRows  # of a family that `clusters` has bound to rows
     data: DenseDirectionData | SparseDirectionData
 

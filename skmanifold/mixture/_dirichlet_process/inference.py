@@ -19,7 +19,7 @@ from ...metrics._partitions import co_clustering
 from ...random._keys import subkey
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
+from .._cluster_summary import ClusterSummary, column_summary, names_for_summary, of_draws, summary_of
 from .._imputation.imputation import ImputesCells, Memberships
 from .._membership import MembershipTransformer
 from .._scores import DensityScores
@@ -247,8 +247,11 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
 
         .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
 
-        where :math:`f_{kj}` is the predictive density of column j in cluster k, is 0 if the column has the same
-        distribution in all clusters, and the entropy of the cluster if the column determines it.
+        where :math:`f_{kj}` is the density of column j in cluster k, is 0 if the column has the same distribution in
+        all clusters, and the entropy of the cluster if the column determines it. The parameters of a density are
+        posterior means; a Gaussian density has the predictive mean and covariance. For columns of numbers the
+        information is estimated from 2,000 drawn rows. For multinomial rows it is the contribution of the column to the
+        mutual information of one token and its cluster.
 
         Parameters
         ----------
@@ -287,11 +290,8 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
-        clusters_of_prior, statistics = self._family.clusters(), self._summary.statistics
-        found = None
-        if clusters_of_prior.has_columns:
-            information = clusters_of_prior.column_information(statistics)
-            found = ColumnSummary(clusters_of_prior.typical_cells(statistics), information)
+        statistics = self._summary.statistics
+        found = column_summary(self._family, self._family.clusters().cell_attributes(statistics), statistics.sizes)
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             clusters |= of_draws("size", drawn_sizes(self.labels_, self.posterior_.get("labels")))

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._cells.distributions import ColumnDistributions, JoinedCells
-from ...emissions._columns.emission import Columns
-from ...utils._threads import limit_threads
 from ...utils._typing import ArrayLike
-from .._cluster_summary import ClusterSummary, ColumnSummary, names_for_summary, of_draws, summary_of
+from .._cluster_summary import ClusterSummary, column_summary, names_for_summary, of_draws, summary_of
 
 
 class SummarizesComponents:
@@ -21,7 +18,7 @@ class SummarizesComponents:
         labels_: np.ndarray
         typical_rows_: np.ndarray
         weights_: np.ndarray
-        emission_: Any
+        _family: Any
 
         def _attributes_of_estimate(self) -> dict[str, Any]:
             """Fitted attributes; for `Columns` those of each block."""
@@ -78,11 +75,7 @@ class SummarizesComponents:
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
-        with limit_threads("blas"):  # other numbers of threads round otherwise
-            columns = _distributions_of_columns(self.emission_, self._attributes_of_estimate(), vars(self))
-            found = None
-            if columns is not None:
-                found = ColumnSummary(columns.typical(), columns.information(self.weights_))
+        found = column_summary(self._family, self._attributes_of_estimate(), self.weights_)
         of_components: dict[str, Any] = {"weight": self.weights_, **of_draws("weight", self._matched_weights())}
         if hasattr(self, "labels_"):
             of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
@@ -112,16 +105,3 @@ def _with_missing(rows: np.ndarray) -> Any:
     import pandas as pd
 
     return rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
-
-
-def _distributions_of_columns(
-    emission: Any, attributes: dict[str, Any], fitted: dict[str, Any]
-) -> ColumnDistributions | None:
-    """The distributions of the columns with these fitted attributes; None if the emission has none."""
-    if isinstance(emission, Columns):
-        blocks = [_distributions_of_columns(block, attributes[name], {}) for name, block, _ in emission.blocks]
-        return JoinedCells(blocks, fitted["_layout"].places)
-    for name in ("cell_distribution", "token_distribution"):
-        if hasattr(emission, name):
-            return getattr(emission, name)(attributes)
-    return None

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._cells.distributions import ExpectedCells
-from ...emissions._cells.values import values_of
+from ...emissions._cells import ExpectedCells
 from ...utils._typing import MatrixLike
 
 
@@ -110,7 +109,7 @@ class Conditional:
         rows = self._mixture._read(X)
         if rows.n_rows != self._rows.n_rows:
             raise ValueError(f"X has {rows.n_rows} rows, but conditional was called with {self._rows.n_rows}.")
-        before, values = values_of(self._rows), values_of(rows)
+        before, values = self._rows.cells(), rows.cells()
         before[:, self._indices] = values[:, self._indices]
         complete = self._mixture.emission_.rows_of_values(self._mixture, before)
         return self._mixture._log_densities_of(complete) - self._mixture._log_densities_of(self._rows)

@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._cells.distributions import CellDistribution, ExpectedCells
-from ...emissions._cells.values import values_of
-from ...emissions._columns.emission import Columns
+from ...emissions._abilities import HasCells
+from ...emissions._cells import ExpectedCells
 from ...emissions._columns.estimator import WithColumns
 from ...emissions._columns.reading import Columns as Table
 from ...emissions._columns.selection import chosen_columns
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
+from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
 from .conditional import Conditional
@@ -36,6 +36,7 @@ class ImputesCells(WithColumns):
         n_jobs: int | None
         n_features_in_: int
         emission_: Any
+        _family: Any
 
         def score_samples(self, X: MatrixLike) -> np.ndarray: ...
 
@@ -102,7 +103,7 @@ class ImputesCells(WithColumns):
         .. [1] D. B. Rubin, "Multiple Imputation for Nonresponse in Surveys", Wiley, 1987.
         """
         rows = self._rows_with_cells(X)
-        values = values_of(rows)
+        values = rows.cells()
         if n_draws is None:
             expected = self._expected_cells(rows, values)
             return next(filled(self, X, values, [_most_typical(expected)]))
@@ -146,7 +147,7 @@ class ImputesCells(WithColumns):
             If the emission has no distributions of single cells.
         """
         rows = self._rows_with_cells(X)
-        values = values_of(rows)
+        values = rows.cells()
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         chosen = chosen_columns("conditional", columns, Table(X, "", names, len(values), self.n_features_in_))
         if not len(chosen):
@@ -158,21 +159,13 @@ class ImputesCells(WithColumns):
 
     def _rows_with_cells(self, X: MatrixLike) -> Any:
         check_is_fitted(self)
-        emissions = [self.emission_]
-        if isinstance(self.emission_, Columns):
-            emissions = [emission for _, emission, _ in self.emission_.blocks]
-        for emission in emissions:
-            if not hasattr(emission, "cell_distribution"):
+        for family in getattr(self._family, "blocks", (self._family,)):
+            if not offers(family, HasCells):
                 raise IncompatibleError(
-                    f"The emission {type(emission).__name__} has no distributions of single cells "
-                    "(cell_distribution), which imputation needs."
+                    f"{type(family).__name__} has no distributions of single cells (cell_distribution), which "
+                    "imputation needs."
                 )
         return self._read(X)
-
-    def _cell_distribution(self, attributes: dict[str, Any]) -> CellDistribution:
-        if isinstance(self.emission_, Columns):
-            return self.emission_.cell_distribution(attributes, vars(self)["_layout"].places)
-        return self.emission_.cell_distribution(attributes)
 
     def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
         """Moments and probabilities of all cells that are missing, averaged over draws."""
@@ -181,7 +174,7 @@ class ImputesCells(WithColumns):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 n_draws, part = 0, None
                 for shares, attributes in self._expected_memberships(rows.part(start, stop), workers):
-                    cells = self._cell_distribution(attributes)
+                    cells = self._family.cell_distribution(attributes)
                     part = cells.nothing(stop - start) if part is None else part
                     cells.add_expected(values[start:stop], shares, part)
                     whole = cells.nothing(len(values)) if whole is None else whole
@@ -207,7 +200,7 @@ class ImputesCells(WithColumns):
                 levels = np.cumsum(shares, axis=1)
                 places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
                 labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
-                cells = self._cell_distribution(attributes)
+                cells = self._family.cell_distribution(attributes)
                 out[start:stop] = cells.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
         return out
 

@@ -2,7 +2,6 @@
 
 import sys
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
-from skmanifold.emissions._categorical import CategoricalFamily
-from skmanifold.emissions._categories.family import CategoryCounts
-from skmanifold.emissions._clusters.base import Clusters
-from skmanifold.emissions._column_information import mutual_information
-from skmanifold.emissions._multinomial import MultinomialFamily
+from skmanifold.emissions import Gaussian, IndependentNumbers
+from skmanifold.emissions._cells import CategoryCells, mutual_information
 from skmanifold.mixture._dirichlet_process import point_estimate
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
@@ -120,9 +116,8 @@ def test_information_of_a_column_of_codes_is_the_entropy_that_the_cluster_takes_
 
 
 def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
-    mixture, X = small_fit("multinomial"), data_of("multinomial").toarray()
-    tokens = np.bincount(mixture.labels_, weights=X.sum(axis=1))
-    shares, means = tokens / tokens.sum(), mixture.components_
+    mixture = small_fit("multinomial")
+    shares, means = np.bincount(mixture.labels_) / len(mixture.labels_), mixture.components_
     found = mixture.cluster_summary().columns["mutual_information"]
     assert found.sum() == pytest.approx(entropy_gain(shares, means))
     for category in range(6):
@@ -132,28 +127,24 @@ def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
 
 
 def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labels_has_all():
-    counts = CategoryCounts(np.array([6000, 2000]), np.array([[3000, 1000], [3000, 1000], [6000, 0], [0, 2000]]))
-    information = CategoricalFamily(1e-9, np.array([0, 2, 4]), 2).column_information(counts)
-    np.testing.assert_allclose(information, [0, entropy([0.75, 0.25])], atol=1e-9)
+    cells = CategoryCells([np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]])])
+    np.testing.assert_allclose(cells.information(np.array([6000, 2000])), [0, entropy([0.75, 0.25])], atol=1e-9)
 
 
-class Simulated(CategoricalFamily):
-    """With the information of a column from simulated rows, as of families without a closed form."""
+class Simulated(CategoryCells):
+    """With the information of a column from simulated rows, as of numbers."""
 
-    column_information = Clusters.column_information
+    information = IndependentNumbers.information
 
-    def log_densities_of_column(self, statistics, column, values):
-        return np.log(self.expected(statistics)["components_"][column].T[values])
+    def log_densities_of_column(self, column, values):
+        return np.log(self.probabilities[column].T[values.astype(int)])
 
 
 def test_information_from_simulated_rows_is_that_in_closed_form():
-    rng, start = np.random.default_rng(0), np.array([0, 3, 5, 9])
-    counts = CategoryCounts(np.array([50, 30, 20]), rng.integers(0, 30, (9, 3)))
-    exact, simulated = (kind(0.5, start, 3).column_information(counts) for kind in (CategoricalFamily, Simulated))
-    weights = counts.sizes / 100
-    for column, (a, b) in enumerate(pairwise(start)):
-        cells = counts.categories[a:b].T + 0.5
-        p = cells / cells.sum(axis=1, keepdims=True)
+    rng, weights = np.random.default_rng(0), np.array([0.5, 0.3, 0.2])
+    columns = [rng.dirichlet(np.ones(n), 3) for n in (3, 2, 4)]
+    exact, simulated = (kind(columns).information(weights) for kind in (CategoryCells, Simulated))
+    for column, p in enumerate(columns):
         mean = weights @ p
         posterior = weights[:, None] * p / mean
         of_code = (posterior * np.log(posterior / weights[:, None])).sum(axis=0)  # information that a code gives
@@ -162,6 +153,21 @@ def test_information_from_simulated_rows_is_that_in_closed_form():
         assert exact[column] != pytest.approx(entropy_gain(np.full(3, 1 / 3), p), rel=1e-3)  # without weights
         assert abs(simulated[column] - exact[column]) < 4.5 * error
     assert max(np.abs(simulated - exact)) > 1e-9
+
+
+@pytest.mark.parametrize("emission", ["gaussian", Gaussian("diag"), "poisson", "negative_binomial", "bernoulli"])
+def test_columns_of_clusters_have_the_cells_that_imputation_uses(emission):
+    rng = np.random.default_rng(0)
+    of_rows = rng.integers(2, size=80)
+    X = rng.poisson(np.array([[1.0, 8.0, 3.0], [9.0, 8.0, 1.0]])[of_rows])
+    X = np.minimum(X, 1) if emission == "bernoulli" else X
+    mixture = DPMixture(emission, init=of_rows, max_iter=4, random_state=0).fit(X)
+    clusters, columns = mixture.cluster_summary()
+    statistics = mixture._summary.statistics
+    cells = mixture._family.cell_distribution(mixture._family.clusters().cell_attributes(statistics))
+    found = columns["mutual_information"][range(3)]
+    np.testing.assert_allclose(found, cells.information(statistics.sizes / 80.0), rtol=1e-9)
+    np.testing.assert_allclose(clusters[list(range(3))], mixture.components_)
 
 
 def test_mutual_information_of_densities_in_closed_form():
@@ -286,10 +292,3 @@ def test_a_fit_in_progress_is_summarised_and_saved(kind, tmp_path):
 
     kind("categorical", max_iter=3, random_state=0).set_callbacks(Looks()).fit(small_table())
     assert seen == [(["size"], 5)] * 2 + [(["size", *DRAWN_SIZES], 5)] * 2  # the first draw is that of the last pass
-
-
-def test_clusters_of_counts_and_of_codes_differ_in_their_columns():
-    start = np.array([0, 2, 4])
-    counts = CategoryCounts(np.array([5, 3]), np.array([[4, 1], [1, 2], [5, 0], [0, 3]]))
-    assert MultinomialFamily(np.full(4, 0.5), 2).column_information(counts).shape == (4,)
-    assert CategoricalFamily(0.5, start, 2).column_information(counts).shape == (2,)

@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from skmanifold import ExponentialFamilyMixture, load
 from skmanifold._install import install_command
-from skmanifold.emissions import BaseEmission, Categorical, Columns, Gaussian, Multinomial
-from skmanifold.emissions._column_information import information_from_draws, mutual_information
+from skmanifold.emissions import Columns, Gaussian, Multinomial
+from skmanifold.emissions._cells import NormalCells, mutual_information
 from skmanifold.emissions._gaussian.emission import Gaussian as GaussianRows
 
 from .test_column_mixtures import columns, planted
@@ -152,18 +152,9 @@ def test_categories_of_a_data_frame_are_shown_by_their_names():
 
 
 def test_components_of_weight_zero_do_not_change_the_information():
-    rng = np.random.default_rng(6)
-    draws = rng.normal(size=N_DRAWN)
-    means = np.array([0.0, 2.0])
-
-    def draw(labels, key):
-        return (draws + np.append(means, 100.0)[labels])[:, np.newaxis]
-
-    def with_third(_, values):
-        return norm.logpdf(values[:, None], [*means, 100.0])
-
-    two = information_from_draws(np.array([3.0, 1.0]), draw, lambda _, values: norm.logpdf(values[:, None], means))
-    three = information_from_draws(np.array([3.0, 1.0, 0.0]), draw, with_third)
+    means = np.array([[0.0], [2.0], [100.0]])
+    two = NormalCells(means[:2], np.ones((2, 1))).information(np.array([3.0, 1.0]))
+    three = NormalCells(means, np.ones((3, 1))).information(np.array([3.0, 1.0, 0.0]))
     np.testing.assert_array_equal(two, three)
     assert two[0] > 0.1
     assert mutual_information(np.zeros((3, 2)), np.log([0.5, 0.5])) == 0.0
@@ -264,19 +255,9 @@ def test_errors_are_one_sentence(monkeypatch):
     assert str(caught.value) == f"cluster_summary needs pandas: {install_command('demo')}"
 
 
-class Own(BaseEmission):
-    """An emission of rows of a user, which does not say how single columns are distributed."""
-
-    def read(self, estimator, X, *, reset):
-        return Categorical().read(estimator, X, reset=reset)
-
-    def bind(self, rows, n_components):
-        return Categorical().bind(rows, n_components)
-
-
-def test_an_emission_without_distributions_of_columns_has_a_summary_without_columns():
-    X = np.random.default_rng(0).integers(0, 2, (30, 3))
-    mixture = ExponentialFamilyMixture(2, emission=Own(), random_state=0).fit(X)
+def test_a_family_without_distributions_of_columns_has_a_summary_without_columns():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    mixture = ExponentialFamilyMixture(2, emission="von_mises_fisher", random_state=0).fit(X)
     summary = mixture.cluster_summary()
     assert list(summary.clusters) == ["weight", "size", "typical_row"]
     assert summary.clusters["size"].sum() == 30

@@ -1,6 +1,6 @@
 """Distributions of the cells of rows given the component, and of missing cells given the observed cells too.
 
-A distribution is made from the fitted attributes of an emission (``components_`` and others). Each column has numbers,
+A family makes them from fitted attributes (``components_`` and others). Each column has numbers,
 with moments, or categories, with probabilities.
 """
 
@@ -10,18 +10,20 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp, rel_entr
 from scipy.stats import nbinom, norm, poisson
 
-from ...random._keys import fold_in_each, subkey
-from ...random._variates import fill_normal
-from .._codes import fill_codes
-from .._column_information import information_from_draws, information_of_categories
-from .._columns.rows import scattered
-from .._gaussian.missing_kernels import draw_missing_cells
-from .._linear import fill_events, fill_poisson
-from .._negative_binomial.kernels import fill_negative_binomial
-from .._pattern_kernels import fill_patterns
-from .kernels import add_conditional_moments
+from ..random._keys import fold_in_each, subkey
+from ..random._variates import fill_normal
+from ._codes import fill_codes
+from ._columns.rows import scattered
+from ._gaussian.missing_kernels import add_conditional_moments, draw_missing_cells
+from ._linear import fill_events, fill_poisson
+from ._negative_binomial.kernels import fill_negative_binomial
+from ._pattern_kernels import fill_patterns
+
+_N_DRAWN = 2000  # rows for an estimate of information
+_KEY = np.uint64(24)
 
 
 class ExpectedCells(NamedTuple):
@@ -156,17 +158,18 @@ class Tokens(ColumnDistributions):
         return information_of_categories(weights, self.probabilities)
 
 
-class Numbers(CellDistribution):
-    """Numbers with a mean in each component: base class.
+class IndependentNumbers(CellDistribution):
+    """Numbers that are independent given the component: base class.
 
     Parameters
     ----------
-    means : ndarray of shape (K, n_columns)
-        Means.
+    means, variances : ndarray of shape (K, n_columns)
+        Moments.
     """
 
-    def __init__(self, means: np.ndarray) -> None:
+    def __init__(self, means: np.ndarray, variances: np.ndarray) -> None:
         self.means = np.ascontiguousarray(means)
+        self.variances = variances
         self.n_categories = [0] * means.shape[1]
 
     def typical(self) -> np.ndarray:
@@ -175,12 +178,13 @@ class Numbers(CellDistribution):
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component, estimated from drawn rows."""
-        unknown = np.full((1, self.means.shape[1]), np.nan)
-
-        def draw(labels: np.ndarray, key: np.uint64) -> np.ndarray:
-            return self.drawn(unknown.repeat(len(labels), axis=0), labels, key, 0)
-
-        return information_from_draws(weights, draw, self.log_densities_of_column)
+        shares = weights / weights.sum()
+        evenly = (np.arange(_N_DRAWN) + 0.5) / _N_DRAWN
+        labels = np.searchsorted(np.cumsum(shares)[:-1], evenly).astype(np.int32)
+        rows = self.drawn(np.full((_N_DRAWN, len(self.n_categories)), np.nan), labels, _KEY, 0)
+        used = shares > 0.0
+        columns = (self.log_densities_of_column(j, column)[:, used] for j, column in enumerate(rows.T))
+        return np.array([mutual_information(of_column, np.log(shares[used])) for of_column in columns])
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log densities of values of one column given each component.
@@ -198,20 +202,6 @@ class Numbers(CellDistribution):
             In nats.
         """
         raise NotImplementedError
-
-
-class IndependentNumbers(Numbers):
-    """Numbers that are independent given the component: base class.
-
-    Parameters
-    ----------
-    means, variances : ndarray of shape (K, n_columns)
-        Moments.
-    """
-
-    def __init__(self, means: np.ndarray, variances: np.ndarray) -> None:
-        super().__init__(means)
-        self.variances = variances
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations, which are those without conditions."""
@@ -280,8 +270,8 @@ class OverdispersedCells(IndependentNumbers):
         return nbinom.logpmf(values[:, np.newaxis], size, size / (size + means))
 
 
-class MatrixNormalCells(Numbers):
-    """Numbers with a covariance matrix, so that missing cells depend on the observed ones.
+class MatrixNormalCells(NormalCells):
+    """Numbers with a covariance matrix, so that missing cells depend on the observed ones; each column is normal.
 
     Parameters
     ----------
@@ -292,10 +282,8 @@ class MatrixNormalCells(Numbers):
     """
 
     def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
-        super().__init__(means)
-        d = means.shape[1]
-        covariances = covariances.reshape(-1, d, d)
-        self.variances = np.diagonal(covariances, axis1=1, axis2=2)
+        covariances = covariances.reshape(-1, means.shape[1], means.shape[1])
+        super().__init__(means, np.diagonal(covariances, axis1=1, axis2=2))
         self.factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
@@ -314,10 +302,6 @@ class MatrixNormalCells(Numbers):
         chosen = chosen[np.lexsort((labels[chosen], patterns[chosen]))]
         draw_missing_cells(values, chosen, chosen, patterns, labels, first_row, key, self.means, self.factors, out)
         return out
-
-    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
-        """Log normal densities, without conditions on other columns."""
-        return norm.logpdf(values[:, np.newaxis], self.means[:, column], np.sqrt(self.variances[:, column]))
 
 
 class CategoryCells(CellDistribution):
@@ -422,6 +406,14 @@ class JoinedCells(CellDistribution):
         return scattered(self.places, drawn)
 
 
+def distribution_of_columns(family: Any, attributes: dict[str, Any]) -> Any:
+    """The distributions of columns, or of a token, that a family makes from attributes; None if it has none."""
+    for name in ("cell_distribution", "token_distribution"):
+        if hasattr(family, name):
+            return getattr(family, name)(attributes)
+    return None
+
+
 def _incomplete(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Patterns of missing cells, and the rows that have some, sorted by these."""
     patterns = np.empty(len(values), np.uint64)
@@ -435,3 +427,20 @@ def _drawn_by(kernel: Any, labels: np.ndarray, key: np.uint64, first_row: int, n
     out = np.empty((len(labels), n_columns), np.int64)
     kernel(subkey(key, first_row), labels, *tables, out)
     return out.astype(np.float64)
+
+
+def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:
+    """Mean over rows of the divergence of p(component | row) from p(component), given log densities (n_rows, K).
+
+    If the rows are drawn from the mixture, this estimates the mutual information without bias.
+    """
+    log_joint = log_densities + log_weights
+    log_posterior = log_joint - logsumexp(log_joint, axis=1, keepdims=True)
+    terms = np.exp(log_posterior) * np.where(np.isfinite(log_posterior), log_posterior - log_weights, 0.0)
+    return max(0.0, float(terms.sum(axis=1).mean()))
+
+
+def information_of_categories(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """The contribution of each category to its information about the component, (n_categories,)."""
+    shares = weights / weights.sum()
+    return shares @ rel_entr(probabilities, shares @ probabilities)
