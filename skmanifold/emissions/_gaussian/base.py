@@ -25,7 +25,7 @@ from ...utils._threads import split_range
 from .._base import Family, NoModeError, check_shapes
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays, TokenCounts
-from .._seeds import cluster_rows, cluster_vectors
+from .._seeds import cluster_rows
 from .kernels import add_counted_products, add_labelled_products, add_shared_products
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
@@ -245,7 +245,10 @@ class GaussianFamily(Family):
         """Initial components from clusters of the word vectors."""
         assert self.word_vectors is not None
         assert self.word_weights is not None
-        return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
+        labels, present = np.zeros(len(self.word_vectors), np.int64), np.flatnonzero(self.word_weights)
+        of_rows = self.word_vectors[present], self.n_components, key, self.word_weights[present]
+        labels[present] = cluster_rows(*of_rows)
+        return labels
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
         """The fitted attributes ``components_``, the means, and ``covariances_``."""

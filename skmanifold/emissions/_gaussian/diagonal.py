@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS
-from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._keys import fold_in_each
 from ...random._variates import fill_normal
 from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
@@ -19,7 +19,7 @@ from .._clusters.base import Clusters
 from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._seeds import cluster_vectors
+from .._seeds import cluster_rows
 from .base import (
     LOG_2PI,
     OF_GAUSSIANS,
@@ -328,23 +328,8 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++."""
-        n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
-        order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))
-        chosen = self.data.rows[np.sort(np.argpartition(order, n_chosen - 1)[:n_chosen])]
-        missing = np.isnan(chosen)
-        means = np.where(missing, 0.0, chosen).sum(axis=0) / np.maximum(n_chosen - missing.sum(axis=0), 1)
-        filled = np.where(missing, means, chosen)
-        labels = cluster_vectors(filled, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
-        centres = np.array([filled[labels == k].mean(axis=0) for k in np.unique(labels)])
-        variances = filled.var(axis=0)
-        precisions = np.divide(1.0, variances, out=np.zeros_like(means), where=variances > 0.0)
-        of_centres = centres, np.repeat(precisions[np.newaxis], len(centres), axis=0), np.zeros(centres.shape)
-        out = np.empty(self.n_rows, np.int32)
-        for start, stop in split_range(self.n_rows, _ROWS_AT_ONCE):
-            nearness = np.zeros((stop - start, len(centres)))
-            add_diagonal_densities(self.data.rows, start, stop, *of_centres, nearness)
-            out[start:stop] = nearness.argmax(axis=1)
-        return out
+        n_sampled = max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS))
+        return cluster_rows(self.data.rows, n_clusters, key, n_sampled=n_sampled)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

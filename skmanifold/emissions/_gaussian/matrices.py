@@ -21,7 +21,7 @@ from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_rows
 from .base import LEAST_SHARE, LOG_2PI, GaussianFamily, NormalPrior, refuse_far_rows, refuse_singular
-from .kernels import add_diagonal_densities, factor_covariances
+from .kernels import factor_covariances
 from .missing_kernels import (
     add_expected_products,
     add_observed_densities,
@@ -381,25 +381,8 @@ class MatrixFamily(GaussianFamily, Clusters):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
-        n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS, self.n_rows)
-        values = self.rows.values
-        if len(self._incomplete):
-            values = np.where(np.isnan(values), self.origin, values)
-        if n_sampled == self.n_rows:
-            return cluster_rows(values, min(n_clusters, self.n_rows), key)
-        order = np.argsort(fold_in_each(key, np.arange(self.n_rows)), kind="stable")[:n_sampled]
-        sample = values[order]
-        labels = cluster_rows(sample, n_clusters, key)
-        used, labels = np.unique(labels, return_inverse=True)
-        centres = np.array([sample[labels == k].mean(axis=0) for k in range(len(used))])
-        scales = np.ptp(values, axis=0)
-        precisions = np.repeat(np.where(scales > 0.0, scales, 1.0)[np.newaxis] ** -2, len(centres), axis=0)
-        nearest = np.empty(self.n_rows, np.int32)
-        for start, stop in split_range(self.n_rows, max(1, (1 << 22) // len(centres))):
-            nearness = np.zeros((stop - start, len(centres)))
-            add_diagonal_densities(values, start, stop, centres, precisions, np.zeros(centres.shape), nearness)
-            nearest[start:stop] = nearness.argmax(axis=1)
-        return nearest
+        n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
+        return cluster_rows(self.rows.values, n_clusters, key, n_sampled=n_sampled)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
