@@ -30,7 +30,6 @@ from ...utils._njit import njit, njit_part
 from .. import kernels
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
-_MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, as for the components
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _AHEAD = 3  # a row is prefetched so many rows before its use
@@ -397,24 +396,6 @@ def _subtract_logs(products, powers, m, scratch, scores):
     fill_log(len(products), products, scratch[0], scratch[1], scratch[2])
     for k in range(len(products)):
         scores[k] -= (powers[k] + 0.5 * m) * scratch[2, k]
-
-
-# New rows
-
-
-@njit(cache=True, nogil=True)
-def fill_new_rows(data, posteriors, labels, key, out):
-    """Draw complete rows from the predictive distributions of clusters, relative to the origin and in the scales."""
-    for i in range(len(labels)):
-        c, of_row = labels[i], fold_in(key, i)
-        of_normals, of_gammas = fold_in(of_row, 0), fold_in(of_row, 1)
-        for g in range(len(data.scatter)):
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[c, g]))
-            log_deviation = 0.5 * (math.log(0.5 * posteriors.scatters[c, g]) - log_gamma)
-            deviation = math.exp(min(log_deviation, _MOST_LOG_DEVIATION))
-            for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                spread = deviation / math.sqrt(posteriors.weights[c, j])
-                out[i, j] = posteriors.means[c, j] + spread * normal(of_normals, j)
 
 
 # Split-merge moves

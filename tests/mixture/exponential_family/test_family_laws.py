@@ -248,7 +248,7 @@ class TiedCase(FullCase):
         return super().statistics(self.of_each(parameters))
 
     def of_each(self, parameters):
-        return parameters._replace(covariances=np.repeat(parameters.covariances[None], K, axis=0))
+        return parameters._replace(covariances=np.repeat(parameters.covariances, K, axis=0))
 
 
 class WithHoles:
