@@ -11,7 +11,7 @@ from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._declared import holds
 from ..utils._threads import Workers, split_by_task, split_range
 from ._clusters.base import Clusters
-from ._clusters.statistics import occupied
+from ._statistics import occupied
 from ._linear import LinearFamily
 from ._linear_kernels import FeatureGroups, LinearPosterior, add_linear_scores
 from ._linear_rows import LinearRows

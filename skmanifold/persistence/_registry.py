@@ -129,7 +129,7 @@ _PLACES = {
     "FamilyPosition": "mixture._exponential_family.model:Position",
     "PartitionDraw": "mixture._dirichlet_process.posterior_draws:PartitionDraw",
     "FullSums": "emissions._gaussian.full:FullSums",
-    "JoinedStatistics": "emissions._clusters.statistics:JoinedStatistics",
+    "JoinedStatistics": "emissions._statistics:JoinedStatistics",
     "DirectionSums": "emissions._von_mises_fisher.family:DirectionSums",
     "TiedSums": "emissions._gaussian.tied:TiedSums",
     "LinearCounts": "emissions._feature_family:LinearCounts",

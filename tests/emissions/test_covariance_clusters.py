@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from skmanifold.emissions import kernels
-from skmanifold.emissions._clusters.statistics import occupied, selected
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily

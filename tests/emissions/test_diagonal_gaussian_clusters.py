@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 from scipy.special import gammaln
 
 from skmanifold.emissions import Gaussian, kernels
-from skmanifold.emissions._clusters.statistics import occupied, selected
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily

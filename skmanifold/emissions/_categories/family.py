@@ -12,8 +12,8 @@ from ...utils._conditions import MOST_COUNTED, Array, refuse
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .._clusters.base import Clusters
-from .._clusters.counting import count_rows, move_rows
-from .._clusters.statistics import occupied
+from .._statistics import count_rows, move_rows
+from .._statistics import occupied
 from .._codes import Table, empty_table
 from .._linear import LinearFamily
 from .._linear_rows import LinearRows, refuse_fractions

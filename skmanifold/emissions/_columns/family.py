@@ -19,7 +19,7 @@ from .._abilities import CompletesRows
 from .._base import FAMILY, Family
 from .._cells import JoinedCells, distribution_of_columns
 from .._clusters.base import Clusters
-from .._clusters.statistics import join_statistics
+from .._statistics import join_statistics
 from .._protocols import Arrays
 from .kernels import Joined, JoinedData
 from .rows import ColumnRows, scattered

@@ -16,7 +16,7 @@ from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._cells import NormalCells
 from .._clusters.base import Clusters
-from .._clusters.statistics import occupied
+from .._statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_vectors

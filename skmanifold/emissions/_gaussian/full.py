@@ -14,7 +14,7 @@ from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._clusters.base import StartEffort
-from .._clusters.statistics import OF_ROWS, occupied
+from .._statistics import OF_ROWS, occupied
 from .._protocols import Arrays
 from .base import LEAST_SHARE, OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees
 from .full_kernels import FullComponents, FullData, FullPosterior, count_sorted_rows, fill_posteriors

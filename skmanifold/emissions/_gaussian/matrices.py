@@ -15,8 +15,8 @@ from ...random._variates import fill_normal, gamma_variate
 from ...utils._threads import Workers, split_range
 from .._cells import MatrixNormalCells
 from .._clusters.base import Clusters
-from .._clusters.counting import count_some_rows
-from .._clusters.statistics import occupied
+from .._statistics import count_some_rows
+from .._statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_rows

@@ -14,7 +14,7 @@ from ...random._variates import fill_normal
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._clusters.statistics import OF_ROWS
+from .._statistics import OF_ROWS
 from .._protocols import Arrays, TokenCounts
 from .base import LEAST_SHARE, OF_GAUSSIANS, TiedParameters, family_agrees
 from .kernels import (

@@ -14,7 +14,7 @@ from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._cells import OverdispersedCells
-from .._clusters.statistics import occupied, selected
+from .._statistics import occupied, selected
 from .._count_rows import CountFamily
 from .._feature_family import LinearCounts, group_features
 from .._linear import MOST_NATURAL, PRIOR, linear_family, statistics_agree

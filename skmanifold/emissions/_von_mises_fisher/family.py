@@ -18,7 +18,7 @@ from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._base import Family, check_shapes
 from .._clusters.base import Clusters
-from .._clusters.statistics import selected
+from .._statistics import selected
 from .._protocols import Arrays
 from .cluster_kernels import DenseDirectionData, DirectionPosterior, SparseDirectionData, sum_log_marginals
 from .concentrations import (

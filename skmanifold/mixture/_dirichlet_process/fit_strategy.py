@@ -12,7 +12,7 @@ from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, sam
 from ...emissions import BaseEmission
 from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, occupied
+from ...emissions._statistics import by_size, occupied
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
 from ...models import IncompatibleError

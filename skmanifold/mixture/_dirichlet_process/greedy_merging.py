@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import occupied, selected
+from ...emissions._statistics import occupied, selected
 from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...random._keys import subkey
 from ...utils._njit import njit

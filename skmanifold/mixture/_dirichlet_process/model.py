@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import occupied, with_capacity
+from ...emissions._statistics import occupied, with_capacity
 from ...metrics._partitions import compact_labels
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range

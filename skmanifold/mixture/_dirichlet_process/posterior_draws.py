@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, held_statistics, selected
+from ...emissions._statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
 from ...numerics.vector_math import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, selected
+from ...emissions._statistics import by_size, selected
 from ...emissions._rounding import distinct_rows
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey

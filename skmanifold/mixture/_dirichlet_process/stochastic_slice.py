@@ -11,7 +11,7 @@ import numpy as np
 from ...emissions._categories.family import CategoryCounts
 from ...emissions._categories.kernels import add_scores
 from ...emissions._categories.split_kernels import add_predictive
-from ...emissions._clusters.statistics import n_used
+from ...emissions._statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform

@@ -10,7 +10,7 @@ import numpy as np
 from ...base import stack_draws
 from ...emissions._categories.family import CategoryCounts
 from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import selected
+from ...emissions._statistics import selected
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
