@@ -344,7 +344,7 @@ class BernoulliFamily(FeatureFamily):
     bounds_of_means = 0.0, 1.0
     draw_features: ClassVar[Any] = draw_logits
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 2000
+    rows_per_statistic: ClassVar[int] = 1000
 
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
         self.ones = ones
@@ -427,7 +427,8 @@ class BernoulliFamily(FeatureFamily):
 
     _drawn = parameters_again
 
-    def _data_of(self, rows: LinearRows) -> BernoulliData:
+    def prepare(self, rows: LinearRows) -> BernoulliData:
+        """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "bernoulli", "cells that are 0, 1 or NaN")
         groups = group_features(rows, self.ones, self.zeros)
         return BernoulliData(*rows[:3], rows.n_features, self.ones, self.zeros, groups)

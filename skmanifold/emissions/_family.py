@@ -268,6 +268,7 @@ class Family(BoundRows):
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         if self.parameters_type is not None:
             sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
+            sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
             Held(self.parameters_type)(parameters, "parameters", sizes)
 
 

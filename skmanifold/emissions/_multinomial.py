@@ -16,14 +16,12 @@ from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._categories.family import CategoryCounts, CategoryFamily
+from ._categories.family import CategoryFamily
 from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
 from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
-
-_PARAMETERS, _ROWS = 0, 1  # uses of a key
 
 
 @holds(
@@ -85,11 +83,6 @@ class MultinomialFamily(CategoryFamily):
         probabilities = np.ascontiguousarray(np.exp(parameters).T)
         fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)
         return out
-
-    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw a row for each label from its predictive distribution: parameters of each row, then its tokens."""
-        parameters = self.draw((labels, statistics.categories[:, labels]), subkey(key, _PARAMETERS))
-        return self.sample(parameters, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of tokens by component."""

@@ -328,7 +328,7 @@ class PoissonFamily(CountFamily):
     parameters_type = LinearParameters
     draw_features: ClassVar[Any] = draw_rates
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 1000
+    rows_per_statistic: ClassVar[int] = 500
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
@@ -371,7 +371,7 @@ class PoissonFamily(CountFamily):
         shapes, rates = self._by_feature(statistics)
         log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
         naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
-        self._add(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
+        self._add_given_tables(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
 
     def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw a row for each label from its predictive distribution."""
@@ -379,7 +379,8 @@ class PoissonFamily(CountFamily):
         fill_counts(key, labels, *self._posterior(statistics), out)
         return out
 
-    def _data_of(self, rows: LinearRows) -> PoissonData:
+    def prepare(self, rows: LinearRows) -> PoissonData:
+        """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "poisson", "whole counts")
         groups = group_features(rows, self.rate)
         shapes = np.bincount(groups.of_feature, weights=self.shape)

@@ -9,12 +9,12 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from skmanifold.emissions import kernels
-from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.kernels import FULL_LANES
 from skmanifold.emissions._gaussian.tied import TiedFamily
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice

@@ -9,10 +9,10 @@ from scipy.linalg import block_diag
 from scipy.special import gammaln
 
 from skmanifold.emissions import Gaussian, kernels
-from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice

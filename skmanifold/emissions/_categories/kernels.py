@@ -156,11 +156,11 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
         Arrays of the table.
     cells, log_cells : (n_categories, K)
     totals, log_totals : (n_columns, K)
-    out : (n_rows, K)
+    out : (stop - first, K)
     """
     n_components = cells.shape[1]
     for row in range(first, stop):
-        scores = out[row]
+        scores = out[row - first]
         tokens, column = 0.0, np.int64(-1)
         for e in range(indptr[row], indptr[row + 1]):
             f, count = indices[e], np.float64(counts[e])

@@ -22,8 +22,9 @@ from ...utils._conditions import (
 )
 from ...utils._declared import Held, holds
 from ...utils._threads import split_range
-from .._base import Family, NoModeError, check_shapes
+from .._base import NoModeError, check_shapes
 from .._dense_rows import DenseRows, IncompleteRows
+from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows, cluster_vectors
 from .kernels import add_counted_products, add_labelled_products, add_shared_products

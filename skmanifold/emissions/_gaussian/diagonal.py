@@ -15,11 +15,10 @@ from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._cells import NormalCells
-from .._clusters.base import Clusters
-from .._statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_vectors
+from .._statistics import occupied
 from .base import (
     LOG_2PI,
     OF_GAUSSIANS,
@@ -83,7 +82,7 @@ class DiagonalSums(NamedTuple):
 
 
 @holds(family_agrees, **OF_GAUSSIANS, spherical=FLAG)
-class DiagonalFamily(GaussianFamily, Clusters):
+class DiagonalFamily(GaussianFamily):
     """Gaussian family with one variance for each feature of a component, or one for all features.
 
     Missing cells are integrated out: each feature of a component has the statistics of its observed cells. A fourth
@@ -283,20 +282,20 @@ class DiagonalFamily(GaussianFamily, Clusters):
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
         shared = self.data.rows, self.data.pool_start, terms, out
-        workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out)])
+        workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         of_components = [np.ascontiguousarray(part.T) for part in components]
-        tasks = [(self.data.rows, a, b, *of_components, out[a:b]) for a, b in self._tasks(out)]
+        tasks = [(self.data.rows, a, b, *of_components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
 
-    def arrays_of(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
+    def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d)."""
         means, precisions, _ = components
         return {
-            "components": self.origin + self.scales * means.T,
-            "covariances": self.scales**2 / precisions.T,
+            "components_": self.origin + self.scales * means.T,
+            "covariances_": self.scales**2 / precisions.T,
         }
 
     def expected(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
@@ -346,10 +345,6 @@ class DiagonalFamily(GaussianFamily, Clusters):
             out[start:stop] = nearness.argmax(axis=1)
         return out
 
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 48.0 * len(self.origin) * n_components
-
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         d = len(self.origin)
@@ -373,9 +368,9 @@ class DiagonalFamily(GaussianFamily, Clusters):
             groups.reshape(-1).astype(np.int64),
         )
 
-    def _tasks(self, out: np.ndarray) -> list[tuple[int, int]]:
+    def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
         """Ranges of rows of about a millisecond."""
-        return split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1] * len(self.origin))))
+        return split_range(self.n_rows, max(1, _CELLS_OF_TASK // max(1, n_labels * len(self.origin))))
 
     def _bind(self, data: DiagonalData) -> DiagonalFamily:
         """Set the rows and the prior, as the kernels read them."""

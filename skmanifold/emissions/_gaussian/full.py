@@ -13,9 +13,9 @@ from ...random._variates import fill_normal
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .._clusters.base import StartEffort
-from .._statistics import OF_ROWS, occupied
+from .._bound_rows import StartEffort
 from .._protocols import Arrays
+from .._statistics import OF_ROWS, occupied
 from .base import LEAST_SHARE, OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees
 from .full_kernels import FullComponents, FullData, FullPosterior, count_sorted_rows, fill_posteriors
 from .kernels import add_full_densities, draw_full_components, order_by_label

@@ -14,12 +14,10 @@ from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_normal, gamma_variate
 from ...utils._threads import Workers, split_range
 from .._cells import MatrixNormalCells
-from .._clusters.base import Clusters
-from .._statistics import count_some_rows
-from .._statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._seeds import cluster_rows
+from .._statistics import count_some_rows, occupied
 from .base import LEAST_SHARE, LOG_2PI, GaussianFamily, NormalPrior, refuse_far_rows, refuse_singular
 from .kernels import add_diagonal_densities, factor_covariances
 from .missing_kernels import (
@@ -51,7 +49,7 @@ class MatrixPosterior(NamedTuple):
     degrees: np.ndarray  # (G,): degrees of freedom
 
 
-class MatrixFamily(GaussianFamily, Clusters):
+class MatrixFamily(GaussianFamily):
     """Base class of Gaussian families with covariance matrices.
 
     Their statistics are those of completed rows. The missing cells are drawn given the observed cells and the component
@@ -334,9 +332,9 @@ class MatrixFamily(GaussianFamily, Clusters):
         tasks = self._tasks(out.shape[1])
         workers.run(self.add_log_densities, [(self.rows, a, b, parameters, out[a:b]) for a, b in tasks])
 
-    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+    def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
-        return {"components": components.parameters.means, "covariances": components.parameters.covariances}
+        return self.attributes(components.parameters)
 
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""

@@ -14,8 +14,8 @@ from ...random._variates import fill_normal
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._statistics import OF_ROWS
 from .._protocols import Arrays, TokenCounts
+from .._statistics import OF_ROWS
 from .base import LEAST_SHARE, OF_GAUSSIANS, TiedParameters, family_agrees
 from .kernels import (
     add_counted_products,

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
-from ...emissions._clusters.base import Clusters
+from ...emissions._family import Family
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...random._keys import subkey
@@ -338,7 +338,7 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         """Rows of the emission; in `fit` there is a key for random choices."""
         return emission.read(self, X, reset=reset)
 
-    def _clusters_of(self, X: MatrixLike) -> Clusters:
+    def _clusters_of(self, X: MatrixLike) -> Family:
         rows = self._read(X)
         return self._family.clusters(rows)
 
