@@ -82,20 +82,7 @@ class BoundRows:
         return bound
 
     def part(self, start: int, stop: int) -> Self:
-        """The family bound to some of the rows.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
-
-        Returns
-        -------
-        family : Family
-            A copy.
-        """
+        """The family bound to the rows `start` to `stop`, or to the last."""
         return self._bound(self.rows.part(start, stop))
 
     def subset(self, rows: np.ndarray) -> Self:

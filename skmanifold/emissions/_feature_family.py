@@ -44,6 +44,11 @@ class FeatureFamily(LinearFamily):
 
         def mode(self, statistics: Arrays) -> Any: ...
 
+    @property
+    def n_statistics(self) -> int:  # type: ignore[override]
+        """Two for each feature."""
+        return 2 * self.n_features
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_components, self.n_statistics)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole, refuse
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, refuse
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
@@ -24,6 +23,7 @@ from ._seeds import seed_clusters, seed_labels
 
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
 PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
+SIZES: dict[str, Condition] = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row
@@ -167,43 +167,6 @@ def parameters_agree(family: Any, parameters: Any) -> str | None:
         again = family.parameters_again(parameters.naturals, *parameters[3:])
         same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
         return None if all(same) else "contradict each other"
-
-
-def linear_family(**priors: Condition) -> dict[str, Condition]:
-    """Conditions of the attributes of a linear family, for files.
-
-    Parameters
-    ----------
-    **priors : Condition
-        Conditions of the attributes that hold the prior.
-
-    Returns
-    -------
-    conditions : dict of str to Condition
-        Conditions by the name of the attribute.
-    """
-    sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
-    return {**sizes, **priors, "n_statistics": Whole(low=1)}
-
-
-def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
-    """Make a check that a family has this number of statistics per feature.
-
-    Parameters
-    ----------
-    of_feature : int
-        Number of statistics per feature.
-
-    Returns
-    -------
-    agree : callable
-        Function of a family and known sizes; it returns what is wrong, or None.
-    """
-
-    def agree(family: LinearFamily, sizes: Sizes) -> str | None:
-        return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
-
-    return agree
 
 
 @njit(cache=True, nogil=True)

@@ -68,6 +68,11 @@ class CategoryFamily(LinearFamily):
     prior: np.ndarray
     column_start: np.ndarray
 
+    @property
+    def n_statistics(self) -> int:  # type: ignore[override]
+        """One for each category."""
+        return len(self.prior)
+
     def prepare(self, rows: LinearRows | Table) -> CategoryData:
         """Rows and prior, as the kernels read them."""
         prior = float(self.prior[0])

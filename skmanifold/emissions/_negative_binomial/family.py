@@ -16,7 +16,7 @@ from ...utils._threads import Workers
 from .._cells import OverdispersedCells
 from .._count_rows import CountFamily
 from .._feature_family import LinearCounts, group_features
-from .._linear import MOST_NATURAL, PRIOR, linear_family, statistics_agree
+from .._linear import MOST_NATURAL, PRIOR, SIZES
 from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
@@ -28,7 +28,6 @@ from .kernels import (
     add_given_sums,
     add_log_rising,
     draw_logits,
-    fill_counts,
     fill_negative_binomial,
     log_marginal_of_label,
 )
@@ -63,11 +62,7 @@ class NegativeBinomialParameters(NamedTuple):
     sizes: np.ndarray
 
 
-@holds(
-    statistics_agree(2),
-    **linear_family(shape=PRIOR, rate=PRIOR),
-    dispersions=Held(Dispersions),
-)
+@holds(**SIZES, shape=PRIOR, rate=PRIOR, dispersions=Held(Dispersions))
 class NegativeBinomialFamily(CountFamily):
     """Family of negative binomial rows, whose statistics are the counts of a row, followed by its missing cells.
 
@@ -91,12 +86,8 @@ class NegativeBinomialFamily(CountFamily):
     prior: np.ndarray  # inverse dispersions, of a family with rows
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
-        self.shape = shape
-        self.rate = rate
+        super().__init__(shape, rate, n_components)
         self.dispersions = dispersions
-        self.n_components = n_components
-        self.n_features = len(shape)
-        self.n_statistics = 2 * self.n_features
 
     def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
@@ -250,12 +241,6 @@ class NegativeBinomialFamily(CountFamily):
         naturals = np.concatenate([np.log(x) - np.log(sums), -of_zeros])
         self._add_given_tables(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
 
-    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw a row for each label from its predictive distribution."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_counts(key, labels, *self._posterior(statistics), self.prior, out)
-        return out
-
 
 def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Expected counts, (n_features, K), given the logits of p."""
@@ -269,8 +254,4 @@ def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def _log_counts(rows: LinearRows) -> np.ndarray:
     """Logs of counts plus one as a dense array, NaN where a cell is missing."""
-    row_of = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-    out = np.zeros((rows.n_rows, rows.n_features))
-    is_missing = rows.indices >= rows.n_features
-    out[row_of, rows.indices % rows.n_features] = np.where(is_missing, np.nan, np.log1p(rows.counts))
-    return out
+    return np.log1p(rows.cells())
