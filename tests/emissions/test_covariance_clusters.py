@@ -384,7 +384,7 @@ def test_partition_posterior_of_five_rows(name, sampler, batch_size):
 @pytest.mark.long
 @parametrize_kind
 def test_results_do_not_depend_on_threads(kind, monkeypatch):
-    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 50)
+    monkeypatch.setattr("skmanifold.emissions._bound_rows._ROWS_OF_TASK", 50)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_SLICES", 100)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 100)
     X, _ = table(3000, missing=0.01)

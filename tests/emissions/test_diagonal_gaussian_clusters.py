@@ -290,7 +290,7 @@ def test_partition_posterior_of_five_rows(kind, sampler, batch_size):
 
 
 def test_threads_and_parts_do_not_change_bytes(monkeypatch):
-    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 50)
+    monkeypatch.setattr("skmanifold.emissions._bound_rows._ROWS_OF_TASK", 50)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_SLICES", 100)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 100)
     X, labels = table(3000)
