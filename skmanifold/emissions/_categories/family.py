@@ -12,6 +12,7 @@ from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .._codes import Table, empty_table
 from .._linear import LinearFamily
+from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
 from .._statistics import move_rows
@@ -20,7 +21,6 @@ from .kernels import (
     CategoryData,
     CategoryPosterior,
     add_given_counts,
-    add_given_parameters,
     draw_columns,
     log_marginal_of_counts,
 )
@@ -163,7 +163,7 @@ class CategoryFamily(LinearFamily):
         self, rows: LinearRows | Table, first: int, stop: int, parameters: Any, out: np.ndarray
     ) -> None:
         """Add the log densities of the rows `first` to `stop` given each component."""
-        add_given_parameters(first, stop, *rows[:3], parameters, out)
+        add_linear_scores(first, stop, *rows[:3], np.zeros(out.shape[1]), parameters, out)
 
     def add_log_predictive(self, statistics: CategoryCounts, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
