@@ -28,8 +28,8 @@ from benchmarks._corpora import data_folder
 from benchmarks._results import add_write, begin_table, finish, row
 from benchmarks._runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from skmanifold.emissions._categorical import CategoricalFamily
-from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
+from skmanifold.emissions._statistics import occupied
 from skmanifold.mixture._densities import log_predictive
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice

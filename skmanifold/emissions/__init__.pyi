@@ -15,7 +15,6 @@ from ._abilities import HasSeeds as HasSeeds
 from ._abilities import HasShares as HasShares
 from ._abilities import LearnsPrior as LearnsPrior
 from ._base import BaseEmission as BaseEmission
-from ._base import Family as Family
 from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
 from ._cells import IndependentNumbers as IndependentNumbers
@@ -24,6 +23,7 @@ from ._compiled import CompiledFamily as CompiledFamily
 from ._dense_rows import DenseRows as DenseRows
 from ._dense_rows import IncompleteRows as IncompleteRows
 from ._dense_rows import read_dense as read_dense
+from ._family import Family as Family
 from ._gaussian.emission import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
 from ._linear import LinearParameters as LinearParameters

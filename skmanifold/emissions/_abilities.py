@@ -395,7 +395,7 @@ class HasClusters(Protocol):
 
         Returns
         -------
-        clusters : Clusters
+        clusters : Family
             Statistics, draws and marginal densities of clusters.
         """
         ...
@@ -444,7 +444,7 @@ class LearnsPrior(Protocol):
 
         Parameters
         ----------
-        clusters : Clusters
+        clusters : Family
             Clusters of a family of this emission.
 
         Returns

@@ -1,26 +1,21 @@
-"""Base classes of emissions, which hold the prior of a component's parameters, and of their families."""
+"""Base class of emissions, which hold the prior of a component's parameters, and what they and families share."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import MOST_COUNTED, Array, refuse
-from ..utils._declared import Held, HeldKind
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers
-from ..utils._threads import split_range
 from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts
 
-_CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
 # The library's emissions that accept such X, for errors: this file cannot import them.
 ABLE = {
     "allows_missing": ("auto", "bernoulli", "categorical", "gaussian", "negative_binomial", "poisson"),
@@ -212,77 +207,6 @@ def refuse_unset(emission: BaseEmission, *names: str) -> None:
 
 class NoModeError(ValueError):
     """The parameters of a component have no posterior mode."""
-
-
-class Family:
-    """Base class of exponential families with conjugate priors.
-
-    *Statistics* are a tuple of arrays; the first holds the sizes of the components, (K,). *Rows* are what the
-    emission's ``read`` returned, with ``n_rows``, ``n_features`` and ``log_base``. The latter is the part of each row's
-    log density that does not depend on the parameters, (n_rows,), or None if it is zero.
-
-    A family of rows has the methods of `RowFamily`, a family of tokens those of `TokenFamily` or `DirichletFamily`.
-    Other methods are optional: if a fit needs one that the family lacks, it raises an error before it begins.
-    """
-
-    n_components: int
-    n_features: int
-    word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
-    parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
-
-    if TYPE_CHECKING:  # every family has its own
-
-        def shapes(self) -> tuple[tuple[int, ...], ...]: ...
-
-    def n_cells(self) -> int:
-        """Number of entries of the statistics."""
-        return sum(map(math.prod, self.shapes()))
-
-    def sum_blocks(
-        self,
-        n_rows: int,
-        first_block: int,
-        add: Callable[..., None],
-        shapes: tuple[tuple[int, ...], ...] | None = None,
-    ) -> BlockSums:
-        """Sums by blocks of rows, a few blocks at a time.
-
-        Parameters
-        ----------
-        n_rows : int
-            Number of rows.
-        first_block : int
-            Number of the block that begins with the first row.
-        add : callable
-            ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
-            array is that of the blocks, the others are those of the statistics.
-        shapes : tuple of tuple of int, default=None
-            Shapes of the arrays without the first axis; None is those of the statistics.
-
-        Returns
-        -------
-        sums : BlockSums
-            The same bytes however the rows are split, if they are split where blocks end.
-        """
-        sums = BlockSums(())
-        for start, stop in split_range(n_rows, BLOCK_ROWS * max(1, _CELLS_AT_ONCE // self.n_cells())):
-            n_blocks = -(-(stop - start) // BLOCK_ROWS)
-            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in shapes or self.shapes())
-            add(start, stop, *arrays)
-            sums = merge(sums, BlockSums.of_blocks(first_block + start // BLOCK_ROWS, arrays))
-        return sums
-
-    def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
-        """Initial components of tokens."""
-        return None
-
-    def check_parameters(self, parameters: Any) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
-        if self.parameters_type is not None:
-            Held(self.parameters_type)(parameters, "parameters", {"n_components": self.n_components})
-
-
-FAMILY = HeldKind(Family)
 
 
 def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:

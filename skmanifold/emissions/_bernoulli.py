@@ -26,10 +26,9 @@ from ._cells import EventCells
 from ._feature_family import FeatureFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
+    SIZES,
     LinearParameters,
     fill_events,
-    linear_family,
-    statistics_agree,
 )
 from ._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
 from ._linear_rows import LinearRows, read_counts, refuse_fractions
@@ -154,9 +153,7 @@ class Bernoulli(BaseEmission):
 def _weigh_tokens(rows: LinearRows) -> Counts:
     """Both tokens of each observed cell, weighted by their probabilities if these are positive."""
     n, m = rows.n_rows, rows.n_features
-    ones = np.zeros((n, m))
-    of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
-    ones[of_row, rows.indices % m] = np.where(rows.indices < m, rows.counts, np.nan)
+    ones = rows.cells()
     weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
     of_row, indices = np.nonzero(weights > 0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
@@ -325,10 +322,7 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 # Family
 
 
-@holds(
-    statistics_agree(2),
-    **linear_family(ones=PRIOR, zeros=PRIOR),
-)
+@holds(**SIZES, ones=PRIOR, zeros=PRIOR)
 class BernoulliFamily(FeatureFamily):
     """Family of binary rows, whose statistics are the ones of a row, followed by its missing cells.
 
@@ -344,14 +338,13 @@ class BernoulliFamily(FeatureFamily):
     bounds_of_means = 0.0, 1.0
     draw_features: ClassVar[Any] = draw_logits
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 2000
+    rows_per_statistic: ClassVar[int] = 1000
 
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
         self.ones = ones
         self.zeros = zeros
         self.n_components = n_components
         self.n_features = len(ones)
-        self.n_statistics = 2 * self.n_features
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode of the logits."""
@@ -427,7 +420,8 @@ class BernoulliFamily(FeatureFamily):
 
     _drawn = parameters_again
 
-    def _data_of(self, rows: LinearRows) -> BernoulliData:
+    def prepare(self, rows: LinearRows) -> BernoulliData:
+        """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "bernoulli", "cells that are 0, 1 or NaN")
         groups = group_features(rows, self.ones, self.zeros)
         return BernoulliData(*rows[:3], rows.n_features, self.ones, self.zeros, groups)

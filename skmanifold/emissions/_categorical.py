@@ -27,7 +27,6 @@ def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
     n_features=Counted("n_dimensions"),
     n_components=Counted("n_components"),
     column_start=Pointer("n_dimensions", "n_categories"),
-    n_statistics=Counted("n_categories"),
     prior=Array("float64", ("n_categories",), above=0, high=MOST_COUNTED),
 )
 class CategoricalFamily(CategoryFamily):
@@ -47,8 +46,7 @@ class CategoricalFamily(CategoryFamily):
         self.column_start = column_start
         self.n_components = n_components
         self.n_features = len(column_start) - 1
-        self.n_statistics = int(column_start[-1])
-        self.prior = np.full(self.n_statistics, prior)
+        self.prior = np.full(int(column_start[-1]), prior)
 
     def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
         columns = np.split(probabilities, self.column_start[1:-1])

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._declared import holds
-from ..utils._threads import Workers, split_by_task, split_range
-from ._clusters.base import Clusters
-from ._clusters.statistics import occupied
+from ..utils._threads import Workers, split_by_task
 from ._linear import LinearFamily
-from ._linear_kernels import FeatureGroups, LinearPosterior, add_linear_scores
+from ._linear_kernels import FeatureGroups, LinearPosterior
 from ._linear_rows import LinearRows
 from ._protocols import Arrays
-from ._seeds import seed_clusters
 
 _DRAWS_OF_TASK = 10_000  # some milliseconds
-_CELLS_OF_TASK = 20_000  # some milliseconds with a few entries per row
 
 
 @holds(
@@ -32,31 +27,27 @@ class LinearCounts(NamedTuple):
     sizes: np.ndarray  # (capacity,) int64: numbers of rows
     sums: np.ndarray  # (capacity, n_statistics) int64: sums of the features, and numbers of missing cells
 
-    @property
-    def label_axes(self) -> tuple[int, int]:
-        """Axis of the labels in each array."""
-        return 0, 0
 
-
-class FeatureFamily(LinearFamily, Clusters):
+class FeatureFamily(LinearFamily):
     """Base class of families of binary rows and of counts, whose statistics are followed by those of missing cells.
 
     Statistics are a `LinearCounts`, or a tuple of the same arrays with float64 numbers. The parameters of a drawn or
-    estimated component are a `LinearParameters`, with `means` of each feature. `clusters` returns the family with
-    `rows` and with `data`, which the kernels read; these rows have whole cells.
+    estimated component are a `LinearParameters`, with `means` of each feature. The rows of a bound family have whole
+    cells.
     """
 
     bounds_of_means = 0.0, np.inf
     draw_features: ClassVar[Any]  # kernel that draws the natural parameters of some features
     log_marginal_of_label: ClassVar[Any]  # kernel
-    rows_per_feature: ClassVar[int]  # of a minibatch, times the entries of a row plus 12
-
-    rows: LinearRows
-    log_base: np.ndarray | None  # what does not depend on the parameters of components
 
     if TYPE_CHECKING:
 
         def mode(self, statistics: Arrays) -> Any: ...
+
+    @property
+    def n_statistics(self) -> int:  # type: ignore[override]
+        """Two for each feature."""
+        return 2 * self.n_features
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
@@ -110,40 +101,10 @@ class FeatureFamily(LinearFamily, Clusters):
         workers.run(type(self).draw_features, [(first, stop, *arguments) for first, stop in tasks])
         return naturals
 
-    def expected(self, statistics: Any) -> dict[str, Any]:
-        """Posterior means, which are the means at the mode, as fitted attributes."""
-        return self.attributes(self.mode(statistics))
+    # Bound to rows
 
-    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
-        """Drawn means, (K, n_features)."""
-        return {"components": components.means.T}
-
-    def drawn_attributes(self, components: Any) -> dict[str, Any]:
-        """Drawn parameters as fitted attributes."""
-        return self.attributes(components)
-
-    # Rows
-
-    def clusters(self, rows: LinearRows | None = None) -> Any:
-        """The family together with rows, as Dirichlet process mixtures use it."""
-        return self._bound(LinearRows.none(self.n_features) if rows is None else rows)
-
-    def _bound(self, rows: LinearRows) -> Any:
-        bound = copy(self)
-        bound.rows, bound.n_rows, bound.data, bound.log_base = rows, rows.n_rows, self._data_of(rows), rows.log_base
-        return bound
-
-    def _data_of(self, rows: LinearRows) -> Any:
-        """Rows and prior, as the kernels read them."""
-        raise NotImplementedError
-
-    def part(self, start: int, stop: int) -> Any:
-        """The family with some of the rows."""
-        return self._bound(self.rows.part(start, stop))
-
-    def subset(self, rows: np.ndarray) -> Any:
-        """The family with the rows with these indices."""
-        return self._bound(self.rows.take(rows))
+    def _no_rows(self) -> LinearRows:
+        return LinearRows.none(self.n_features)
 
     def no_statistics(self, capacity: int) -> LinearCounts:
         """Sums over no rows."""
@@ -155,35 +116,14 @@ class FeatureFamily(LinearFamily, Clusters):
         present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64), sizes.copy()
         return LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
 
-    def log_marginal(self, statistics: LinearCounts) -> float:
-        """Log density of all rows given their labels."""
-        kernel, (sizes, sums) = type(self).log_marginal_of_label, statistics
-        log_base = 0.0 if self.log_base is None else float(self.log_base.sum())
-        return float(sum(kernel(self.data, sizes[label], sums[label]) for label in occupied(statistics))) + log_base
+    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
+        """Log density of the rows of each label."""
+        kernel = type(self).log_marginal_of_label
+        return np.array([kernel(self.data, *of_label) for of_label in zip(*statistics, strict=True)])
 
-    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component."""
-        self._add(add_linear_scores, components[:2], out, workers)
-
-    def _add(self, kernel: Any, tables: tuple, out: np.ndarray, workers: Workers) -> None:
-        """Add log densities that `kernel` computes from `tables`."""
-        tasks = split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1])))
-        workers.run(kernel, [(a, b, *self.rows[:3], *tables, out[a:b]) for a, b in tasks])
-        if self.log_base is not None:
-            out += self.log_base[:, None]
-
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 16.0 * self.n_statistics * n_components
-
-    def rows_of_batch(self) -> int:
-        """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        entries_of_row = len(self.rows.indices) / self.n_rows
-        return int(self.rows_per_feature * self.n_features / (entries_of_row + 12))
-
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds among the rows."""
-        return seed_clusters(self, self.rows, n_clusters, key)
+    def _add_given_tables(self, kernel: Any, tables: tuple, out: np.ndarray, workers: Workers) -> None:
+        """Add log densities of the rows that `kernel` computes from `tables`."""
+        self._add_by_ranges(lambda a, b, scores: kernel(a, b, *self.rows[:3], *tables, scores), out, workers)
 
 
 def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:

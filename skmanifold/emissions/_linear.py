@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..numerics.block_sums import BLOCK_ROWS, BlockSums
+from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, Sizes, Whole, refuse
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, refuse
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
-from ..utils._threads import split_range
 from ..utils._typing import available_if
 from ._abilities import HasHighestLogDensities
-from ._base import Family, check_shapes
+from ._family import Family
 from ._linear_kernels import add_labelled, add_linear_scores, add_shared
 from ._linear_rows import LinearRows
 from ._protocols import Arrays
-from ._seeds import seed_labels
+from ._seeds import seed_clusters, seed_labels
 
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
 PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
+SIZES: dict[str, Condition] = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row
@@ -33,8 +32,8 @@ _TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
 
 @holds(
     offsets=Array("float64", ("n_components",)),
-    naturals=Array("float64", (None, "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
-    means=Array("float64", (None, "n_components"), low=0, high=MOST_NATURAL),
+    naturals=Array("float64", ("n_statistics", "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
+    means=Array("float64", ("n_dimensions", "n_components"), low=0, high=MOST_NATURAL),
 )
 class LinearParameters(NamedTuple):
     """Parameters of K components: a row's log density is the offset plus its statistics times the natural parameters.
@@ -45,8 +44,8 @@ class LinearParameters(NamedTuple):
         Log densities of a row whose statistics are all zero.
     naturals : ndarray of shape (n_statistics, K)
         Natural parameters.
-    means : ndarray of shape (n_features, K) or (n_statistics, K)
-        Expected value of each feature; for codes, the probability of each category.
+    means : ndarray of shape (n_features, K)
+        Expected value of each feature.
     """
 
     offsets: np.ndarray
@@ -58,25 +57,15 @@ class LinearFamily(Family):
     """Base class of families with ``n_statistics`` statistics per row, which subclasses define."""
 
     n_statistics: int
+    rows_per_statistic: ClassVar[int]  # of a minibatch, times the entries of a row plus 12
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
 
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters and means.
-
-        Returns
-        -------
-        shapes : tuple of tuple of int
-            A shape for each array.
-        """
-        return (self.n_components,), (self.n_statistics, self.n_components), (self.n_features, self.n_components)
-
     def check_parameters(self, parameters: LinearParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
-        check_shapes(parameters, self.parameter_shapes())
         if hasattr(self, "parameters_again") and (problem := parameters_agree(self, parameters)):
             refuse("parameters", problem)
 
@@ -102,12 +91,11 @@ class LinearFamily(Family):
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
         """The sums by blocks that `kernel` adds up, given the labels or the membership probabilities."""
 
-        def add(start, stop, sizes, totals):
-            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
-                of_block = labels_or_shares[start + a : start + b]
-                kernel(first + start + a, first + start + b, *rows[:3], of_block, sizes[block], totals[block])
+        def add(start, stop, of_block, sizes, totals):
+            kernel(start, stop, *rows[:3], of_block, sizes, totals)
 
-        sums = self.sum_blocks(stop - first, first_block, add, LinearFamily.shapes(self))
+        shapes = LinearFamily.shapes(self)
+        sums = self._sum_each_block(first, stop, first_block, labels_or_shares, add, shapes)
         return BlockSums(tuple((level, index, self._arranged(*arrays)) for level, index, arrays in sums.nodes))
 
     def _arranged(self, sizes: np.ndarray, totals: np.ndarray) -> Arrays:
@@ -128,6 +116,15 @@ class LinearFamily(Family):
     def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
         """Initial labels as of `seed_labels`, of weighted rows; available under the same condition."""
         return seed_labels(self, rows, key, row_weights)
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels from seeds among the rows."""
+        return seed_clusters(self, self.rows, n_clusters, key)
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components."""
+        entries_of_row = len(self.rows.indices) / self.n_rows
+        return int(self.rows_per_statistic * self.n_statistics / (entries_of_row + 12))
 
     def attributes(self, parameters: LinearParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, the expected rows."""
@@ -170,43 +167,6 @@ def parameters_agree(family: Any, parameters: Any) -> str | None:
         again = family.parameters_again(parameters.naturals, *parameters[3:])
         same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
         return None if all(same) else "contradict each other"
-
-
-def linear_family(**priors: Condition) -> dict[str, Condition]:
-    """Conditions of the attributes of a linear family, for files.
-
-    Parameters
-    ----------
-    **priors : Condition
-        Conditions of the attributes that hold the prior.
-
-    Returns
-    -------
-    conditions : dict of str to Condition
-        Conditions by the name of the attribute.
-    """
-    sizes = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
-    return {**sizes, **priors, "n_statistics": Whole(low=1)}
-
-
-def statistics_agree(of_feature: int) -> Callable[[LinearFamily, Sizes], str | None]:
-    """Make a check that a family has this number of statistics per feature.
-
-    Parameters
-    ----------
-    of_feature : int
-        Number of statistics per feature.
-
-    Returns
-    -------
-    agree : callable
-        Function of a family and known sizes; it returns what is wrong, or None.
-    """
-
-    def agree(family: LinearFamily, sizes: Sizes) -> str | None:
-        return None if family.n_statistics == of_feature * family.n_features else "has another number of statistics"
-
-    return agree
 
 
 @njit(cache=True, nogil=True)

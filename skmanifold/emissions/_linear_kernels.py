@@ -64,11 +64,11 @@ def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out)
         scores = out[row - first]
         for k in range(n_components):
             scores[k] += offsets[k]
-        _add_entries(indptr, indices, counts, row, n_components, table, scores)
+        add_entries(indptr, indices, counts, row, n_components, table, scores)
 
 
 @njit_inlined
-def _add_entries(indptr, indices, counts, row, n, table, scores):
+def add_entries(indptr, indices, counts, row, n, table, scores):
     """Add the counts of a row times the first `n` columns of `table`."""
     for e in range(indptr[row], indptr[row + 1]):
         count, natural = np.float64(counts[e]), table[indices[e]]
@@ -150,7 +150,7 @@ def fill_scores(data, statistics, rows, n_above, current, components, scores):
         if n > 1:
             for k in range(n):
                 of_row[k] = components.offsets[k]
-            _add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, of_row)
+            add_entries(data.indptr, data.indices, data.counts, rows[i], n, components.naturals, of_row)
 
 
 # Densities, which each family has in its own form

@@ -11,29 +11,19 @@ from sklearn.base import BaseEstimator
 
 from ..random._keys import subkey
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._conditions import Counted
 from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._categories.family import CategoryCounts, CategoryFamily
+from ._categories.family import CategoryFamily
 from ._cells import Tokens
-from ._linear import PRIOR, fill_multinomial
+from ._linear import PRIOR, SIZES, fill_multinomial
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
 from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
 
-_PARAMETERS, _ROWS = 0, 1  # uses of a key
 
-
-@holds(
-    n_features=Counted("n_dimensions"),
-    n_components=Counted("n_components"),
-    n_statistics=Counted("n_dimensions"),
-    prior=PRIOR,
-    lengths=LENGTHS,
-    _levels=LEVELS,
-)
+@holds(**SIZES, prior=PRIOR, lengths=LENGTHS, _levels=LEVELS)
 class MultinomialFamily(CategoryFamily):
     """Family of multinomial rows and tokens, whose statistics are the counts of a row.
 
@@ -58,7 +48,7 @@ class MultinomialFamily(CategoryFamily):
     ) -> None:
         self.prior = prior
         self.n_components = n_components
-        self.n_features = self.n_statistics = len(prior)
+        self.n_features = len(prior)
         self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
 
     @property
@@ -85,11 +75,6 @@ class MultinomialFamily(CategoryFamily):
         probabilities = np.ascontiguousarray(np.exp(parameters).T)
         fill_multinomial(subkey(key, 1), labels, probabilities, np.cumsum(probabilities, axis=1), lengths, out)
         return out
-
-    def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw a row for each label from its predictive distribution: parameters of each row, then its tokens."""
-        parameters = self.draw((labels, statistics.categories[:, labels]), subkey(key, _PARAMETERS))
-        return self.sample(parameters, np.arange(len(labels), dtype=np.int32), subkey(key, _ROWS))
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of tokens by component."""
@@ -151,24 +136,21 @@ class Multinomial(BaseEmission):
 
     def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
         """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows."""
-        return self._bind(rows, n_components, None)
+        return self.bind_weighted(rows, n_components, None)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> MultinomialFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         prior = positive_prior(self.category_prior, n_features, "category_prior")
         return MultinomialFamily(prior, n_components, np.full(1, n_tokens, np.int64))
 
-    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> MultinomialFamily:
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> MultinomialFamily:
         """Make the family of rows; `sample` draws their numbers of tokens in proportion to their weights."""
-        return self._bind(rows, n_components, row_weights)
+        lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
+        prior = positive_prior(self.category_prior, rows.n_features, "category_prior")
+        return MultinomialFamily(prior, n_components, lengths, row_weights)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
         """Make the family of tokens."""
         return MultinomialFamily(positive_prior(self.category_prior, tokens.n_features, "category_prior"), n_components)
-
-    def _bind(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> MultinomialFamily:
-        lengths = np.rint(sums_of_rows(rows, rows.counts)).astype(np.int64)
-        prior = positive_prior(self.category_prior, rows.n_features, "category_prior")
-        return MultinomialFamily(prior, n_components, lengths, row_weights)

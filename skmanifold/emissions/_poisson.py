@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
-from sklearn.base import BaseEstimator
 
 from ..numerics.special import log_rising
-from ..random._discrete_variates import MAX_MEAN, poisson
 from ..random._keys import fold_in
-from ..random._variates import gamma_variate, log_gamma_variate
+from ..random._variates import log_gamma_variate
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
-from ..utils._sklearn import Interval
 from ..utils._threads import Workers
-from ..utils._typing import ArrayLike, MatrixLike
+from ..utils._typing import ArrayLike
 from . import _linear_kernels as linear_kernels
 from . import kernels
-from ._base import BaseEmission, positive_prior, refuse_unset
+from ._base import positive_prior
 from ._cells import CountCells
-from ._count_rows import CountFamily, prior_of_means, read_count_rows
+from ._count_rows import CountEmission, CountFamily
 from ._feature_family import LinearCounts, group_features
 from ._linear import (
     PRIOR,
+    SIZES,
     LinearParameters,
     fill_poisson,
-    linear_family,
-    statistics_agree,
 )
 from ._linear_kernels import FeatureGroups, sums_of_label
 from ._linear_rows import LinearRows, refuse_fractions
@@ -42,7 +37,7 @@ from ._protocols import Arrays
 _TOKEN_PRIOR = 0.1
 
 
-class Poisson(BaseEmission):
+class Poisson(CountEmission):
     r"""Counts of features, independent given the component.
 
     .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}}
@@ -82,33 +77,15 @@ class Poisson(BaseEmission):
     """
 
     short_name = "poisson"
-    allows_missing = True
     has_random_totals = True
-    _parameter_constraints: ClassVar[dict] = {
-        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
-    }
 
     def __init__(self, shape_prior: float | ArrayLike | None = None, rate_prior: float | ArrayLike = 0.5) -> None:
         self.shape_prior = shape_prior
         self.rate_prior = rate_prior
 
-    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of counts and NaN."""
-        return read_count_rows(self, estimator, X, reset=reset)
-
-    def bind(self, rows: LinearRows, n_components: int) -> PoissonFamily:
-        """Make the family of rows."""
-        return PoissonFamily(*prior_of_means(self, rows), n_components)
-
-    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> PoissonFamily:
-        """Make a family whose hyperparameters do not depend on rows."""
-        refuse_unset(self, "shape_prior")
-        return self.bind(LinearRows.none(n_features), n_components)
-
-    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> PoissonFamily:
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> PoissonFamily:
         """Make the family of rows; the default prior uses their weights."""
-        return PoissonFamily(*prior_of_means(self, rows, row_weights), n_components)
+        return PoissonFamily(*self._prior_of_means(rows, row_weights), n_components)
 
     def bind_tokens(
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
@@ -167,17 +144,6 @@ def draw_rates(first, stop, shape, rate, sizes, sums, labels, key, out):
             of_one = log_gamma_variate(fold_in(fold_in(key, j), k), shape[j] + total)
             out[j, k] = of_one - math.log(rate[j] + n_observed)
             out[n_features + j, k] = math.exp(out[j, k])
-
-
-@njit(cache=True, nogil=True)
-def fill_counts(key, labels, shapes, rates, out):
-    """Draw rows of counts; the rate of each cell is drawn from the gamma distribution of its label, (K, m)."""
-    for i in range(len(labels)):
-        label, of_row = labels[i], fold_in(key, i)
-        for j in range(shapes.shape[1]):
-            cell = fold_in(of_row, j)
-            mean = gamma_variate(fold_in(cell, 0), shapes[label, j]) / rates[label, j]
-            out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))
 
 
 @njit(cache=True, nogil=True)
@@ -310,10 +276,7 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 # Family
 
 
-@holds(
-    statistics_agree(2),
-    **linear_family(shape=PRIOR, rate=PRIOR),
-)
+@holds(**SIZES, shape=PRIOR, rate=PRIOR)
 class PoissonFamily(CountFamily):
     """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
@@ -328,14 +291,7 @@ class PoissonFamily(CountFamily):
     parameters_type = LinearParameters
     draw_features: ClassVar[Any] = draw_rates
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 1000
-
-    def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
-        self.shape = shape
-        self.rate = rate
-        self.n_components = n_components
-        self.n_features = len(shape)
-        self.n_statistics = 2 * self.n_features
+    rows_per_statistic: ClassVar[int] = 500
 
     def mode(self, statistics: Arrays) -> LinearParameters:
         """The posterior mode of the logs of rates."""
@@ -371,15 +327,10 @@ class PoissonFamily(CountFamily):
         shapes, rates = self._by_feature(statistics)
         log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
         naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
-        self._add(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
+        self._add_given_tables(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
 
-    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw a row for each label from its predictive distribution."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_counts(key, labels, *self._posterior(statistics), out)
-        return out
-
-    def _data_of(self, rows: LinearRows) -> PoissonData:
+    def prepare(self, rows: LinearRows) -> PoissonData:
+        """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "poisson", "whole counts")
         groups = group_features(rows, self.rate)
         shapes = np.bincount(groups.of_feature, weights=self.shape)

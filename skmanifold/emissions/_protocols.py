@@ -291,6 +291,60 @@ class RowFamily(HasStatistics, Protocol):
 
 
 @runtime_checkable
+class HasKernels(Protocol):
+    """A family of rows with the kernels of `skmanifold.emissions.kernels`, from which `Family` derives `clusters`."""
+
+    def prepare(self, rows: Any) -> Any:
+        """Rows and prior, as the kernels read them.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's `read` returned.
+
+        Returns
+        -------
+        data : NamedTuple
+            Of the type for which the kernels are registered.
+        """
+        ...
+
+    def no_statistics(self, capacity: int) -> Any:
+        """Statistics of no rows.
+
+        Parameters
+        ----------
+        capacity : int
+            Number of labels.
+
+        Returns
+        -------
+        statistics : NamedTuple
+            Zeros; the first array holds the sizes of the labels.
+        """
+        ...
+
+    def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any:
+        """Space for the posteriors of labels; `statistics` and `key` draw parameters that all clusters share.
+
+        Parameters
+        ----------
+        capacity : int
+            Number of labels.
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        posterior : NamedTuple
+            Of the type that the kernels of this family read.
+        """
+        ...
+
+
+@runtime_checkable
 class TokenFamily(HasStatistics, Protocol):
     """A family of tokens, for admixtures, with a table of log densities of all tokens."""
 

@@ -92,16 +92,17 @@ def k_means(
     from sklearn.cluster import kmeans_plusplus  # slow to import
 
     n_clusters = min(n_clusters, len(X))
-    rows = (_ObservedCells if np.isnan(X.min()) else _WholeRows)(X, row_weights)
+    has_missing = bool(np.isnan(X.min()))
+    filled = np.where(np.isnan(X), _column_means(X, row_weights), X) if has_missing else X
     with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables
         of_rows = {"sample_weight": row_weights, "random_state": int(key >> np.uint64(32))}
-        centres, _ = kmeans_plusplus(rows.filled(), n_clusters, **of_rows)
+        centres, _ = kmeans_plusplus(filled, n_clusters, **of_rows)
     labels = np.full(len(X), -1, np.int32)
     for _ in range(_N_ROUNDS):
         before, labels = labels, nearest(X, centres)
         if np.array_equal(labels, before):
             break
-        sizes, sums = rows.sum_labels(labels, n_clusters)
+        sizes, sums = _sums_of_cells(X, labels, row_weights, n_clusters, has_missing)
         np.divide(sums, sizes, out=centres, where=sizes > 0.0)
     return labels, centres
 
@@ -151,56 +152,34 @@ def some_rows(n_rows: int, n_chosen: int, key: np.uint64) -> np.ndarray:
     return np.sort(chosen[0])
 
 
-class _WholeRows:
-    """Rows without missing cells, for k-means; they may have weights."""
-
-    def __init__(self, values: np.ndarray, weights: np.ndarray | None):
-        self.values = values
-        self.weights = weights
-
-    def filled(self) -> np.ndarray:
-        """Values for the choice of seeds."""
-        return self.values
-
-    def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of cells of each label and feature, or of rows, and sums of the rows, all weighted."""
-        return self._sum(self.values, labels, n_clusters)
-
-    def _sum(self, values: np.ndarray, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-        n, d = values.shape
-        sizes, sums, squares = np.zeros((1, n_clusters)), np.zeros((1, n_clusters, d)), np.zeros((1, n_clusters, d, 1))
-        if self.weights is None:
-            add_labelled_products(values, 0, n, n, labels, np.zeros(d), sizes, sums, squares)
-        else:
-            shares = weighted_indicators(labels, self.weights, n_clusters)
-            add_shared_products(values, 0, n, shares, np.zeros(d), sizes[0], sums[0], squares[0])
-        return sizes[0, :, np.newaxis], sums[0]
+def _column_means(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Means of the observed cells of each column, weighted; 0 without any."""
+    missing = np.isnan(values)
+    known, is_seen = np.where(missing, 0.0, values), ~missing
+    if weights is None:
+        return known.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
+    sums, sizes = (np.einsum("i,ij->j", weights, cells) for cells in (known, is_seen))
+    return np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0.0)
 
 
-class _ObservedCells(_WholeRows):
-    """Rows with missing cells, for k-means."""
-
-    def filled(self) -> np.ndarray:
-        """Values for the choice of seeds: missing cells have the mean of the column."""
-        missing = np.isnan(self.values)
-        values, is_seen = np.where(missing, 0.0, self.values), ~missing
-        if self.weights is None:
-            means = values.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
-        else:
-            sums, sizes = (np.einsum("i,ij->j", self.weights, each) for each in (values, is_seen))
-            means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0.0)
-        return np.where(missing, means, self.values)
-
-    def sum_labels(self, labels: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of observed cells of each label and feature, and their sums, all weighted."""
-        sizes, sums = self._sum(np.nan_to_num(self.values, nan=0.0), labels, n_clusters)
-        missing = np.zeros((1, *sums.shape))
-        if self.weights is None:
-            count_labelled_missing(self.values, 0, len(labels), len(labels), labels, missing)
-        else:
-            shares = weighted_indicators(labels, self.weights, n_clusters)
-            count_shared_missing(self.values, 0, len(labels), shares, missing[0])
-        return sizes - missing[0], sums
+def _sums_of_cells(
+    values: np.ndarray, labels: np.ndarray, weights: np.ndarray | None, n_clusters: int, has_missing: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of observed cells of each label and feature, and their sums, (n_clusters, d) each, all weighted."""
+    n, d = values.shape
+    shape = 1, n_clusters, d
+    sizes, sums, squares, missing = np.zeros(shape[:2]), np.zeros(shape), np.zeros((*shape, 1)), np.zeros(shape)
+    known = np.nan_to_num(values, nan=0.0) if has_missing else values
+    if weights is None:
+        add_labelled_products(known, 0, n, n, labels, np.zeros(d), sizes, sums, squares)
+        if has_missing:
+            count_labelled_missing(values, 0, n, n, labels, missing)
+    else:
+        shares = weighted_indicators(labels, weights, n_clusters)
+        add_shared_products(known, 0, n, shares, np.zeros(d), sizes[0], sums[0], squares[0])
+        if has_missing:
+            count_shared_missing(values, 0, n, shares, missing[0])
+    return sizes[0, :, np.newaxis] - missing[0], sums[0]
 
 
 def weighted_indicators(labels: np.ndarray, weights: np.ndarray, n_labels: int) -> np.ndarray:
@@ -250,34 +229,52 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
     labels : ndarray of shape (n_rows,), int32
         Components.
     """
-    among = _Rows(rows.n_rows) if row_weights is None else _WeightedRows(row_weights)
-    mean = rows.overall(family.n_statistics, row_weights) / among.total
+    weights = np.ones(rows.n_rows) if row_weights is None else row_weights
+    levels = np.cumsum(weights)
+    mean = rows.overall(family.n_statistics, row_weights) / levels[-1]
     highest = family.highest_log_densities(rows)
     n_candidates = 2 + int(math.log(family.n_components))
-    chosen = among.at(np.array([uniform(key, 0)])).tolist()
+
+    def drawn(of_seed: np.uint64, levels: np.ndarray, n: int) -> np.ndarray:
+        places = np.array([uniform(of_seed, c) for c in range(n)])
+        return np.minimum(np.searchsorted(levels, places * levels[-1], side="right"), rows.n_rows - 1)
+
+    chosen = drawn(key, levels, 1).tolist()
     best = _log_densities(family, rows, _smoothed_seeds(family, rows, chosen, mean), 1)[:, 0]
     for i in range(1, family.n_components):
         distances = highest - best
-        running = np.cumsum(among.weighted(np.maximum(distances - among.median(distances), 0.0)))
-        of_seed = subkey(key, i)
-        places = np.array([uniform(of_seed, c) for c in range(n_candidates)])
-        if running[-1] > 0.0:
-            candidates = np.searchsorted(running, places * running[-1], side="right")
-        else:  # all rows are alike
-            candidates = among.at(places)
-        candidates = np.minimum(candidates, rows.n_rows - 1)
+        median = np.median(distances) if row_weights is None else _weighted_median(distances, weights)
+        running = np.cumsum(weights * np.maximum(distances - median, 0.0))
+        all_are_alike = running[-1] == 0.0
+        candidates = drawn(subkey(key, i), levels if all_are_alike else running, n_candidates)
         seeds = _smoothed_seeds(family, rows, candidates, mean)
         with_each = np.maximum(best[:, None], _log_densities(family, rows, seeds, n_candidates))
-        winner = int(np.argmax(among.weighted(with_each).sum(axis=0)))
+        winner = int(np.argmax((weights[:, np.newaxis] * with_each).sum(axis=0)))
         chosen.append(int(candidates[winner]))
         best = with_each[:, winner].copy()
     labels = _likeliest(family, rows, _smoothed_seeds(family, rows, chosen, mean))
     for _ in range(_N_ROUNDS_OF_LABELS):
         before = labels
-        labels = _likeliest(family, rows, family.mode(among.sums(family, rows, labels)))
+        labels = _likeliest(family, rows, family.mode(_sums(family, rows, labels, row_weights)))
         if np.array_equal(labels, before):
             break
     return labels
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted median: the mean of the lower and the upper one, if half of the weight is below each."""
+    order = np.argsort(values, kind="stable")
+    levels = np.cumsum(weights[order])
+    ends = [np.searchsorted(levels, 0.5 * levels[-1], side=side) for side in ("left", "right")]
+    return float(np.mean(values[order[np.minimum(ends, len(order) - 1)]]))
+
+
+def _sums(family: Any, rows: Any, labels: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Statistics of labels."""
+    if weights is None:
+        return family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()
+    shares = weighted_indicators(labels, weights, family.n_components)
+    return family.sum_shares(rows, 0, rows.n_rows, 0, shares).total()
 
 
 def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.ndarray:
@@ -313,58 +310,6 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
         family.add_log_densities(rows, start, stop, parameters, scores)
         out[start:stop] = scores.argmax(axis=1)
     return out
-
-
-class _Rows:
-    """Rows among which seeds are chosen, all with the same weight."""
-
-    def __init__(self, n_rows: int):
-        self.total: float = n_rows
-
-    def at(self, places: np.ndarray) -> np.ndarray:
-        """Indices of rows at these places from 0 to 1."""
-        return (places * self.total).astype(np.int64)
-
-    def weighted(self, values: np.ndarray) -> np.ndarray:
-        """Values of the rows, times the weights."""
-        return values
-
-    def median(self, values: np.ndarray) -> float:
-        """The median of values of the rows."""
-        return float(np.median(values))
-
-    def sums(self, family: Any, rows: Any, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Statistics of labels."""
-        return family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()
-
-
-class _WeightedRows(_Rows):
-    """Rows among which seeds are chosen, with weights."""
-
-    def __init__(self, weights: np.ndarray):
-        self.weights = weights
-        self.levels = np.cumsum(weights)
-        self.total = self.levels[-1]
-
-    def at(self, places: np.ndarray) -> np.ndarray:
-        """Indices of rows at these places from 0 to 1, in proportion to the weights."""
-        return np.minimum(np.searchsorted(self.levels, places * self.total, side="right"), len(self.levels) - 1)
-
-    def weighted(self, values: np.ndarray) -> np.ndarray:
-        """Values of the rows, times the weights."""
-        return (values.T * self.weights).T
-
-    def median(self, values: np.ndarray) -> float:
-        """The weighted median: the mean of the lower and the upper one, if half of the weight is below each."""
-        order = np.argsort(values, kind="stable")
-        levels = np.cumsum(self.weights[order])
-        ends = [np.searchsorted(levels, 0.5 * levels[-1], side=side) for side in ("left", "right")]
-        return float(np.mean(values[order[np.minimum(ends, len(order) - 1)]]))
-
-    def sums(self, family: Any, rows: Any, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Weighted statistics of labels."""
-        shares = weighted_indicators(labels, self.weights, family.n_components)
-        return family.sum_shares(rows, 0, rows.n_rows, 0, shares).total()
 
 
 def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:

@@ -79,7 +79,7 @@ def log_predictive(rows: Any, draws: Sequence[Any], workers: Workers) -> np.ndar
 
     Parameters
     ----------
-    rows : FamilyRows or Clusters
+    rows : FamilyRows or Family
         The rows, as the method `log_terms` of the draws takes them.
     draws : sequence of Position, PartitionDraw or ParameterDraw
         Draws, or one estimate.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..emissions import BaseEmission, Categorical, LinearRows, Multinomial
 from ..emissions._abilities import in_words
-from ..emissions._clusters.base import Clusters
+from ..emissions._family import Family
 from ..emissions._multinomial import MultinomialFamily
 from ..emissions._protocols import DirichletFamily, TokenEmission
 from ..models import IncompatibleError
@@ -346,8 +346,8 @@ class DPCategoricalMixture(DPMixture):
         return whole.bind(rows, 1)
 
     def _started(
-        self, emission: Any, rows: Any, family: Any, clusters: Clusters, key: np.uint64
-    ) -> tuple[Any, Any, Clusters, Start]:
+        self, emission: Any, rows: Any, family: Any, clusters: Family, key: np.uint64
+    ) -> tuple[Any, Any, Family, Start]:
         return emission, family, clusters, initial_labels(self.init, clusters.n_rows)
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:

@@ -128,7 +128,7 @@ _PLACES = {
     "FamilyPosition": "mixture._memberships.finite:Position",
     "PartitionDraw": "mixture._memberships.process:PartitionDraw",
     "FullSums": "emissions._gaussian.full:FullSums",
-    "JoinedStatistics": "emissions._clusters.statistics:JoinedStatistics",
+    "JoinedStatistics": "emissions._statistics:JoinedStatistics",
     "DirectionSums": "emissions._von_mises_fisher.family:DirectionSums",
     "TiedSums": "emissions._gaussian.tied:TiedSums",
     "LinearCounts": "emissions._feature_family:LinearCounts",

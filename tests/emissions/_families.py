@@ -19,8 +19,8 @@ from skmanifold.emissions import (
     Poisson,
     VonMisesFisher,
 )
-from skmanifold.emissions._clusters.statistics import OF_ROWS, JoinedStatistics
 from skmanifold.emissions._columns.family import ColumnParameters
+from skmanifold.emissions._statistics import OF_ROWS, JoinedStatistics
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherParameters
 from skmanifold.emissions.kernels import fill_scores
 from skmanifold.numerics.block_sums import BLOCK_ROWS, merge

@@ -9,12 +9,12 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from skmanifold.emissions import kernels
-from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.kernels import FULL_LANES
 from skmanifold.emissions._gaussian.tied import TiedFamily
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -384,7 +384,7 @@ def test_partition_posterior_of_five_rows(name, sampler, batch_size):
 @pytest.mark.long
 @parametrize_kind
 def test_results_do_not_depend_on_threads(kind, monkeypatch):
-    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 50)
+    monkeypatch.setattr("skmanifold.emissions._bound_rows._ROWS_OF_TASK", 50)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_SLICES", 100)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 100)
     X, _ = table(3000, missing=0.01)

@@ -9,10 +9,10 @@ from scipy.linalg import block_diag
 from scipy.special import gammaln
 
 from skmanifold.emissions import Gaussian, kernels
-from skmanifold.emissions._clusters.statistics import occupied, selected
 from skmanifold.emissions._dense_rows import DenseRows, IncompleteRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
+from skmanifold.emissions._statistics import occupied, selected
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -290,7 +290,7 @@ def test_partition_posterior_of_five_rows(kind, sampler, batch_size):
 
 
 def test_threads_and_parts_do_not_change_bytes(monkeypatch):
-    monkeypatch.setattr("skmanifold.emissions._clusters.base._ROWS_OF_TASK", 50)
+    monkeypatch.setattr("skmanifold.emissions._bound_rows._ROWS_OF_TASK", 50)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_SLICES", 100)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 100)
     X, labels = table(3000)

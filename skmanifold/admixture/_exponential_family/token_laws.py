@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._base import FAMILY
+from ...emissions._family import FAMILY
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord, as_topic_word

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,20 +10,17 @@ from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array, refuse
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
-from .._clusters.base import Clusters
-from .._clusters.counting import count_rows, move_rows
-from .._clusters.statistics import occupied
 from .._codes import Table, empty_table
 from .._linear import LinearFamily
+from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
-from .._seeds import seed_clusters
+from .._statistics import move_rows
 from . import split_kernels  # noqa: F401 - its kernels are chosen by type
 from .kernels import (
     CategoryData,
     CategoryPosterior,
     add_given_counts,
-    add_given_parameters,
     draw_columns,
     log_marginal_of_counts,
 )
@@ -32,7 +28,6 @@ from .kernels import (
 _TOLERANCE = 1e-6  # of sums of stored probabilities
 _ROWS_MOVED = 1 << 12  # of a task, at least
 _CELLS_DRAWN = 100_000  # of a task
-_CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 
 
 @holds(
@@ -51,7 +46,7 @@ class CategoryCounts(NamedTuple):
         return 0, 1
 
 
-class CategoryFamily(LinearFamily, Clusters):
+class CategoryFamily(LinearFamily):
     """Base class of families whose components have a distribution over the categories of each column.
 
     The parameters are the logs of the probabilities of all categories, (n_statistics, K), which subclasses have as
@@ -68,32 +63,29 @@ class CategoryFamily(LinearFamily, Clusters):
     """
 
     bounds_of_means = 0.0, np.inf  # which also hold for numbers of categories
+    bytes_of_cell = 24.0
+    rows_per_statistic: ClassVar[int] = 240
     prior: np.ndarray
     column_start: np.ndarray
-    rows: Any
-    data: CategoryData
 
-    def clusters(self, rows: LinearRows | Table | None = None) -> Self:
-        """The rows together with the prior, as Dirichlet process mixtures use them."""
+    @property
+    def n_statistics(self) -> int:  # type: ignore[override]
+        """One for each category."""
+        return len(self.prior)
+
+    def prepare(self, rows: LinearRows | Table) -> CategoryData:
+        """Rows and prior, as the kernels read them."""
         prior = float(self.prior[0])
         if (self.prior != prior).any():
             raise ValueError(
                 "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
                 "features: pass a number, Multinomial(category_prior=0.1)."
             )
-        table = empty_table(self.column_start) if rows is None else Table(*rows[:3], self.column_start)
-        bound = copy(self)
-        bound.rows, bound.n_rows = table if rows is None else rows, table.n_rows
-        bound.data = CategoryData(*table, table.column_of(), prior)
-        return bound
+        table = Table(*rows[:3], self.column_start)
+        return CategoryData(*table, table.column_of(), prior)
 
-    def part(self, start: int, stop: int) -> Self:
-        """The clusters of some of the rows."""
-        return self.clusters(self.rows.part(start, stop))
-
-    def subset(self, rows: np.ndarray) -> Self:
-        """The clusters of the rows with these indices."""
-        return self.clusters(self.rows.take(rows))
+    def _no_rows(self) -> Table:
+        return empty_table(self.column_start)
 
     # Statistics
 
@@ -110,7 +102,7 @@ class CategoryFamily(LinearFamily, Clusters):
     def count(self, labels: np.ndarray, statistics: CategoryCounts, workers: Workers) -> None:
         """Add all rows to the statistics of their labels; fractions are refused."""
         refuse_fractions(self.rows, "multinomial", "whole counts")
-        count_rows(self.data, labels, 0, len(statistics.sizes), statistics)
+        super().count(labels, statistics, workers)
 
     def move(
         self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: CategoryCounts, workers: Workers
@@ -145,32 +137,25 @@ class CategoryFamily(LinearFamily, Clusters):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> np.ndarray:
         """Draw log probabilities from their Dirichlet posteriors, one for each column and component."""
-        with Workers(1) as workers:
-            return self.draw_components(CategoryCounts(*statistics), np.arange(len(statistics[0])), key, workers)
+        return self.draw_components(statistics, np.arange(len(statistics[0])), key, Workers(1))
 
-    def draw_components(
-        self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64, workers: Workers
-    ) -> np.ndarray:
+    def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> np.ndarray:
         """Draw log probabilities of the categories, (n_statistics, K)."""
         start, out = self.column_start, np.empty((self.n_statistics, len(labels)))
-        arguments = start, statistics.categories, labels, self.prior, *gamma_tables(float(self.prior[0])), key, out
+        arguments = start, statistics[1], labels, self.prior, *gamma_tables(float(self.prior[0])), key, out
         tasks = split_by_task(start[:-1] * len(labels) // _CELLS_DRAWN)
         workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
         return out
 
-    def _means(self, statistics: Arrays) -> np.ndarray:
-        """Posterior means of the probabilities of the categories, (n_statistics, K)."""
-        cells, totals = self._posterior(statistics)
-        return cells / self._spread(totals)
-
     def expected(self, statistics: Arrays) -> dict[str, Any]:
         """Posterior means as fitted attributes."""
-        return self._attributes(self._means(statistics))
+        cells, totals = self._posterior(statistics)
+        return self._attributes(cells / self._spread(totals))
 
-    def log_marginal(self, statistics: CategoryCounts) -> float:
-        """Log probability of all tokens in their order given the labels."""
-        columns = np.ascontiguousarray(statistics.categories[:, occupied(statistics)].T)
-        return float(sum(log_marginal_of_counts(column, self.column_start, self.data.prior) for column in columns))
+    def log_marginals(self, statistics: CategoryCounts) -> np.ndarray:
+        """Log probability of the tokens of each label, in their order."""
+        of_labels = np.ascontiguousarray(statistics.categories.T)
+        return np.array([log_marginal_of_counts(each, self.column_start, self.data.prior) for each in of_labels])
 
     # Densities of rows
 
@@ -178,17 +163,13 @@ class CategoryFamily(LinearFamily, Clusters):
         self, rows: LinearRows | Table, first: int, stop: int, parameters: Any, out: np.ndarray
     ) -> None:
         """Add the log densities of the rows `first` to `stop` given each component."""
-        add_given_parameters(first, stop, *rows[:3], parameters, out)
-
-    def add_densities_of_rows(self, components: np.ndarray, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component."""
-        workers.run(self.add_log_densities, [(self.rows, a, b, components, out[a:b]) for a, b in _tasks(out)])
+        add_linear_scores(first, stop, *rows[:3], np.zeros(out.shape[1]), parameters, out)
 
     def add_log_predictive(self, statistics: CategoryCounts, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         cells, totals = self._posterior(statistics)
-        shared = *self.rows[:3], self.data.column_of, cells, np.log(cells), totals, np.log(totals), out
-        workers.run(add_given_counts, [(a, b, *shared) for a, b in _tasks(out)])
+        shared = *self.rows[:3], self.data.column_of, cells, np.log(cells), totals, np.log(totals)
+        self._add_by_ranges(lambda a, b, scores: add_given_counts(a, b, *shared, scores), out, workers)
 
     def log_prior(self, parameters: np.ndarray) -> float:
         """Log prior density in softmax coordinates, up to a constant."""
@@ -208,10 +189,6 @@ class CategoryFamily(LinearFamily, Clusters):
         """The fitted attribute ``components_``, the probabilities of the categories."""
         return self._attributes(np.exp(parameters))
 
-    def drawn_attributes(self, components: np.ndarray) -> dict[str, Any]:
-        """The same, given drawn components."""
-        return self.attributes(components)
-
     def arrays_of(self, components: np.ndarray) -> dict[str, np.ndarray]:
         """Drawn probabilities of the categories, (K, n_statistics)."""
         return {"components": np.exp(components.T)}
@@ -227,20 +204,3 @@ class CategoryFamily(LinearFamily, Clusters):
     def n_parameters(self) -> int:
         """Number of free parameters: one less than the number of categories for each column of each component."""
         return self.n_components * (self.n_statistics - len(self.column_start) + 1)
-
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds among the rows."""
-        return seed_clusters(self, self.rows, n_clusters, key)
-
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 24.0 * self.n_statistics * n_components
-
-    def rows_of_batch(self) -> int:
-        """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        tokens_of_row = len(self.data.indices) / self.n_rows
-        return int(240 * self.n_statistics / (tokens_of_row + 12))
-
-
-def _tasks(terms: np.ndarray) -> list[tuple[int, int]]:
-    return split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))

@@ -14,6 +14,7 @@ from ...random._keys import fold_in
 from ...random._log_gamma_ziggurat import fill_log_gammas
 from ...utils._njit import njit, njit_part
 from .. import kernels
+from .._linear_kernels import add_entries
 
 _AHEAD = 3  # a row is prefetched so many rows before its use
 _ITEMS_OF_LINE = 16  # of four bytes in a cache line of 64 bytes
@@ -74,21 +75,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
         if n > 1:
             for k in range(n):
                 scores[i, k] = 0.0
-            add_scores(data.indptr, data.indices, data.counts, rows[i], n, components, scores[i])
-
-
-@njit_part
-def add_scores(indptr, indices, counts, row, n, table, scores):
-    """Add to `scores` the log densities of a row given the first n components, which are columns of `table`."""
-    for e in range(indptr[row], indptr[row + 1]):
-        count = counts[e]
-        logs = table[indices[e]]
-        if count == 1:
-            for k in range(n):
-                scores[k] += logs[k]
-        else:
-            for k in range(n):
-                scores[k] += count * logs[k]
+            add_entries(data.indptr, data.indices, data.counts, rows[i], n, components, scores[i])
 
 
 @njit(cache=True, nogil=True)
@@ -156,11 +143,11 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
         Arrays of the table.
     cells, log_cells : (n_categories, K)
     totals, log_totals : (n_columns, K)
-    out : (n_rows, K)
+    out : (stop - first, K)
     """
     n_components = cells.shape[1]
     for row in range(first, stop):
-        scores = out[row]
+        scores = out[row - first]
         tokens, column = 0.0, np.int64(-1)
         for e in range(indptr[row], indptr[row + 1]):
             f, count = indices[e], np.float64(counts[e])
@@ -194,16 +181,6 @@ def _subtract_total(tokens, totals, log_totals, scores):
 def _log_rising(x, n):
     """Log of the rising factorial (x)_n; the result for a whole n does not depend on the type of the other counts."""
     return log_rising(x, np.int64(n)) if n == np.floor(n) else log_rising_of_real(x, n)
-
-
-@njit(cache=True, nogil=True)
-def add_given_parameters(first, stop, indptr, indices, counts, log_table, out):
-    """Add to `out` the log densities of rows given log probabilities of the categories, (n_categories, K).
-
-    `out` begins with the row `first`.
-    """
-    for row in range(first, stop):
-        add_scores(indptr, indices, counts, row, log_table.shape[1], log_table, out[row - first])
 
 
 @njit(cache=True, nogil=True)

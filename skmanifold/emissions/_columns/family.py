@@ -16,11 +16,10 @@ from ...utils._protocol_check import offers
 from ...utils._threads import Workers
 from ...utils._typing import available_if
 from .._abilities import CompletesRows
-from .._base import FAMILY, Family
 from .._cells import JoinedCells, distribution_of_columns
-from .._clusters.base import Clusters
-from .._clusters.statistics import join_statistics
+from .._family import FAMILY, Family
 from .._protocols import Arrays
+from .._statistics import join_statistics
 from .kernels import Joined, JoinedData
 from .rows import ColumnRows, scattered
 from .seeds import cluster_tables
@@ -57,7 +56,7 @@ def _agree(family: ColumnsFamily, sizes: Sizes) -> str | None:
     n_components=Counted("n_components"),
     n_features=Counted("n_dimensions"),
 )
-class ColumnsFamily(Family, Clusters):
+class ColumnsFamily(Family):
     """Family of rows of tables: the product of the families of its blocks.
 
     The statistics are the sizes of the components, and then those of each block without its sizes. Those of clusters
@@ -251,9 +250,9 @@ class ColumnsFamily(Family, Clusters):
         for name, block, own in zip(self.names.tolist(), self.blocks, of_blocks, strict=True):
             with named_errors(name):
                 blocks.append(block.clusters(own).among_others())
-        return self._bound(blocks, rows)
+        return self._with_blocks(blocks, rows)
 
-    def _bound(self, blocks: Iterable[Any], rows: ColumnRows | None) -> ColumnsFamily:
+    def _with_blocks(self, blocks: Iterable[Any], rows: ColumnRows | None) -> ColumnsFamily:
         """The same family with bound blocks; `rows` have the blocks in their first order."""
         bound, blocks = copy(self), list(blocks)
         order = sorted(range(len(blocks)), key=lambda i: type(blocks[i].data).__name__)
@@ -265,11 +264,11 @@ class ColumnsFamily(Family, Clusters):
 
     def part(self, start: int, stop: int) -> ColumnsFamily:
         """The clusters of some of the rows."""
-        return self._bound((block.part(start, stop) for block in self.blocks), self.rows.part(start, stop))
+        return self._with_blocks((block.part(start, stop) for block in self.blocks), self.rows.part(start, stop))
 
     def subset(self, rows: np.ndarray) -> ColumnsFamily:
         """The clusters of the rows with these indices."""
-        return self._bound((block.subset(rows) for block in self.blocks), self.rows.take(rows))
+        return self._with_blocks((block.subset(rows) for block in self.blocks), self.rows.take(rows))
 
     def _with(self, nested: Any) -> Iterable[tuple[int, Any, Any]]:
         """Index, block, and what belongs to it of nested statistics or components."""
@@ -299,7 +298,7 @@ class ColumnsFamily(Family, Clusters):
         """These rows with other priors of those blocks whose prior is learned."""
         pairs = zip(self.blocks, prior, strict=True)
         same = (block if own is _prior_of(block) else block.with_prior(own) for block, own in pairs)
-        return self._bound(same, self.rows)
+        return self._with_blocks(same, self.rows)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
@@ -308,7 +307,7 @@ class ColumnsFamily(Family, Clusters):
             start = f"{self.names[i]}__"
             of_block = tuple(each.removeprefix(start) for each in free if each.startswith(start))
             learned.append(block.with_learned_prior(own, of_block) if of_block else block)
-        return self._bound(learned, self.rows)
+        return self._with_blocks(learned, self.rows)
 
     def no_statistics(self, capacity: int) -> Any:
         """Statistics of no rows."""
@@ -337,7 +336,7 @@ class ColumnsFamily(Family, Clusters):
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch in the order that suits the first block that needs one."""
         for block in self.blocks:
-            if type(block).sorted_rows is not Clusters.sorted_rows:
+            if type(block).sorted_rows is not Family.sorted_rows:
                 return block.sorted_rows(rows, labels)
         return rows
 

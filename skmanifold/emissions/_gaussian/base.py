@@ -24,8 +24,9 @@ from ...utils._conditions import (
 )
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
-from .._base import Family, NoModeError, check_shapes
+from .._base import NoModeError, check_shapes
 from .._dense_rows import DenseRows, IncompleteRows
+from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .kernels import add_counted_products, add_labelled_products, add_shared_products
@@ -339,7 +340,7 @@ class GaussianFamily(Family):
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
-        return cluster_rows(self._values(), n_clusters, key, n_sampled=n_sampled)
+        return cluster_rows(self.data.values, n_clusters, key, n_sampled=n_sampled)
 
     def _normals(self, n_rows: int, key: np.uint64) -> np.ndarray:
         """Rows of standard normal variates; row i depends only on the key and i."""
@@ -362,10 +363,6 @@ class GaussianFamily(Family):
         def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any: ...
 
         def _is_definite(self) -> bool: ...
-
-        def _values(self) -> np.ndarray: ...
-
-        def _filled(self) -> np.ndarray: ...
 
         def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
 

@@ -13,10 +13,9 @@ from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._cells import NormalCells
-from .._clusters.base import Clusters
-from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
+from .._statistics import occupied
 from .base import (
     LOG_2PI,
     OF_GAUSSIANS,
@@ -75,7 +74,7 @@ class DiagonalSums(NamedTuple):
 
 
 @holds(family_agrees, **OF_GAUSSIANS, spherical=FLAG)
-class DiagonalFamily(GaussianFamily, Clusters):
+class DiagonalFamily(GaussianFamily):
     """Gaussian family with one variance for each feature of a component, or one for all features.
 
     Missing cells are integrated out: each feature of a component has the statistics of its observed cells. A fourth
@@ -148,7 +147,7 @@ class DiagonalFamily(GaussianFamily, Clusters):
         scales = np.array(np.broadcast_to(scales, self.n_features))
         with np.errstate(over="ignore"):
             bound = self._with_rows(np.ascontiguousarray((values - self.origin) / scales), scales)
-        refuse_far_rows(bound.data.rows, bound.data.mean)
+        refuse_far_rows(bound.data.values, bound.data.mean)
         return bound
 
     def _with_rows(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalFamily:
@@ -189,13 +188,6 @@ class DiagonalFamily(GaussianFamily, Clusters):
         if rows.has_missing:
             count_shared_missing(rows.values, first, stop, shares, missing)
 
-    def _values(self) -> np.ndarray:
-        return self.data.rows
-
-    def _filled(self) -> np.ndarray:
-        """Values of the rows, with those of the origin in missing cells, in units of scales."""
-        return np.where(np.isnan(self.data.rows), 0.0, self.data.rows)
-
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]
 
@@ -217,17 +209,17 @@ class DiagonalFamily(GaussianFamily, Clusters):
 
     def part(self, start: int, stop: int) -> DiagonalFamily:
         """The clusters of some of the rows."""
-        return copy(self)._bind(self.data._replace(rows=self.data.rows[start:stop]))
+        return copy(self)._bind(self.data._replace(values=self.data.values[start:stop]))
 
     def subset(self, rows: np.ndarray) -> DiagonalFamily:
         """The clusters of the rows with these indices."""
-        return copy(self)._bind(self.data._replace(rows=self.data.rows[rows]))
+        return copy(self)._bind(self.data._replace(values=self.data.values[rows]))
 
     def with_prior(self, prior: NormalPrior) -> DiagonalFamily:
         """These rows with another prior, in the same units."""
         other = copy(self)
         other.prior = prior
-        return other._with_rows(self.data.rows, self.scales)
+        return other._with_rows(self.data.values, self.scales)
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalFamily:
         """These rows with the most probable prior given a partition."""
@@ -287,26 +279,22 @@ class DiagonalFamily(GaussianFamily, Clusters):
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
-        shared = self.data.rows, self.data.pool_start, terms, out
-        workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out)])
+        shared = self.data.values, self.data.pool_start, terms, out
+        workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         of_components = [np.ascontiguousarray(part.T) for part in components]
-        tasks = [(self.data.rows, a, b, *of_components, out[a:b]) for a, b in self._tasks(out)]
+        tasks = [(self.data.values, a, b, *of_components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
 
-    def arrays_of(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
+    def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d)."""
         means, precisions, _ = components
         return {
-            "components": self.origin + self.scales * means.T,
-            "covariances": self.scales**2 / precisions.T,
+            "components_": self.origin + self.scales * means.T,
+            "covariances_": self.scales**2 / precisions.T,
         }
-
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 48.0 * len(self.origin) * n_components
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
@@ -331,13 +319,13 @@ class DiagonalFamily(GaussianFamily, Clusters):
             groups.reshape(-1).astype(np.int64),
         )
 
-    def _tasks(self, out: np.ndarray) -> list[tuple[int, int]]:
+    def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
         """Ranges of rows of about a millisecond."""
-        return split_range(len(out), max(1, _CELLS_OF_TASK // max(1, out.shape[1] * len(self.origin))))
+        return split_range(self.n_rows, max(1, _CELLS_OF_TASK // max(1, n_labels * len(self.origin))))
 
     def _bind(self, data: DiagonalData) -> DiagonalFamily:
         """Set the rows and the prior, as the kernels read them."""
-        self.data, self.n_rows = data, len(data.rows)
+        self.data, self.n_rows = data, len(data.values)
         return self
 
     def _data(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalData:

@@ -10,8 +10,8 @@ import numpy as np
 from ...numerics.row_squares import ENTRIES
 from ...utils._declared import holds
 from ...utils._threads import split_range
-from .._clusters.base import StartEffort
-from .._clusters.statistics import OF_ROWS, occupied
+from .._bound_rows import StartEffort
+from .._statistics import OF_ROWS, occupied
 from .base import OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees
 from .full_kernels import FullData, FullPosterior, fill_posteriors
 from .kernels import add_full_densities

@@ -14,11 +14,9 @@ from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Condition
 from ...utils._threads import Workers, split_range
 from .._cells import MatrixNormalCells
-from .._clusters.base import Clusters
-from .._clusters.counting import count_some_rows
-from .._clusters.statistics import occupied
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
+from .._statistics import count_some_rows, occupied
 from .base import (
     LEAST_SHARE,
     LOG_2PI,
@@ -56,7 +54,7 @@ def sums_declaration(n_matrices: Any) -> dict[str, Condition]:
     }
 
 
-class MatrixFamily(GaussianFamily, Clusters):
+class MatrixFamily(GaussianFamily):
     """Base class of Gaussian families with covariance matrices.
 
     Their statistics are those of completed rows. The missing cells are drawn given the observed cells and the component
@@ -377,12 +375,9 @@ class MatrixFamily(GaussianFamily, Clusters):
         tasks = self._tasks(out.shape[1])
         workers.run(self.add_log_densities, [(self.rows, a, b, parameters, out[a:b]) for a, b in tasks])
 
-    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+    def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
-        return {
-            "components": components.parameters.means,
-            "covariances": self._shaped(components.parameters.covariances),
-        }
+        return self.attributes(components.parameters)
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
         """The distributions of single cells of components with these attributes."""
@@ -428,9 +423,6 @@ class MatrixFamily(GaussianFamily, Clusters):
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 24.0 * self.n_features**2 * n_components
-
-    def _values(self) -> np.ndarray:
-        return self.rows.values
 
     def _filled(self) -> np.ndarray:
         """Values of the rows, with those of the origin in missing cells."""

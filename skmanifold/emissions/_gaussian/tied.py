@@ -9,8 +9,7 @@ import numpy as np
 
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._clusters.base import Clusters
-from .._clusters.statistics import OF_ROWS, occupied
+from .._statistics import OF_ROWS, occupied
 from .base import OF_GAUSSIANS, ONE, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
@@ -103,7 +102,7 @@ class TiedFamily(MatrixFamily):
         if len(self._incomplete):
             return super().relabelled(labels, statistics, new_labels, workers)
         again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
-        Clusters.count(self, labels, again, workers)
+        super(MatrixFamily, self).count(labels, again, workers)
         return again._replace(products=statistics.products)
 
     def add_log_density_of_new(self, components: MatrixComponents, out: np.ndarray, workers: Workers) -> None:

@@ -6,12 +6,11 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ...utils._sklearn import Interval
-from ...utils._typing import ArrayLike, MatrixLike
-from .._base import BaseEmission, positive_prior, refuse_unset
-from .._count_rows import prior_of_means, read_count_rows
+from ...utils._typing import ArrayLike
+from .._base import positive_prior
+from .._count_rows import CountEmission
 from .._linear_rows import LinearRows
 from .dispersions import dispersions_of
 from .family import NegativeBinomialFamily
@@ -19,7 +18,7 @@ from .family import NegativeBinomialFamily
 LEAST_DISPERSION, MOST_DISPERSION = 1e-6, 1e6
 
 
-class NegativeBinomial(BaseEmission):
+class NegativeBinomial(CountEmission):
     r"""Counts of features whose variance exceeds the mean, independent given the component.
 
     .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}} \frac{\Gamma(x_{ij} + r_j)}{\Gamma(r_j) \, x_{ij}!}
@@ -74,12 +73,10 @@ class NegativeBinomial(BaseEmission):
     """
 
     short_name = "negative_binomial"
-    allows_missing = True
     row_family = NegativeBinomialFamily
     _parameter_constraints: ClassVar[dict] = {
         "dispersion": [None, Interval(Real, LEAST_DISPERSION, MOST_DISPERSION, closed="both"), "array-like"],
-        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        **CountEmission._parameter_constraints,
     }
 
     def __init__(
@@ -92,28 +89,12 @@ class NegativeBinomial(BaseEmission):
         self.shape_prior = shape_prior
         self.rate_prior = rate_prior
 
-    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
-        """Validate X of counts and NaN."""
-        return read_count_rows(self, estimator, X, reset=reset)
-
-    def bind(self, rows: LinearRows, n_components: int) -> NegativeBinomialFamily:
-        """Make the family of rows."""
-        return self._bind(rows, n_components)
-
-    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> NegativeBinomialFamily:
-        """Make a family whose hyperparameters do not depend on rows."""
-        refuse_unset(self, "shape_prior")
-        return self.bind(LinearRows.none(n_features), n_components)
-
-    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> NegativeBinomialFamily:
-        """Make the family of rows; the default prior and the dispersions use their weights."""
-        return self._bind(rows, n_components, row_weights)
-
-    def _bind(
-        self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None = None
+    def bind_weighted(
+        self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None
     ) -> NegativeBinomialFamily:
+        """Make the family of rows; the default prior and the dispersions use their weights."""
         dispersions = dispersions_of(rows, self._dispersion_of(rows), row_weights)
-        return NegativeBinomialFamily(*prior_of_means(self, rows, row_weights), dispersions, n_components)
+        return NegativeBinomialFamily(*self._prior_of_means(rows, row_weights), dispersions, n_components)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
         """Hyperparameters that Dirichlet process mixtures learn, since they are None."""

@@ -14,20 +14,20 @@ from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._cells import OverdispersedCells
-from .._clusters.statistics import occupied, selected
 from .._count_rows import CountFamily
 from .._feature_family import LinearCounts, group_features
-from .._linear import MOST_NATURAL, PRIOR, linear_family, statistics_agree
+from .._linear import MOST_NATURAL, PRIOR, SIZES
+from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
 from .._seeds import cluster_rows
+from .._statistics import occupied, selected
 from .dispersions import Dispersions, dispersions_of
 from .kernels import (
     NegativeBinomialData,
     add_given_sums,
     add_log_rising,
     draw_logits,
-    fill_counts,
     fill_negative_binomial,
     log_marginal_of_label,
 )
@@ -37,7 +37,7 @@ _OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
 
 @holds(
     offsets=Array("float64", ("n_components",)),
-    naturals=Array("float64", (None, "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
+    naturals=Array("float64", ("n_statistics", "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
     means=Array("float64", ("n_dimensions", "n_components"), low=0, high=MOST_NATURAL),
     sizes=Array("float64", ("n_dimensions",), above=0),
 )
@@ -62,11 +62,7 @@ class NegativeBinomialParameters(NamedTuple):
     sizes: np.ndarray
 
 
-@holds(
-    statistics_agree(2),
-    **linear_family(shape=PRIOR, rate=PRIOR),
-    dispersions=Held(Dispersions),
-)
+@holds(**SIZES, shape=PRIOR, rate=PRIOR, dispersions=Held(Dispersions))
 class NegativeBinomialFamily(CountFamily):
     """Family of negative binomial rows, whose statistics are the counts of a row, followed by its missing cells.
 
@@ -85,21 +81,13 @@ class NegativeBinomialFamily(CountFamily):
     parameters_type = NegativeBinomialParameters
     draw_features: ClassVar[Any] = draw_logits
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
-    rows_per_feature: ClassVar[int] = 2000
+    rows_per_statistic: ClassVar[int] = 1000
 
     prior: np.ndarray  # inverse dispersions, of a family with rows
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
-        self.shape = shape
-        self.rate = rate
+        super().__init__(shape, rate, n_components)
         self.dispersions = dispersions
-        self.n_components = n_components
-        self.n_features = len(shape)
-        self.n_statistics = 2 * self.n_features
-
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of offsets, natural parameters, means and inverse dispersions."""
-        return *super().parameter_shapes(), (self.n_features,)
 
     def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
@@ -191,15 +179,12 @@ class NegativeBinomialFamily(CountFamily):
 
     def clusters(self, rows: LinearRows | None = None) -> NegativeBinomialFamily:
         """The family with rows and the dispersions that are most probable if all rows are in one cluster."""
-        inverses = self.dispersions.inverses[:, 0]
+        bound = copy(self)
+        bound.prior = self.dispersions.inverses[:, 0]
         if self.dispersions.inverses.shape[1] > 1 and rows is not None:
             sums = np.array([rows.n_rows]), rows.overall(self.n_statistics)[np.newaxis]
-            inverses = self.dispersions.most_probable_marginal(*self._known(sums))
-        return self._with(LinearRows.none(self.n_features) if rows is None else rows, inverses)
-
-    def with_prior(self, prior: np.ndarray) -> NegativeBinomialFamily:
-        """The same rows with other inverse dispersions."""
-        return self._with(self.rows, prior)
+            bound.prior = self.dispersions.most_probable_marginal(*self._known(sums))
+        return bound._bound(self._no_rows() if rows is None else rows)
 
     def with_learned_prior(self, statistics: LinearCounts, free: Any) -> NegativeBinomialFamily:
         """The same rows with the most probable dispersions given a partition."""
@@ -211,11 +196,6 @@ class NegativeBinomialFamily(CountFamily):
         """Possible dispersions of these rows, which every round of learning needs."""
         return dispersions_of(self.rows, None)
 
-    def _with(self, rows: LinearRows, inverses: np.ndarray) -> NegativeBinomialFamily:
-        bound = copy(self)
-        bound.prior = inverses
-        return bound._bound(rows)
-
     def _bound(self, rows: LinearRows) -> NegativeBinomialFamily:
         bound = super()._bound(rows)
         vars(bound).pop("_possible", None)
@@ -224,7 +204,8 @@ class NegativeBinomialFamily(CountFamily):
         bound.log_base = log_rising[:, 0] if rows.log_base is None else log_rising[:, 0] + rows.log_base
         return bound
 
-    def _data_of(self, rows: LinearRows) -> NegativeBinomialData:
+    def prepare(self, rows: LinearRows) -> NegativeBinomialData:
+        """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "negative_binomial", "whole counts")
         groups = group_features(rows, self.shape, self.rate, self.prior)
         return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
@@ -240,9 +221,17 @@ class NegativeBinomialFamily(CountFamily):
         shapes, rates = self._posterior(statistics, columns)
         return shapes, 1.0 + rates * self.prior[columns]
 
-    def expected(self, statistics: LinearCounts) -> dict[str, np.ndarray]:
-        """Posterior means of the expected counts, (K, n_features), and the dispersions."""
-        return self.attributes(self._mode(statistics, self.prior))
+    def mean(self, statistics: LinearCounts) -> NegativeBinomialParameters:
+        """The posterior mode of the logs of p, where expected counts are their posterior means."""
+        return self._mode(statistics, self.prior)
+
+    def arrays_of(self, components: NegativeBinomialParameters) -> dict[str, np.ndarray]:
+        """Drawn means, (K, n_features), without the dispersions, which are hyperparameters."""
+        return {"components": components.means.T}
+
+    def add_densities_of_rows(self, components: NegativeBinomialParameters, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the rows given each component; `log_base` has the terms of the dispersions."""
+        self._add_given_tables(add_linear_scores, components[:2], out, workers)
 
     def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
@@ -250,13 +239,7 @@ class NegativeBinomialFamily(CountFamily):
         of_zeros = _log_rising(y, r) - _log_rising(x + y, r)
         sums = x + y + r
         naturals = np.concatenate([np.log(x) - np.log(sums), -of_zeros])
-        self._add(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
-
-    def new_rows(self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw a row for each label from its predictive distribution."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_counts(key, labels, *self._posterior(statistics), self.prior, out)
-        return out
+        self._add_given_tables(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
 
 
 def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -271,8 +254,4 @@ def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def _log_counts(rows: LinearRows) -> np.ndarray:
     """Logs of counts plus one as a dense array, NaN where a cell is missing."""
-    row_of = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-    out = np.zeros((rows.n_rows, rows.n_features))
-    is_missing = rows.indices >= rows.n_features
-    out[row_of, rows.indices % rows.n_features] = np.where(is_missing, np.nan, np.log1p(rows.counts))
-    return out
+    return np.log1p(rows.cells())

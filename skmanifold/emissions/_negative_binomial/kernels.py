@@ -16,7 +16,7 @@ import numpy as np
 from ...numerics.special import log_rising, log_rising_of_real
 from ...random._discrete_variates import MAX_MEAN, poisson
 from ...random._keys import fold_in
-from ...random._variates import gamma_variate, log_gamma_variate
+from ...random._variates import gamma_variate
 from ...utils._njit import njit, njit_part
 from .. import _linear_kernels as linear_kernels
 from .._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
@@ -112,19 +112,6 @@ def draw_logits(first, stop, shape, rate, inverses, sizes, sums, labels, key, ou
             above, below, both = draw_log_beta(key, j, n_features + j, k, *shapes)
             out[j, k] = above - both
             out[n_features + j, k] = r * (both - below)
-
-
-@njit(cache=True, nogil=True)
-def fill_counts(key, labels, shapes, rates, inverses, out):
-    """Draw rows of counts; p of each cell is drawn from the beta posterior of its label, whose numbers are (K, m)."""
-    for i in range(len(labels)):
-        label, of_row = labels[i], fold_in(key, i)
-        for j in range(shapes.shape[1]):
-            cell, r = fold_in(of_row, j), inverses[j]
-            above = log_gamma_variate(fold_in(cell, 0), shapes[label, j])
-            below = log_gamma_variate(fold_in(cell, 1), 1.0 + rates[label, j] * r)
-            mean = gamma_variate(fold_in(cell, 2), r) * math.exp(min(above - below, 100.0))
-            out[i, j] = np.int64(poisson(fold_in(cell, 3), min(mean, MAX_MEAN)))
 
 
 @njit(cache=True, nogil=True)

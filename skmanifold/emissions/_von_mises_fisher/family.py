@@ -9,17 +9,16 @@ import numpy as np
 from scipy.special import expit
 
 from ...distributions import bessel_ratio, inverse_bessel_ratio
-from ...numerics.block_sums import BLOCK_ROWS, BlockSums
+from ...numerics.block_sums import BlockSums
 from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
 from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real, refuse
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
-from .._base import Family, check_shapes
-from .._clusters.base import Clusters
-from .._clusters.statistics import selected
+from .._family import Family
 from .._protocols import Arrays
+from .._statistics import selected
 from .cluster_kernels import DenseDirectionData, DirectionPosterior, SparseDirectionData, sum_log_marginals
 from .concentrations import (
     MOST_NODES,
@@ -32,7 +31,7 @@ from .concentrations import (
 )
 from .k_means import seed_labels
 from .predictive import add_interpolated, coefficients_of
-from .rows import DenseRows, DirectedRows
+from .rows import DenseRows, DirectedRows, SparseRows
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine
@@ -41,7 +40,7 @@ _OF_CONCENTRATIONS, _OF_DIRECTIONS, _OF_ROWS = 0, 1, 2  # uses of the key of a d
 
 
 @holds(
-    directions=Array("float64", ("n_features", "n_components"), unit=0),
+    directions=Array("float64", ("n_dimensions", "n_components"), unit=0),
     concentrations=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
     log_peaks=Array("float64", ("n_components",)),
 )
@@ -78,11 +77,6 @@ class DirectionSums(NamedTuple):
     sizes: np.ndarray  # (capacity,): numbers of rows, or sums of weights
     sums: np.ndarray  # (capacity, d)
 
-    @property
-    def label_axes(self) -> tuple[int, int]:
-        """Axis of the labels in each array."""
-        return 0, 0
-
     def lengths(self) -> np.ndarray:
         """Lengths of the sums, at most the sizes."""
         return np.minimum(np.sqrt(np.square(self.sums).sum(axis=1)), self.sizes)
@@ -106,7 +100,7 @@ _KIND = Either(
     prior=Held(ConcentrationPrior),
     concentration=_KIND,
 )
-class VonMisesFisherFamily(Clusters, Family):
+class VonMisesFisherFamily(Family):
     """Family of directions, whose statistics are sums of unit vectors.
 
     Each component has a mean direction, and a concentration that may be that of all components.
@@ -124,8 +118,7 @@ class VonMisesFisherFamily(Clusters, Family):
     """
 
     parameters_type = VonMisesFisherParameters
-    rows: DirectedRows  # of a family that `clusters` has bound to rows
-    data: DenseDirectionData | SparseDirectionData
+    bytes_of_cell = 24.0
 
     def __init__(
         self, prior: ConcentrationPrior, concentration: Concentration, n_components: int, n_features: int
@@ -170,17 +163,15 @@ class VonMisesFisherFamily(Clusters, Family):
     def _sum(self, rows: Any, first: int, stop: int, first_block: int, memberships: np.ndarray) -> BlockSums:
         """Sums over blocks of rows, given labels or membership probabilities."""
 
-        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
-            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
-                of_block, place = memberships[start + a : start + b], (first + start + a, first + start + b)
-                if memberships.ndim == 1:
-                    sizes[block] += np.bincount(of_block, minlength=self.n_components)
-                    rows.add_labelled(*place, of_block, sums[block])
-                else:
-                    sizes[block] += of_block.sum(axis=0)
-                    rows.add_shares(*place, of_block, sums[block])
+        def add(start: int, end: int, of_block: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
+            if memberships.ndim == 1:
+                sizes += np.bincount(of_block, minlength=self.n_components)
+                rows.add_labelled(start, end, of_block, sums)
+            else:
+                sizes += of_block.sum(axis=0)
+                rows.add_shares(start, end, of_block, sums)
 
-        return self.sum_blocks(stop - first, first_block, add)
+        return self._sum_each_block(first, stop, first_block, memberships, add)
 
     def expect_rows(
         self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
@@ -189,13 +180,12 @@ class VonMisesFisherFamily(Clusters, Family):
         scores = parameters._replace(log_peaks=parameters.log_peaks + log_weights)
         labels = np.empty(len(log_density), np.int64)
 
-        def add(start: int, end: int, sizes: np.ndarray, sums: np.ndarray) -> None:
-            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
-                of_block, place = np.zeros(parameters.directions.shape), (first + start + a, first + start + b)
-                rows.expect(*place, row_weights, scores, False, of_block, sizes[block], log_density, labels)
-                sums[block] += of_block.T
+        def add(start: int, end: int, _: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
+            of_block = np.zeros(parameters.directions.shape)
+            rows.expect(start, end, row_weights, scores, False, of_block, sizes, log_density, labels)
+            sums += of_block.T
 
-        return self.sum_blocks(stop - first, first_block, add)
+        return self._sum_each_block(first, stop, first_block, log_density[first:stop], add)
 
     def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
@@ -314,8 +304,6 @@ class VonMisesFisherFamily(Clusters, Family):
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
-        K = self.n_components
-        check_shapes(parameters, ((self.n_features, K), (K,), (K,)))
         if not np.array_equal(parameters.log_peaks, log_peak(self.n_features, parameters.concentrations)):
             refuse("parameters", "has densities that are not those of its concentrations")
 
@@ -325,27 +313,16 @@ class VonMisesFisherFamily(Clusters, Family):
 
     # Rows whose parameters are integrated out
 
-    def clusters(self, rows: DirectedRows | None = None) -> VonMisesFisherFamily:
-        """The family with rows, as Dirichlet process mixtures use it."""
-        bound = copy(self)
-        bound.rows = DenseRows(np.empty((0, self.n_features))) if rows is None else rows
-        bound.n_rows = bound.rows.n_rows
+    def prepare(self, rows: DirectedRows) -> DenseDirectionData | SparseDirectionData:
+        """Rows and prior, as the kernels read them."""
         of_prior = self.prior.rows, self.prior.gap, self.prior.log_normalizer(self.n_features)
-        if isinstance(bound.rows, DenseRows):
-            values, factors = bound.rows.factors()
-            of_rows = np.ascontiguousarray(values), factors
-            bound.data = DenseDirectionData(*of_rows, self.n_features, *of_prior)
-        else:
-            bound.data = SparseDirectionData(*bound.rows.directions, *of_prior)
-        return bound
+        if isinstance(rows, SparseRows):
+            return SparseDirectionData(*rows.directions, *of_prior)
+        values, factors = rows.factors()
+        return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, *of_prior)
 
-    def part(self, start: int, stop: int) -> VonMisesFisherFamily:
-        """The clusters of some of the rows."""
-        return self.clusters(self.rows.part(start, stop))
-
-    def subset(self, rows: np.ndarray) -> VonMisesFisherFamily:
-        """The clusters of the rows with these indices."""
-        return self.clusters(self.rows.take(rows))
+    def _no_rows(self) -> DirectedRows:
+        return DenseRows(np.empty((0, self.n_features)))
 
     def with_prior(self, prior: ConcentrationPrior) -> VonMisesFisherFamily:
         """These rows with another prior."""
@@ -403,17 +380,12 @@ class VonMisesFisherFamily(Clusters, Family):
         alike = np.ones(len(coefficients))
         of_cosines = np.ascontiguousarray(statistics.directions().T), alike, alike
 
-        def add(first: int, stop: int) -> None:
-            cosines = np.zeros((stop - first, len(alike)))
+        def add(first: int, stop: int, scores: np.ndarray) -> None:
+            cosines = np.zeros(scores.shape)
             self.rows.add_log_densities(first, stop, of_cosines, cosines)
-            add_interpolated(cosines, coefficients, out[first:stop])
+            add_interpolated(cosines, coefficients, scores)
 
-        workers.run(add, self._tasks(len(alike)))
-
-    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component, relative to the uniform distribution."""
-        tasks = self._tasks(out.shape[1])
-        workers.run(self.rows.add_log_densities, [(a, b, components, out[a:b]) for a, b in tasks])
+        self._add_by_ranges(add, out, workers)
 
     def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """The density of a row given a new component is that of the uniform distribution."""
@@ -445,14 +417,6 @@ class VonMisesFisherFamily(Clusters, Family):
             draw_concentrations(keys, places, self._posterior(statistics), concentrations)
         means = _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations)
         return draw_directions(subkey(key, _OF_ROWS), means, concentrations)
-
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels by spherical k-means from seeds."""
-        return seed_labels(self.rows, np.ones(self.n_rows), min(n_clusters, self.n_rows), key)
-
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 24.0 * self.n_features * n_components
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...emissions._base import FAMILY
 from ...emissions._categories.family import CategoryCounts, CategoryFamily
-from ...emissions._clusters.statistics import n_used, shapes_of
 from ...emissions._columns.layout import ColumnLayout
+from ...emissions._family import FAMILY
+from ...emissions._statistics import n_used, shapes_of
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from ...emissions._clusters.statistics import by_size
+from ...emissions._statistics import by_size
 from .greedy_merging import LEAST_SHARE
 from .model import DPModel
 

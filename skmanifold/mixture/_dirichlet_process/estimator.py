@@ -19,8 +19,8 @@ from ...base import (
 )
 from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
-from ...emissions._clusters.base import Clusters
 from ...emissions._estimator import sort_hyperparameters
+from ...emissions._family import Family
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
@@ -419,8 +419,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         return emission.bind(rows, 1)
 
     def _started(
-        self, emission: Any, rows: Any, family: Any, clusters: Clusters, key: np.uint64
-    ) -> tuple[Any, Any, Clusters, Start]:
+        self, emission: Any, rows: Any, family: Any, clusters: Family, key: np.uint64
+    ) -> tuple[Any, Any, Family, Start]:
         """The emission, the family and the clusters, with free hyperparameters learned, and initial labels."""
         key = subkey(key, Purpose.PRIOR)
         searched = searched_rows(emission, clusters, rows, key)

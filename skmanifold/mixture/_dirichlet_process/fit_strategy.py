@@ -11,8 +11,8 @@ import numpy as np
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...emissions import BaseEmission
 from ...emissions._categories.family import CategoryCounts
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, occupied
+from ...emissions._family import Family
+from ...emissions._statistics import by_size, occupied
 from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
 from ...models import IncompatibleError
@@ -36,7 +36,7 @@ class PartitionFit(FitStrategy):
         self,
         mixture: Any,
         run: Run,
-        clusters: Clusters,
+        clusters: Family,
         start: Start,
         settled: dict[str, Any],
         passes: BaseSampler,
@@ -132,7 +132,7 @@ class PartitionStream(StreamStrategy):
         self,
         mixture: Any,
         batch: Minibatch,
-        clusters: Clusters,
+        clusters: Family,
         start: Start,
         settled: dict[str, Any],
         passes: BaseSampler,

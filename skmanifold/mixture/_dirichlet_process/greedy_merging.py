@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import occupied, selected
+from ...emissions._family import Family
+from ...emissions._statistics import occupied, selected
 from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...random._keys import subkey
 from ...utils._njit import njit
@@ -20,7 +20,7 @@ LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entrop
 
 
 def merge_greedily(
-    clusters: Clusters, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64, workers: Workers
+    clusters: Family, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge, in each step, the two clusters whose union increases the evidence most.
 
@@ -30,7 +30,7 @@ def merge_greedily(
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
     labels : ndarray of shape (n_rows,), int32
     statistics : NamedTuple
         Statistics of the labels; those of the merged labels afterwards.
@@ -56,7 +56,7 @@ def merge_greedily(
     return merged_with[labels], of_labels
 
 
-def _shares(clusters: Clusters, statistics: Any, present: np.ndarray, workers: Workers) -> np.ndarray:
+def _shares(clusters: Family, statistics: Any, present: np.ndarray, workers: Workers) -> np.ndarray:
     """Probabilities of the clusters `present` given each row, (n_rows, K)."""
     shares = np.empty((clusters.n_rows, len(present)))
     for rows, scores in label_scores(clusters, selected(statistics, present), workers):

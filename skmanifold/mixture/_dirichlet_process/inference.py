@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
 from ...emissions._abilities import LearnsPrior
-from ...emissions._clusters.base import Clusters
+from ...emissions._family import Family
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...random._keys import Purpose, subkey
@@ -219,7 +219,7 @@ class PartitionInference(ImputesCells, DrawsFromPrior):
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
         return to_tree(exported, {"weights": ["rank"]}, component_draws=self._complete_draws)
 
-    def _family_rows(self, rows: Any) -> Clusters:
+    def _family_rows(self, rows: Any) -> Family:
         return self._family.clusters(rows)
 
     def _drawn_parameters(self) -> Sequence[PartitionDraw | ParameterDraw]:

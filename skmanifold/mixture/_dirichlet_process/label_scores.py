@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._clusters.base import Clusters
+from ...emissions._family import Family
 from ...utils._threads import Workers, split_range
 
 _CELLS_AT_ONCE = 1 << 20
 
 
-def label_scores(clusters: Clusters, statistics: Any, workers: Workers) -> Iterator[tuple[slice, np.ndarray]]:
+def label_scores(clusters: Family, statistics: Any, workers: Workers) -> Iterator[tuple[slice, np.ndarray]]:
     """Log of size times predictive density of each row given each cluster, (n_rows of a block, K), block by block.
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
         The rows.
     statistics : NamedTuple
         Statistics of K clusters, which have rows.

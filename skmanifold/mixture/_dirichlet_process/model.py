@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import occupied, with_capacity
+from ...emissions._family import Family
+from ...emissions._statistics import occupied, with_capacity
 from ...metrics._partitions import compact_labels
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
@@ -37,7 +37,7 @@ class DPModel:
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
         Rows and the prior of the parameters of a component.
     concentration : float or None
         None learns it, with a gamma prior.
@@ -52,7 +52,7 @@ class DPModel:
 
     def __init__(
         self,
-        clusters: Clusters,
+        clusters: Family,
         concentration: float | None,
         concentration_prior: tuple[float, float],
         *,
@@ -200,7 +200,7 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
-def check_settings(mixture: Any, clusters: Clusters) -> None:
+def check_settings(mixture: Any, clusters: Family) -> None:
     """Raise a ValueError if the prior of the concentration, or the concentration given the rows, is out of range."""
     check_concentration_prior(mixture.concentration_prior, "concentration_prior")
     n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
@@ -212,7 +212,7 @@ def check_settings(mixture: Any, clusters: Clusters) -> None:
 
 
 def build_model(
-    mixture: Any, clusters: Clusters, init: Start, workers: Workers, most_batches: int = _MOST_BATCHES
+    mixture: Any, clusters: Family, init: Start, workers: Workers, most_batches: int = _MOST_BATCHES
 ) -> DPModel:
     """Check the settings of the estimator and return the model of some rows."""
     check_settings(mixture, clusters)

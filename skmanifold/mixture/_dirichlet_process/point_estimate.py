@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...emissions._clusters.base import Clusters
+from ...emissions._family import Family
 from ...metrics._partitions import point_partition
 from ...utils._threads import Workers, split_range
 from .._densities import typical_rows
@@ -51,7 +51,7 @@ def summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
     return {"_summary": summary, "n_components_": len(sizes), "concentration_": concentration}
 
 
-def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.ndarray, workers: Workers) -> np.ndarray:
+def find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:
     """The row of each cluster with the highest predictive density in it, (n_clusters,)."""
     of_own = np.empty(len(labels))
     for start, stop in split_range(len(labels), _ROWS_AT_ONCE):

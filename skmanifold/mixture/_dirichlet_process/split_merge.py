@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._clusters.base import Clusters
+from ...emissions._family import Family
 from ...emissions.kernels import (
     add_predictive,
     clear_sides,
@@ -34,7 +34,7 @@ _ORDER = 0  # the keys of the scans are counted from FIRST_SCAN = 1
 
 
 def split_merge(
-    clusters: Clusters,
+    clusters: Family,
     labels: np.ndarray,
     statistics: Any,
     concentration: float,
@@ -59,7 +59,7 @@ def split_merge(
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
         Rows and their prior.
     labels : ndarray of shape (n_rows,), int32
         Cluster of each row, changed in place. A new cluster gets the smallest free label, and a merged cluster the

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, selected
+from ...emissions._family import Family
 from ...emissions._rounding import distinct_rows
+from ...emissions._statistics import by_size, selected
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
@@ -24,7 +24,7 @@ _N_PASSES = 3  # of each round
 _CONCENTRATION = 1.0
 
 
-def searched_rows(emission: Any, clusters: Clusters, rows: Any, key: np.uint64) -> np.ndarray | None:
+def searched_rows(emission: Any, clusters: Family, rows: Any, key: np.uint64) -> np.ndarray | None:
     """Indices of the rows in which clusters are sought; None: all.
 
     They are a random sample if there are many rows, without those that repeat others, if many do: the density of a
@@ -32,7 +32,7 @@ def searched_rows(emission: Any, clusters: Clusters, rows: Any, key: np.uint64) 
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
         All rows.
     rows : object
         The same rows, as the emission read them.
@@ -60,7 +60,7 @@ def searched_rows(emission: Any, clusters: Clusters, rows: Any, key: np.uint64) 
     return distinct if searched is None else searched[distinct]
 
 
-def spread_start(init: Any, clusters: Clusters, searched: np.ndarray | None) -> Start:
+def spread_start(init: Any, clusters: Family, searched: np.ndarray | None) -> Start:
     """Initial labels from many seeds, from one cluster, or those that the user passed, renumbered without gaps."""
     start = initial_labels(init, clusters.n_rows)
     if isinstance(start, np.ndarray):
@@ -69,13 +69,13 @@ def spread_start(init: Any, clusters: Clusters, searched: np.ndarray | None) -> 
 
 
 def find_clusters(
-    clusters: Clusters, searched: np.ndarray | None, free: tuple[str, ...], key: np.uint64, workers: Workers
+    clusters: Family, searched: np.ndarray | None, free: tuple[str, ...], key: np.uint64, workers: Workers
 ) -> Found:
     """Clusters of some of the rows, and the prior that suits them.
 
     Parameters
     ----------
-    clusters : Clusters
+    clusters : Family
         All rows, with default values of the hyperparameters; rounded numbers are spread over their cells.
     searched : ndarray of int64 or None
         Indices of the rows that are used, from `searched_rows`.
@@ -92,7 +92,7 @@ def find_clusters(
     return _best_clusters(_chosen(clusters, searched), AUTO_CLUSTERS, free, key, workers)
 
 
-def labels_of_all(clusters: Clusters, found: Found, workers: Workers) -> np.ndarray:
+def labels_of_all(clusters: Family, found: Found, workers: Workers) -> np.ndarray:
     """Labels of all rows, given the clusters that were found in them or in a sample of them, with the same prior."""
     if len(found.labels) == clusters.n_rows:
         return found.labels
@@ -103,7 +103,7 @@ def labels_of_all(clusters: Clusters, found: Found, workers: Workers) -> np.ndar
     return labels
 
 
-def _labels_from_seeds(clusters: Clusters, searched: np.ndarray | None, n_clusters: int, key: np.uint64) -> np.ndarray:
+def _labels_from_seeds(clusters: Family, searched: np.ndarray | None, n_clusters: int, key: np.uint64) -> np.ndarray:
     """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
 
     A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
@@ -121,16 +121,14 @@ class Found(NamedTuple):
     evidence: float  # logarithm, see `merge_greedily`
     labels: np.ndarray
     statistics: Any
-    clusters: Clusters
+    clusters: Family
 
 
-def _chosen(clusters: Clusters, rows: np.ndarray | None) -> Clusters:
+def _chosen(clusters: Family, rows: np.ndarray | None) -> Family:
     return clusters if rows is None else clusters.subset(rows)
 
 
-def _best_clusters(
-    clusters: Clusters, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers
-) -> Found:
+def _best_clusters(clusters: Family, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers) -> Found:
     """The clusters with the highest evidence among those from several numbers of seeds.
 
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
@@ -154,7 +152,7 @@ def _best(found: list[Found]) -> Found:
 
 
 def _improved(
-    clusters: Clusters, labels: np.ndarray, free: tuple[str, ...], n_rounds: int, key: np.uint64, workers: Workers
+    clusters: Family, labels: np.ndarray, free: tuple[str, ...], n_rounds: int, key: np.uint64, workers: Workers
 ) -> Found:
     """Clusters after rounds of passes and greedy merges, with a prior that is learned before each."""
     adapted, sampler = clusters, cast(Any, Slice(n_split_merge=0))

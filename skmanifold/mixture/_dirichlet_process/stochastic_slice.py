@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...emissions._categories.family import CategoryCounts
-from ...emissions._categories.kernels import add_scores
 from ...emissions._categories.split_kernels import add_predictive
-from ...emissions._clusters.statistics import n_used
+from ...emissions._linear_kernels import add_entries
+from ...emissions._statistics import n_used
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
@@ -433,7 +433,7 @@ def _draw_labels_in_sequence(
     n_new = 0
     for row in range(len(labels)):
         scores[:n] = 0.0
-        add_scores(indptr, indices, counts, row, n, log_table, scores)
+        add_entries(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]
         n_open = min(n_new + 1, _MAX_NEW)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...base import stack_draws
 from ...emissions._categories.family import CategoryCounts
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import selected
+from ...emissions._family import Family
+from ...emissions._statistics import selected
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
 from ...random._keys import Purpose, subkey
@@ -100,7 +100,7 @@ class MixtureStream(ChainStream):
         order = np.argsort(-state.statistics.sizes, kind="stable")[: _n_components(state)]
         return PartitionDraw(selected(state.statistics, order), self._last[0].concentration)
 
-    def posterior(self, clusters: Clusters) -> dict[str, np.ndarray]:
+    def posterior(self, clusters: Family) -> dict[str, np.ndarray]:
         """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
 
         def arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._base import FAMILY, BaseEmission
+from ...emissions._base import BaseEmission
 from ...emissions._columns.layout import ColumnLayout
+from ...emissions._family import FAMILY
 from ...inference._draw_conditions import traces, whole_draws_agree
 from ...numerics.block_sums import BlockSums
 from ...samplers import BaseSampler

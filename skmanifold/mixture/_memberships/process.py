@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from ...emissions._clusters.base import Clusters
-from ...emissions._clusters.statistics import by_size, held_statistics, selected
+from ...emissions._family import Family
+from ...emissions._statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
@@ -43,20 +43,20 @@ class PartitionDraw(NamedTuple):
         """Sizes of the clusters, and the concentration as that of a new one, (K + 1,)."""
         return np.append(self.statistics.sizes, self.concentration)
 
-    def log_terms(self, clusters: Clusters, workers: Workers) -> np.ndarray:
+    def log_terms(self, clusters: Family, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         weights = self.weights
         terms = _begin(clusters, np.log(weights) - np.log(weights.sum()))
         clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
-    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+    def expected(self, clusters: Family, workers: Workers) -> Memberships:
         """Memberships of the rows, and expected parameters of the components and of a new one."""
         shares = self.log_terms(clusters, workers)
         to_shares(shares, workers)
         return shares, clusters.cell_attributes(with_new(self.statistics))
 
-    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+    def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and drawn parameters of the components and of a new one."""
         draw = draw_parameters(clusters, self.statistics, self.concentration, key, workers)
         shares = draw.log_terms(clusters, workers)
@@ -104,7 +104,7 @@ class ParameterDraw(NamedTuple):
     components: Any  # parameters of K components
     concentration: float
 
-    def log_terms(self, clusters: Clusters, workers: Workers) -> np.ndarray:
+    def log_terms(self, clusters: Family, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         terms = _begin(clusters, self.log_weights[:-1])
         clusters.add_densities_of_rows(self.components, terms, workers)
@@ -112,25 +112,25 @@ class ParameterDraw(NamedTuple):
         clusters.add_log_density_of_new(self.components, empty, workers)
         return np.concatenate((terms, empty), axis=1)
 
-    def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
+    def expected(self, clusters: Family, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components and expected ones of a new component."""
         means = clusters.cell_attributes(clusters.no_statistics(1))["components_"]
         return self._memberships(clusters, np.log(np.hstack(means)).reshape(-1, 1), workers)
 
-    def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
+    def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components and drawn ones of a new component."""
         labels = np.zeros(1, np.int64)
         new = clusters.draw_components(clusters.no_statistics(1), labels, subkey(key, Purpose.COMPONENTS), workers)
         return self._memberships(clusters, new, workers)
 
-    def _memberships(self, clusters: Clusters, new: np.ndarray, workers: Workers) -> Memberships:
+    def _memberships(self, clusters: Family, new: np.ndarray, workers: Workers) -> Memberships:
         shares = self.log_terms(clusters, workers)
         to_shares(shares, workers)
         return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
 def draw_parameters(
-    clusters: Clusters, statistics: Any, concentration: float, key: np.uint64, workers: Workers
+    clusters: Family, statistics: Any, concentration: float, key: np.uint64, workers: Workers
 ) -> ParameterDraw:
     """Draw weights and components given the partition, the largest component first.
 
@@ -150,11 +150,11 @@ def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:
     return {"weights": np.exp(draw.log_weights[:-1]), **clusters.arrays_of(draw.components)}
 
 
-def _begin(clusters: Clusters, log_weights: np.ndarray) -> np.ndarray:
+def _begin(clusters: Family, log_weights: np.ndarray) -> np.ndarray:
     return np.repeat(log_weights[None], clusters.n_rows, axis=0)
 
 
-def draw_store(mixture: Any, clusters: Clusters) -> DrawStore:
+def draw_store(mixture: Any, clusters: Family) -> DrawStore:
     """A store whose number of complete draws per chain takes about `max_draws_bytes` for all chains."""
     draw_bytes = 4 * clusters.n_rows + clusters.draw_bytes(_EXPECTED_COMPONENTS)
     return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)

@@ -7,7 +7,7 @@ from samplers._evidence import Estimate, summarize
 from sklearn.base import clone
 
 from skmanifold import DPMixture
-from skmanifold.emissions._clusters.statistics import JoinedStatistics, join_statistics
+from skmanifold.emissions._statistics import JoinedStatistics, join_statistics
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers

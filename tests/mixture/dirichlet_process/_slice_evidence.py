@@ -13,8 +13,8 @@ import numpy as np
 from samplers._evidence import Estimate, summarize
 from scipy.special import gammaln
 
-from skmanifold.emissions._clusters.statistics import occupied
 from skmanifold.emissions._codes import Table
+from skmanifold.emissions._statistics import occupied
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers._base import State

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
 from skmanifold.emissions._categories import family as categories
-from skmanifold.emissions._clusters.statistics import n_used, with_labels
+from skmanifold.emissions._statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import fold_in_each, root_key, subkey

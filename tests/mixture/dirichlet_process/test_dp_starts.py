@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skmanifold.emissions._clusters.base import StartEffort
+from skmanifold.emissions._bound_rows import StartEffort
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._categories import family as categories
-from skmanifold.emissions._categories.family import CategoryCounts
+from skmanifold.emissions._categories.family import CategoryCounts, CategoryFamily
 from skmanifold.mixture import _densities
 from skmanifold.mixture._densities import log_predictive
 from skmanifold.mixture._memberships.process import ParameterDraw, PartitionDraw, partition_draw
@@ -133,8 +132,8 @@ def test_cut_batch_and_order_change_no_byte(draw, monkeypatch):
     shuffled = clusters_of(rows[order], COLUMN_START)
     np.testing.assert_array_equal(draw.log_terms(shuffled, Workers(1)), whole[order])
     monkeypatch.setattr(_densities, "_ROWS_OF_TASK", 12)
-    monkeypatch.setattr(categories, "_CELLS_OF_TASK", 12)
-    assert len(categories._tasks(whole)) == 100
+    monkeypatch.setattr(CategoryFamily, "cells_of_task", 12)
+    assert len(clusters._tasks(whole.shape[1])) == 100
     with Workers(3) as workers:
         np.testing.assert_array_equal(draw.log_terms(clusters, workers), whole)
         np.testing.assert_array_equal(log_predictive(clusters, [draw, draw], workers), logs)

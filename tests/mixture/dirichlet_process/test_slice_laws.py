@@ -11,7 +11,7 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summar
 from scipy import stats
 from scipy.special import gammaln
 
-from skmanifold.emissions._clusters.statistics import n_used, occupied
+from skmanifold.emissions._statistics import n_used, occupied
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.samplers import Slice

@@ -7,7 +7,7 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, logsumexp
 
-from skmanifold.emissions._clusters.statistics import n_used
+from skmanifold.emissions._statistics import n_used
 from skmanifold.mixture._dirichlet_process import stochastic_slice
 from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel

@@ -1,4 +1,4 @@
-"""Statistics of clusters by label: named tuples of arrays, of which the first are the sizes.
+"""Statistics of rows by label: named tuples of arrays, of which the first are the sizes.
 
 A class may have `label_axes`: for each array the axis of the labels, None for an array without this axis, or `OF_ROWS`
 for the current values of missing cells, which predictions do not need. Without it the labels are the first axis of all
@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...utils._conditions import MOST_COUNTED, Array, Sizes, refuse
-from ...utils._declared import Held, holds
+from ..utils._conditions import MOST_COUNTED, Array, Sizes, refuse
+from ..utils._declared import Held, holds
+from ..utils._njit import njit
+from .kernels import count_row
 
 Statistics = TypeVar("Statistics", bound=Any)
 OF_ROWS = -1
@@ -20,7 +22,7 @@ OF_ROWS = -1
 
 def held_statistics(value: Any, where: str, sizes: Sizes) -> None:
     """Condition of statistics of any family, which satisfy the declaration of their class."""
-    if type(value) is not JoinedStatistics and not hasattr(type(value), "label_axes"):
+    if "sizes" not in getattr(value, "_fields", ())[:1]:
         refuse(where, f"is a {type(value).__name__} and not statistics of clusters")
     Held(type(value))(value, where, sizes)
 
@@ -106,3 +108,35 @@ def join_statistics(blocks: list) -> Any:
 
 def _joined(first: Any, rest: Any) -> JoinedStatistics:
     return JoinedStatistics(first.sizes, first, rest)
+
+
+@njit(cache=True, nogil=True)
+def move_rows(data, rows, new_labels, first, stop, labels, statistics):
+    """Move rows to their new labels in the statistics of the labels `first` to `stop`; `labels` do not change."""
+    for i in range(len(rows)):
+        row = rows[i]
+        old, new = np.int64(labels[row]), np.int64(new_labels[i])  # `count_row` is compiled for one type
+        if old == new:
+            continue
+        if first <= old < stop:
+            count_row(data, statistics, row, old, -1)
+        if first <= new < stop:
+            count_row(data, statistics, row, new, 1)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(data, labels, first, stop, statistics):
+    """Add all rows to the statistics of their labels, of those from `first` to `stop`."""
+    for row in range(len(labels)):
+        label = np.int64(labels[row])
+        if first <= label < stop:
+            count_row(data, statistics, row, label, 1)
+
+
+@njit(cache=True, nogil=True)
+def count_some_rows(data, rows, sign, labels, first, stop, statistics):
+    """Add some rows to the statistics of their labels, of those from `first` to `stop`, or subtract them."""
+    for row in rows:
+        label = np.int64(labels[row])
+        if first <= label < stop:
+            count_row(data, statistics, row, label, sign)

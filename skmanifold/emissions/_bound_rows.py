@@ -1,0 +1,426 @@
+"""Rows to which a family is bound: their statistics by label, and their densities given components and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ..utils._njit import njit
+from ..utils._protocol_check import offers
+from ..utils._threads import Workers, split_range
+from ..utils._typing import available_if
+from ._dense_rows import DenseRows
+from ._protocols import HasKernels, Parameters
+from ._statistics import count_rows, move_rows, occupied, selected, with_labels
+from .kernels import add_predictive, clear_sides, refresh_posterior
+
+_N_SIDES = 3  # two, and a label for scratch
+_ROWS_OF_TASK = 5_000  # whose labels change, at least: some tenths of a millisecond
+_ENTRIES_OF_BATCH = 50_000  # of the scores of a minibatch
+
+
+class StartEffort(NamedTuple):
+    """How much is done to find initial clusters."""
+
+    most_rows: int = 20_000  # of a random sample
+    fewer_seeds: tuple[int, ...] = (30, 10, 3, 1)  # also tried: many small clusters may share a prior that suits them
+    n_rounds: int = 3  # of passes, merges and learning of the prior
+    least_size: float = 0.0  # relative to the average: a last round is tried with and without smaller clusters; 0: none
+
+
+class BoundRows:
+    """Base class of `Family`: the rows to which `clusters` has bound a family, as Dirichlet process mixtures use them.
+
+    A bound family is a copy with `rows`, `n_rows`, `log_base`, and `data`, by whose type the kernels are chosen.
+    """
+
+    n_components: int
+    n_features: int
+    prior: Any
+    rows: Any
+    n_rows: int
+    data: Any
+    log_base: np.ndarray | None = None
+    cells_of_task: ClassVar[int] = 20_000  # rows times components: some milliseconds with a few entries per row
+    bytes_of_cell: ClassVar[float] = 16.0  # of the statistics of a label, in a drawn partition with its components
+
+    if TYPE_CHECKING:  # families that need them have these
+
+        def prepare(self, rows: Any) -> Any: ...
+
+        def no_statistics(self, capacity: int) -> Any: ...
+
+        def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any: ...
+
+        def log_marginals(self, statistics: Any) -> np.ndarray: ...
+
+        def with_learned_prior(self, statistics: Any, free: Any) -> Self: ...
+
+        def add_log_densities(
+            self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray
+        ) -> None: ...
+
+        def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray: ...
+
+    @available_if(lambda family: offers(family, HasKernels))
+    def clusters(self, rows: Any = None) -> Self:
+        """The family bound to rows, as Dirichlet process mixtures use it."""
+        return self._bound(self._no_rows() if rows is None else rows)
+
+    def _no_rows(self) -> Any:
+        return DenseRows(np.empty((0, self.n_features)))
+
+    def _bound(self, rows: Any) -> Self:
+        """A copy that is bound to these rows."""
+        bound = copy(self)
+        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
+        bound.data = bound.prepare(rows)
+        return bound
+
+    def part(self, start: int, stop: int) -> Self:
+        """The family bound to the rows `start` to `stop`, or to the last."""
+        return self._bound(self.rows.part(start, stop))
+
+    def subset(self, rows: np.ndarray) -> Self:
+        """The family bound to the rows with these indices.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of the rows.
+
+        Returns
+        -------
+        family : Family
+            A copy.
+        """
+        return self._bound(self.rows.take(rows))
+
+    def with_prior(self, prior: Any) -> Self:
+        """These rows with another prior, in the same units.
+
+        Parameters
+        ----------
+        prior : object
+            The prior.
+
+        Returns
+        -------
+        family : Family
+            The same rows.
+        """
+        other = copy(self)
+        other.prior = prior
+        return other._bound(self.rows)
+
+    def among_others(self) -> Self:
+        """These rows as one of several blocks of columns, whose scores are added.
+
+        Returns
+        -------
+        family : Family
+            The same rows.
+        """
+        return self
+
+    # Initial clusters and minibatches
+
+    def start_effort(self) -> StartEffort:
+        """How much is done to find initial clusters.
+
+        Returns
+        -------
+        effort : StartEffort
+            Numbers of rows, seeds and rounds.
+        """
+        return StartEffort()
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels, (n_rows,) int32, from seeds that are spread over the rows.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of seeds.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
+            Clusters.
+        """
+        family = copy(self)
+        family.n_components = min(n_clusters, self.n_rows)
+        return family.seed_labels(self.rows, key).astype(np.int32)
+
+    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Rows of a minibatch in the order in which their scores are computed fastest.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of the rows.
+        labels : ndarray of shape (n_rows,), int32
+            Labels of all rows.
+
+        Returns
+        -------
+        rows : ndarray of shape (n,), int64
+            The same indices in another order.
+        """
+        return rows
+
+    def rows_of_batch(self) -> int:
+        """So many rows that drawing their labels takes about four times as long as drawing the components.
+
+        Returns
+        -------
+        n_rows : int
+            Number of rows.
+        """
+        return max(1, _ENTRIES_OF_BATCH // (1 + self._n_cells_of_label()))
+
+    def draw_bytes(self, n_components: float) -> float:
+        """Approximate memory of a drawn partition with its components.
+
+        Parameters
+        ----------
+        n_components : float
+            Number of components.
+
+        Returns
+        -------
+        n_bytes : float
+            Bytes.
+        """
+        return self.bytes_of_cell * n_components * self._n_cells_of_label()
+
+    def _n_cells_of_label(self) -> int:
+        """Number of entries of the statistics of a label, without its size."""
+        return sum(array.size for array in self.no_statistics(1)[1:])
+
+    # Statistics by label
+
+    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
+        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split, without rows.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        posterior : NamedTuple
+            Space for the labels.
+        sides : tuple of NamedTuple
+            Statistics and posterior of two sides without rows, and of a label for scratch.
+        """
+        sides = self.no_statistics(_N_SIDES), self.new_posterior(_N_SIDES, statistics, key)
+        clear_sides(self.data, *sides)
+        return self.new_posterior(len(statistics.sizes), statistics, key), sides
+
+    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,), int32
+            Labels of all rows.
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        workers : Workers
+            Threads.
+        """
+        tasks = self._ranges(np.bincount(labels, minlength=len(statistics.sizes)), workers)
+        workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
+
+    def move(
+        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
+    ) -> None:
+        """Move rows to their new labels in the statistics.
+
+        Each task has a range of labels, so that the order of a sum does not depend on the number of threads.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of the rows.
+        new_labels : ndarray of shape (n,), int32
+            Their new labels.
+        labels : ndarray of shape (n_rows,), int32
+            Old labels of all rows.
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        workers : Workers
+            Threads.
+        """
+        n_labels, old = len(statistics.sizes), labels[rows]
+        moved = old != new_labels
+        n_moves = np.bincount(old[moved], minlength=n_labels) + np.bincount(new_labels[moved], minlength=n_labels)
+        tasks = self._ranges(n_moves, workers)
+        workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
+
+    def redraw_missing(
+        self,
+        rows: np.ndarray,
+        new_labels: np.ndarray,
+        labels: np.ndarray,
+        statistics: Any,
+        components: Any,
+        place_of: np.ndarray,
+        key: np.uint64,
+        workers: Workers,
+    ) -> None:
+        """Draw the missing cells of rows given their new labels, before these rows move; most families have none.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,), int64
+            Indices of the rows.
+        new_labels : ndarray of shape (n,), int32
+            Their new labels.
+        labels : ndarray of shape (n_rows,), int32
+            Old labels of all rows.
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        components : object
+            Drawn parameters.
+        place_of : ndarray of int64
+            Index of each label among the components.
+        key : uint64
+            Key of the random numbers.
+        workers : Workers
+            Threads.
+        """
+
+    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Statistics after relabelling; `labels` are the new labels of all rows.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,), int32
+            Labels of all rows.
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        new_labels : ndarray of int64
+            The new name of each old label.
+        workers : Workers
+            Threads.
+
+        Returns
+        -------
+        statistics : NamedTuple
+            Sums by new label.
+        """
+        return with_labels(statistics, new_labels)
+
+    def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
+        """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""
+        done = np.cumsum(work)
+        n_tasks = min(workers.n_workers, 1 + int(done[-1]) // _ROWS_OF_TASK)
+        ends = np.searchsorted(done, done[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
+        return list(pairwise([0, *ends.tolist(), len(work)]))
+
+    # Densities
+
+    def log_marginal(self, statistics: Any) -> float:
+        """Log density of all rows given their labels, with the parameters integrated out: the sum of ``log_marginals``.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+
+        Returns
+        -------
+        log_density : float
+            Of all rows together, in nats.
+        """
+        log_base = 0.0 if self.log_base is None else float(self.log_base.sum())
+        of_labels = self.log_marginals(selected(statistics, occupied(statistics)))
+        return float(sum(of_labels.tolist())) + log_base
+
+    def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, K), the log predictive density of these rows given each cluster of `statistics`.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        out : ndarray of shape (n_rows, K)
+            Log densities are added to this array.
+        workers : Workers
+            Threads.
+        """
+        posterior = self.new_posterior(len(statistics.sizes), statistics, np.uint64(0))
+        _refresh_all(self.data, statistics, posterior)
+
+        def add(first: int, stop: int, scores: np.ndarray) -> None:
+            _add_predictive(first, stop, self.data, statistics, posterior, scores)
+
+        self._add_by_ranges(add, out, workers)
+
+    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, K), the log density of these rows given each component.
+
+        Parameters
+        ----------
+        components : object
+            Parameters of K components.
+        out : ndarray of shape (n_rows, K)
+            Log densities are added to this array.
+        workers : Workers
+            Threads.
+        """
+
+        def add(first: int, stop: int, scores: np.ndarray) -> None:
+            self.add_log_densities(self.rows, first, stop, components, scores)
+
+        self._add_by_ranges(add, out, workers)
+
+    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows given a new component.
+
+        Its parameters are integrated out, but for those that it shares with `components`.
+
+        Parameters
+        ----------
+        components : object
+            Parameters of K components.
+        out : ndarray of shape (n_rows, 1)
+            Log densities are added to this array.
+        workers : Workers
+            Threads.
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
+
+    def _add_by_ranges(self, add: Callable[..., None], out: np.ndarray, workers: Workers) -> None:
+        """Add log densities with ``add(first, stop, out[first:stop])`` for ranges of rows, and the rows' base."""
+        workers.run(add, [(a, b, out[a:b]) for a, b in self._tasks(out.shape[1])])
+        if self.log_base is not None:
+            out += self.log_base[:, np.newaxis]
+
+    def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
+        """Ranges of rows whose densities given each label are computed at the same time."""
+        return split_range(self.n_rows, max(1, self.cells_of_task // max(1, n_labels)))
+
+
+@njit(cache=True, nogil=True)
+def _refresh_all(data, statistics, posterior):
+    for label in range(len(statistics.sizes)):
+        refresh_posterior(data, statistics, posterior, label)
+
+
+@njit(cache=True, nogil=True)
+def _add_predictive(first, stop, data, statistics, posterior, out):
+    labels = np.arange(out.shape[1])
+    for row in range(first, stop):
+        add_predictive(data, statistics, posterior, row, labels, len(labels), out[row - first])

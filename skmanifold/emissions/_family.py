@@ -1,0 +1,275 @@
+"""Base class of families: what follows from the statistics, the mode, the draws and the attributes of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
+from ..random._keys import subkey
+from ..utils._declared import Held, HeldKind
+from ..utils._threads import Workers, split_range
+from ..utils._typing import available_if
+from ._bound_rows import BoundRows
+from ._protocols import Parameters
+from ._statistics import selected
+
+_CELLS_AT_ONCE = 1 << 17  # float64 entries of sums by blocks: one megabyte
+_CELLS_DRAWN = 1 << 22  # parameters of new rows, of which each has its own: some tens of megabytes
+_PARAMETERS, _ROWS, _LATER = 0, 1, 2  # uses of the key of new rows
+
+
+class Family(BoundRows):
+    """Base class of exponential families with conjugate priors.
+
+    *Statistics* are a tuple of arrays; the first holds the sizes of the components, (K,). *Rows* are what the
+    emission's ``read`` returned, with ``n_rows``, ``n_features`` and ``log_base``. The latter is the part of each row's
+    log density that does not depend on the parameters, (n_rows,), or None if it is zero.
+
+    A family of rows has the methods of `RowFamily`, a family of tokens those of `TokenFamily` or `DirichletFamily`.
+    Other methods are optional: if a fit needs one that the family lacks, it raises an error before it begins.
+
+    A family of rows with kernels (`HasKernels`) can be bound to rows by ``clusters``, for Dirichlet process mixtures.
+    The methods of a bound family follow from ``prepare``, ``no_statistics``, ``new_posterior``, ``mode``, ``draw``,
+    ``log_marginals``, ``attributes``, ``add_log_densities``, ``seed_labels`` and ``sample``. Its ``log_marginals``
+    returns the log marginal densities of the rows of each label, (K,), without their ``log_base``, given statistics.
+    """
+
+    word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
+    parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
+    bounds_of_means: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of what `cell_attributes` returns
+
+    if TYPE_CHECKING:  # families that need them have these
+
+        def mode(self, statistics: Any) -> Parameters: ...
+
+        def draw(self, statistics: Any, key: np.uint64) -> Parameters: ...
+
+        def attributes(self, parameters: Parameters) -> dict[str, Any]: ...
+
+        def sample(self, parameters: Parameters, labels: np.ndarray, key: np.uint64) -> np.ndarray: ...
+
+    # Statistics
+
+    @available_if(lambda family: hasattr(family, "no_statistics"))
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the statistics of all components."""
+        return tuple(array.shape for array in self.no_statistics(self.n_components))
+
+    def n_cells(self) -> int:
+        """Number of entries of the statistics."""
+        return sum(map(math.prod, self.shapes()))
+
+    def sum_blocks(
+        self,
+        n_rows: int,
+        first_block: int,
+        add: Callable[..., None],
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> BlockSums:
+        """Sums by blocks of rows, a few blocks at a time.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        first_block : int
+            Number of the block that begins with the first row.
+        add : callable
+            ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
+            array is that of the blocks, the others are those of the statistics.
+        shapes : tuple of tuple of int, default=None
+            Shapes of the arrays without the first axis; None is those of the statistics.
+
+        Returns
+        -------
+        sums : BlockSums
+            The same bytes however the rows are split, if they are split where blocks end.
+        """
+        sums = BlockSums(())
+        for start, stop in split_range(n_rows, BLOCK_ROWS * max(1, _CELLS_AT_ONCE // self.n_cells())):
+            n_blocks = -(-(stop - start) // BLOCK_ROWS)
+            arrays = tuple(np.zeros((n_blocks, *shape)) for shape in shapes or self.shapes())
+            add(start, stop, *arrays)
+            sums = merge(sums, BlockSums.of_blocks(first_block + start // BLOCK_ROWS, arrays))
+        return sums
+
+    def _sum_each_block(
+        self,
+        first: int,
+        stop: int,
+        first_block: int,
+        memberships: np.ndarray,
+        add: Callable[..., None],
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> BlockSums:
+        """Sums of rows by ``add(first, stop, memberships, *arrays)`` for each block; `memberships` begin at `first`."""
+
+        def add_blocks(start: int, end: int, *arrays: np.ndarray) -> None:
+            for block, (a, b) in enumerate(split_range(end - start, BLOCK_ROWS)):
+                of_block = memberships[start + a : start + b]
+                add(first + start + a, first + start + b, of_block, *(array[block] for array in arrays))
+
+        return self.sum_blocks(stop - first, first_block, add_blocks, shapes)
+
+    # Components
+
+    def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
+        """Draw the parameters of the components `labels` given the rows of each; labels may be beyond the capacity.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        labels : ndarray of shape (K,), int64
+            Labels, also of components without rows.
+        key : uint64
+            Key of the random numbers.
+        workers : Workers
+            Threads.
+
+        Returns
+        -------
+        components : object
+            Parameters of K components.
+        """
+        return self.draw(selected(statistics, labels), key)
+
+    def mean(self, statistics: Any) -> Parameters:
+        """Parameters whose attributes are posterior means: the mode, if it is that of the natural parameters.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+
+        Returns
+        -------
+        parameters : object
+            Parameters of all components.
+        """
+        return self.mode(statistics)
+
+    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Posterior means as fitted attributes: ``components_``, (K, n_features), and others.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            By name.
+        """
+        return self.attributes(self.mean(statistics))
+
+    def cell_attributes(self, statistics: Any) -> dict[str, Any]:
+        """Posterior means as attributes for `cell_distribution`; covariances are always finite.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            By name.
+        """
+        return self.expected(statistics)
+
+    def are_means(self, attributes: dict[str, Any]) -> bool:
+        """Whether posterior means of components are possible.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            What `cell_attributes` returns.
+
+        Returns
+        -------
+        are_means : bool
+            False if a number is not finite or out of range.
+        """
+        low, high = self.bounds_of_means
+        for values in attributes.values():
+            for part in values if isinstance(values, list) else [values]:
+                with np.errstate(over="ignore"):
+                    squares = np.square(part, dtype=np.float64)  # of which second moments are sums
+                if not (np.isfinite(squares).all() and np.all((low <= part) & (part <= high))):
+                    return False
+        return True
+
+    def drawn_attributes(self, components: Any) -> dict[str, Any]:
+        """Drawn parameters as attributes for `cell_distribution`.
+
+        Parameters
+        ----------
+        components : object
+            Parameters of K components.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            By name.
+        """
+        return self.attributes(components)
+
+    def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
+        """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others.
+
+        Parameters
+        ----------
+        components : object
+            Parameters of K components.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            By name.
+        """
+        return {name.removesuffix("_"): array for name, array in self.drawn_attributes(components).items()}
+
+    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+            Sums of the rows of each label.
+        labels : ndarray of shape (n,), int32
+            Clusters of the rows.
+        key : uint64
+            Key of the random numbers.
+
+        Returns
+        -------
+        X : ndarray of shape (n, n_features)
+            New rows.
+        """
+        rows = []
+        for start, stop in split_range(len(labels), max(1, _CELLS_DRAWN // (1 + self._n_cells_of_label()))):
+            own, of_parameters = labels[start:stop].astype(np.int64), subkey(key, _PARAMETERS)
+            drawn = self.draw_components(statistics, own, of_parameters, Workers(1))
+            rows.append(self.sample(drawn, np.arange(len(own), dtype=np.int32), subkey(key, _ROWS)))
+            key = subkey(key, _LATER)
+        return np.concatenate(rows)
+
+    def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
+        """Initial components of tokens."""
+        return None
+
+    def check_parameters(self, parameters: Any) -> None:
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        if self.parameters_type is not None:
+            sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
+            sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
+            Held(self.parameters_type)(parameters, "parameters", sizes)
+
+
+FAMILY = HeldKind(Family)
