@@ -36,7 +36,7 @@ from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
-_SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
+SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
     "max_iter": _COUNT,
     "burn_in": [None, Interval(Integral, 0, None, closed="left")],
     "thin": _COUNT,
@@ -92,7 +92,7 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
             names = signature(cls).parameters
-            shared = {name: constraint for name, constraint in _SHARED_CONSTRAINTS.items() if name in names}
+            shared = {name: constraint for name, constraint in SHARED_CONSTRAINTS.items() if name in names}
             of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
             cls._parameter_constraints = {**of_sampler, **shared, **cls._parameter_constraints}
 

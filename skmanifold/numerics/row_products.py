@@ -56,6 +56,12 @@ class RowProducts:
         np.matmul(self.vectors, self.block.T, out=self.products)
         return self.products
 
+    def sums(self, shares: np.ndarray) -> np.ndarray:
+        """Sums of the rows of the block times shares, (n, n_vectors), as (n_vectors, n_features)."""
+        of_places = np.zeros(self.products.shape, self.products.dtype)
+        of_places[:, self.first : self.first + len(shares)] = shares.T
+        return np.matmul(of_places, self.block)
+
 
 @lru_cache(maxsize=64)
 def _equal_places(n_features: int, n_vectors: int, char: str) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,6 +52,10 @@ class UnitRows:
         self.has_direction = is_usual
         self.has_direction[self._unusual] = True
 
+    def take(self, rows: np.ndarray) -> Self:
+        """The rows with these indices, copied."""
+        return type(self)(self.values[rows])
+
     def unit(self, row: int) -> np.ndarray:
         """A row as a unit vector of float64; rows of any length."""
         dense = self.values[row].astype(np.float64)
@@ -87,10 +91,6 @@ class DenseDirections(UnitRows):
     def directed(self) -> np.ndarray:
         """Rows that have a direction, ascending int64."""
         return np.flatnonzero(self.has_direction)
-
-    def taken(self, rows: np.ndarray) -> DenseDirections:
-        """The rows with these indices, copied."""
-        return DenseDirections(self.values[rows])
 
     def matrix(self, rows: np.ndarray) -> np.ndarray:
         """The rows with these indices as unit vectors."""
@@ -169,7 +169,9 @@ class DenseSums:
 AnyDirections = Directions | DenseDirections
 
 
-def read_directions(estimator: Any, X: Any, *, reset: bool) -> AnyDirections:
+def read_directions(
+    estimator: Any, X: Any, *, reset: bool, dense_type: Callable[[np.ndarray], Any] = DenseDirections
+) -> Any:
     """A user's dense or sparse X of finite numbers of either sign as directions; dense rows are not copied.
 
     A row of zeros has no direction.
@@ -182,4 +184,4 @@ def read_directions(estimator: Any, X: Any, *, reset: bool) -> AnyDirections:
     valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
     if sp.issparse(valid):
         return as_directions(valid.astype(np.float64, copy=False))
-    return DenseDirections(valid)
+    return dense_type(valid)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,18 +38,18 @@ class Directions(NamedTuple):
 
     def dense(self, rows: np.ndarray) -> np.ndarray:
         """The rows with these indices as dense unit vectors, (n, n_features)."""
-        return self.matrix(rows).toarray()
+        return self.take(rows).matrix().toarray()
 
     def matrix(self, rows: np.ndarray | slice = slice(None)) -> sp.csr_array:
         """The rows with these indices in CSR format."""
         return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_features))[rows]
 
-    def taken(self, rows: np.ndarray) -> Directions:
+    def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices, copied."""
-        starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        starts, lengths = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate(([0], np.cumsum(lengths)))
         entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Directions(indptr, self.indices[entries], self.data[entries], self.n_features)
+        return self._replace(indptr=indptr, indices=self.indices[entries], data=self.data[entries])
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums of the features over rows, and of their squares."""

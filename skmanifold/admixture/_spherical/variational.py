@@ -311,7 +311,7 @@ class MeanFieldSAM:
         """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
-        some = self.directions.taken(self.rows[chosen])
+        some = self.directions.take(self.rows[chosen])
         concentrations = self.document_concentration, self.topic_concentration, self.mean_concentration
         return MeanFieldSAM(
             some,

@@ -12,16 +12,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.fft import dct
 
 from ...distributions._bessel_kernels import compute_log_peak
 from ...utils._by_type import by_type
 from ...utils._njit import njit, njit_part
 from .. import kernels
-from .concentrations import MOST_NODES, tabulate
-from .sparse_kernels import fill_row_scores
+from .concentrations import tabulate
+from .row_kernels import fill_row_scores
 
 _FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
 _MAX_RATIO = 1.0 - 1e-9
+_DEGREE = 64
+_POINTS = np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
 
 
 class DenseDirectionData(NamedTuple):
@@ -52,8 +55,6 @@ class DirectionPosterior(NamedTuple):
 
     lengths: np.ndarray  # (capacity,)
     concentration: float  # of all clusters; 0 if each has its own
-    nodes: np.ndarray  # (MOST_NODES,) scratch
-    logs: np.ndarray  # (MOST_NODES,) scratch
 
 
 # Rows
@@ -182,7 +183,7 @@ def _fill_sparse_scores(data, statistics, rows, n_above, current, components, sc
 
 
 @njit(cache=True, nogil=True)
-def length_of(total):
+def _length(total):
     """Length of a vector."""
     square = 0.0
     for j in range(len(total)):
@@ -191,36 +192,38 @@ def length_of(total):
 
 
 @njit(cache=True, nogil=True)
-def log_marginal(data, concentration, n, length, nodes, logs):
+def log_marginal(data, concentration, n, length):
     """Log density of n rows whose sum has this length, relative to the uniform distribution."""
     order, length = 0.5 * data.n_features - 1.0, min(length, float(n))
     if concentration > 0.0:
         peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
         return peaks - concentration * (n - length)
-    lengths = np.full(1, length)
-    n_lengths = 1 if length > 0.0 else 0
-    of_rows = n + data.prior_rows, n - length + data.prior_gap
-    return tabulate(order, of_rows[0], of_rows[1], lengths[:n_lengths], nodes, logs)[1] - data.log_normalizer
+    rows, gap = n + data.prior_rows, n - length + data.prior_gap
+    return tabulate(order, rows, gap, np.full(1, length))[2] - data.log_normalizer
 
 
 @njit(cache=True, nogil=True)
-def _log_predictive(data, concentration, n, length, product):
-    """Log predictive density of a row given n rows, whose sum has a length and a product with the row."""
-    d = float(data.n_features)
-    order = 0.5 * d - 1.0
-    if concentration == 0.0:
-        total, whole = length + data.prior_rows - data.prior_gap, n + data.prior_rows
-        ratio = min(total / whole, _MAX_RATIO)
-        concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
+def _log_predictive_given(order, concentration, length, product):
+    """Log predictive density of a row given the concentration, and a sum with a length and a product with the row."""
     after = math.sqrt(max(length * length + 2.0 * product + 1.0, 0.0))
     peaks = compute_log_peak(order, concentration) + compute_log_peak(order, concentration * length)
     return peaks - compute_log_peak(order, concentration * after) - concentration * (1.0 + length - after)
 
 
+@njit(cache=True, nogil=True)
+def _log_predictive(data, concentration, n, length, product):
+    """The same for n rows with this sum; the concentration 0 is replaced by an estimate."""
+    if concentration == 0.0:
+        total, whole, d = length + data.prior_rows - data.prior_gap, n + data.prior_rows, float(data.n_features)
+        ratio = min(total / whole, _MAX_RATIO)
+        concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
+    return _log_predictive_given(0.5 * data.n_features - 1.0, concentration, length, product)
+
+
 @kernels.refresh_posterior.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _refresh_posterior(data, statistics, posterior, label):
-    posterior.lengths[label] = length_of(statistics.sums[label])
+    posterior.lengths[label] = _length(statistics.sums[label])
 
 
 @kernels.add_predictive.of(DenseDirectionData, SparseDirectionData)
@@ -236,21 +239,60 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 @kernels.log_bayes_factor.of(DenseDirectionData, SparseDirectionData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
-    sum_0, sum_1, square = statistics.sums[label_0], statistics.sums[label_1], 0.0
-    for j in range(len(sum_0)):
-        square += (sum_0[j] + sum_1[j]) * (sum_0[j] + sum_1[j])
-    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
-    concentration, nodes, logs = posterior.concentration, posterior.nodes, posterior.logs
-    apart = log_marginal(data, concentration, n_0, posterior.lengths[label_0], nodes, logs)
-    apart += log_marginal(data, concentration, n_1, posterior.lengths[label_1], nodes, logs)
-    return apart - log_marginal(data, concentration, n_0 + n_1, math.sqrt(square), nodes, logs)
+    n_0, n_1, concentration = statistics.sizes[label_0], statistics.sizes[label_1], posterior.concentration
+    length = _length(statistics.sums[label_0] + statistics.sums[label_1])
+    apart = log_marginal(data, concentration, n_0, posterior.lengths[label_0])
+    apart += log_marginal(data, concentration, n_1, posterior.lengths[label_1])
+    return apart - log_marginal(data, concentration, n_0 + n_1, length)
+
+
+# Predictive densities with the concentration integrated out, as functions of the cosine with the mean direction
+
+
+def coefficients_of(order: float, tables: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> np.ndarray:
+    """Chebyshev coefficients of the log predictive density of a row given each cluster, (K, degree + 1).
+
+    The density depends only on the cosine. It is computed at Chebyshev points and interpolated.
+
+    Parameters
+    ----------
+    order : float
+        d / 2 - 1.
+    tables : list of (ndarray, ndarray)
+        For each cluster, values of the logarithm of the concentration, and logs of their probabilities.
+    lengths : ndarray of shape (K,)
+        Lengths of the sums of the clusters.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (K, degree + 1)
+        Of densities relative to the uniform distribution.
+    """
+    values = np.empty((len(lengths), len(_POINTS)))
+    for (nodes, logs), length, own in zip(tables, lengths, values, strict=True):
+        _fill_predictive(order, nodes, logs, length, _POINTS, own)
+    coefficients = dct(values, type=1, axis=1) / _DEGREE
+    coefficients[:, [0, -1]] *= 0.5
+    return coefficients
 
 
 @njit(cache=True, nogil=True)
-def sum_log_marginals(data, concentration, sizes, lengths):
-    """Sum of log densities of the rows of clusters; with the concentration 0, each has its own."""
-    nodes, logs, total = np.empty(MOST_NODES), np.empty(MOST_NODES), 0.0
-    for k in range(len(sizes)):
-        if sizes[k] > 0:
-            total += log_marginal(data, concentration, sizes[k], lengths[k], nodes, logs)
-    return total
+def _fill_predictive(order, nodes, logs, length, cosines, out):
+    terms = np.empty(len(nodes))
+    for i in range(len(cosines)):
+        for q in range(len(nodes)):
+            terms[q] = logs[q] + _log_predictive_given(order, math.exp(nodes[q]), length, length * cosines[i])
+        largest = terms.max()
+        out[i] = largest + math.log(np.exp(terms - largest).sum())
+
+
+@njit(cache=True, nogil=True)
+def add_interpolated(cosines, coefficients, out):
+    """Add Chebyshev series of the cosines, (n, K), to `out`, by Clenshaw's recurrence."""
+    n_terms = coefficients.shape[1]
+    for i in range(len(out)):
+        for k in range(out.shape[1]):
+            x, one, two = min(max(cosines[i, k], -1.0), 1.0), 0.0, 0.0
+            for c in range(n_terms - 1, 0, -1):
+                one, two = 2.0 * x * one - two + coefficients[k, c], one
+            out[i, k] += x * one - two + coefficients[k, 0]

@@ -33,7 +33,7 @@ from ...utils._njit import njit
 
 Concentration = float | Literal["shared", "per_component"]
 
-MOST_NODES = 4096
+_MOST_NODES = 4096
 _STEP = 0.35  # between nodes, in standard deviations at the mode
 _DROP = 45.0  # nats below the mode at which the table ends: the rest has a share of about 1e-19
 _EXCESS = 0.15  # of second differences: 1/8 bounds the log density minus its linear interpolation, if they are constant
@@ -54,40 +54,13 @@ class ConcentrationPrior(NamedTuple):
 
     @lru_cache(maxsize=64)  # noqa: B019, it holds numbers only
     def log_normalizer(self, d: int) -> float:
-        """Log of the integral of the exponential of `log_density`."""
-        return float(log_integral(0.5 * d - 1.0, self.rows, self.gap, np.empty(0)))
-
-    def log_density(self, d: int, concentrations: np.ndarray) -> np.ndarray:
-        """Log prior densities of concentrations, up to a constant."""
-        return self.rows * log_peak(d, concentrations) - self.gap * concentrations
+        """Log of the integral of the exponential of the log prior density, rows peak(kappa) - gap kappa."""
+        return tabulate(0.5 * d - 1.0, self.rows, self.gap, np.empty(0))[2]
 
 
 def log_peak(d: int, concentrations) -> np.ndarray:
     """Log density at the mean direction relative to the uniform distribution."""
-    return log_density_at_mode(d, concentrations) - _uniform_peak(d)
-
-
-@lru_cache(maxsize=16)
-def _uniform_peak(d: int) -> float:
-    """Log density of the uniform distribution."""
-    return float(log_density_at_mode(d, 0.0))
-
-
-class ConcentrationPosterior(NamedTuple):
-    """Posteriors of concentrations: of that of each component, or of one that all share."""
-
-    order: float  # d / 2 - 1
-    n: np.ndarray  # (n_posteriors,): numbers of rows, plus a
-    gaps: np.ndarray  # (n_posteriors,): rows minus lengths, plus a - b
-    starts: np.ndarray  # (n_posteriors + 1,): posterior i depends on ``lengths[starts[i] : starts[i + 1]]``
-    lengths: np.ndarray  # of the sums of the rows of components, positive
-
-    def table(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of the concentration, and logs of their probabilities, (n_nodes,); see `tabulate`."""
-        nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
-        lengths = self.lengths[self.starts[i] : self.starts[i + 1]]
-        n_nodes, _ = tabulate(self.order, self.n[i], self.gaps[i], lengths, nodes, logs)
-        return nodes[:n_nodes].copy(), logs[:n_nodes].copy()
+    return log_density_at_mode(d, concentrations) - log_density_at_mode(d, 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -141,7 +114,7 @@ def _edge(order, n, gap, lengths, mode, least, step):
 
 
 @njit(cache=True, nogil=True)
-def tabulate(order, n, gap, lengths, nodes, logs):
+def tabulate(order, n, gap, lengths):
     """Tabulate the posterior of a concentration.
 
     Parameters
@@ -154,14 +127,13 @@ def tabulate(order, n, gap, lengths, nodes, logs):
         Number of rows minus the sum of the lengths, plus a - b; positive.
     lengths : (K,)
         Lengths of the sums of rows.
-    nodes : (MOST_NODES,)
-        Filled with values of u.
-    logs : (MOST_NODES,)
-        Filled with the logs of their probabilities, which sum to one.
 
     Returns
     -------
-    n_nodes : int
+    nodes : (n_nodes,)
+        Values of u.
+    logs : (n_nodes,)
+        Logs of their probabilities, which sum to one.
     log_total : float
         Log of the integral of exp(f(kappa)) over kappa.
     """
@@ -171,23 +143,16 @@ def tabulate(order, n, gap, lengths, nodes, logs):
     deviation = 1.0 / math.sqrt(max(0.5 * curvature / small, 1e-2))
     left = _edge(order, n, gap, lengths, mode, top - _DROP, -9.7 * deviation)
     right = _edge(order, n, gap, lengths, mode, top - _DROP, 9.7 * deviation)
-    n_nodes = min(MOST_NODES, 2 + int((right - left) / (_STEP * deviation)))
+    n_nodes = min(_MOST_NODES, 2 + int((right - left) / (_STEP * deviation)))
     step, total = (right - left) / (n_nodes - 1), 0.0
+    nodes, logs = np.empty(n_nodes), np.empty(n_nodes)
     for i in range(n_nodes):
         nodes[i] = left + step * i
         logs[i] = _log_density(order, n, gap, lengths, nodes[i]) - top
         total += math.exp(logs[i])
     log_sum = math.log(total)
-    for i in range(n_nodes):
-        logs[i] -= log_sum
-    return n_nodes, top + log_sum + math.log(step)
-
-
-@njit(cache=True, nogil=True)
-def log_integral(order, n, gap, lengths):
-    """Log of the integral of exp(f(kappa)); parameters as of `tabulate`."""
-    nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
-    return tabulate(order, n, gap, lengths, nodes, logs)[1]
+    logs -= log_sum
+    return nodes, logs, top + log_sum + math.log(step)
 
 
 @njit(cache=True, nogil=True)
@@ -197,12 +162,11 @@ def draw_concentration(key, order, n, gap, lengths):
     The logarithm of the table is interpolated linearly, and raised in each interval by a bound of the difference to the
     posterior density. A draw from this envelope is accepted with the probability of the ratio of the densities.
     """
-    nodes, logs = np.empty(MOST_NODES), np.empty(MOST_NODES)
-    n_nodes, _ = tabulate(order, n, gap, lengths, nodes, logs)
+    nodes, logs, _ = tabulate(order, n, gap, lengths)
+    n_nodes, total = len(nodes), 0.0
     masses, bounds = np.empty(n_nodes - 1), np.empty(n_nodes - 1)
-    total = 0.0
     for i in range(n_nodes - 1):
-        bounds[i] = _EXCESS * max(_bend(logs, n_nodes, i), _bend(logs, n_nodes, i + 1), 1e-3)
+        bounds[i] = _EXCESS * max(_bend(logs, i), _bend(logs, i + 1), 1e-3)
         low, rise = logs[i], logs[i + 1] - logs[i]
         total += math.exp(low + bounds[i]) * (math.expm1(rise) / rise if abs(rise) > 1e-9 else 1.0 + 0.5 * rise)
         masses[i] = total
@@ -221,17 +185,7 @@ def draw_concentration(key, order, n, gap, lengths):
 
 
 @njit(cache=True, nogil=True)
-def draw_concentrations(keys, places, posterior, out):
-    """Draw concentrations, of which number i has the key i and the posterior ``places[i]``."""
-    starts, lengths = posterior.starts, posterior.lengths
-    for i in range(len(out)):
-        p = places[i]
-        of_rows = lengths[starts[p] : starts[p + 1]]
-        out[i] = draw_concentration(keys[i], posterior.order, posterior.n[p], posterior.gaps[p], of_rows)
-
-
-@njit(cache=True, nogil=True)
-def _bend(logs, n_nodes, i):
+def _bend(logs, i):
     """Minus the second difference of the logs at a node, or at the inner node next to an end."""
-    inner = min(max(i, 1), n_nodes - 2)
+    inner = min(max(i, 1), len(logs) - 2)
     return 2.0 * logs[inner] - logs[inner - 1] - logs[inner + 1]

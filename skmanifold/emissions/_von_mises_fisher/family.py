@@ -18,19 +18,17 @@ from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._family import Family
 from .._protocols import Arrays
-from .._statistics import selected
-from .cluster_kernels import DenseDirectionData, DirectionPosterior, SparseDirectionData, sum_log_marginals
-from .concentrations import (
-    MOST_NODES,
-    Concentration,
-    ConcentrationPosterior,
-    ConcentrationPrior,
-    draw_concentrations,
-    log_integral,
-    log_peak,
+from .._statistics import occupied, selected
+from .cluster_kernels import (
+    DenseDirectionData,
+    DirectionPosterior,
+    SparseDirectionData,
+    add_interpolated,
+    coefficients_of,
+    log_marginal,
 )
-from .k_means import seed_labels
-from .predictive import add_interpolated, coefficients_of
+from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_peak, tabulate
+from .k_means import SphericalKMeans
 from .rows import DenseRows, DirectedRows, SparseRows
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
@@ -142,36 +140,25 @@ class VonMisesFisherFamily(Family):
         """Number of concentrations that are learned."""
         return {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
 
-    @property
-    def _order(self) -> float:
-        return 0.5 * self.n_features - 1.0
-
     # Statistics
-
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the statistics: sizes, and sums of unit vectors."""
-        return (self.n_components,), (self.n_components, self.n_features)
 
     def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their labels."""
-        return self._sum(rows, first, stop, first_block, labels)
+
+        def add(start: int, end: int, of_block: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
+            sizes += np.bincount(of_block, minlength=self.n_components)
+            rows.add_labelled(start, end, of_block, sums)
+
+        return self._sum_each_block(first, stop, first_block, labels, add)
 
     def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their membership probabilities."""
-        return self._sum(rows, first, stop, first_block, shares)
-
-    def _sum(self, rows: Any, first: int, stop: int, first_block: int, memberships: np.ndarray) -> BlockSums:
-        """Sums over blocks of rows, given labels or membership probabilities."""
 
         def add(start: int, end: int, of_block: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
-            if memberships.ndim == 1:
-                sizes += np.bincount(of_block, minlength=self.n_components)
-                rows.add_labelled(start, end, of_block, sums)
-            else:
-                sizes += of_block.sum(axis=0)
-                rows.add_shares(start, end, of_block, sums)
+            sizes += of_block.sum(axis=0)
+            rows.add_shares(start, end, of_block, sums)
 
-        return self._sum_each_block(first, stop, first_block, memberships, add)
+        return self._sum_each_block(first, stop, first_block, shares, add)
 
     def expect_rows(
         self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
@@ -189,11 +176,12 @@ class VonMisesFisherFamily(Family):
 
     def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
-        return seed_labels(rows, np.ones(rows.n_rows), self.n_components, key)
+        return self.seed_weighted_labels(rows, key, np.ones(rows.n_rows))
 
     def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
         """Initial labels of weighted rows."""
-        return seed_labels(rows, row_weights, self.n_components, key)
+        with Workers(1) as workers:  # chains may run in parallel
+            return SphericalKMeans(rows, row_weights, self.n_components, workers).labels_from_rows(key)
 
     # Posterior and parameters
 
@@ -237,35 +225,32 @@ class VonMisesFisherFamily(Family):
 
     def _draw_concentrations(self, statistics: DirectionSums, key: np.uint64) -> np.ndarray:
         """Learned concentrations of components, or the one that they share."""
-        posterior = self._posterior(statistics)
-        places = np.arange(len(posterior.n))
-        keys, out = fold_in_each(key, places), np.empty(len(places))
-        draw_concentrations(np.array([key]) if self._is_shared else keys, places, posterior, out)
-        return out
+        keys = [key] if self._is_shared else fold_in_each(key, np.arange(len(statistics.sizes)))
+        pairs = zip(keys, self._posteriors(statistics), strict=True)
+        return np.array([draw_concentration(own, *posterior) for own, posterior in pairs])
 
-    def _posterior(self, statistics: DirectionSums) -> ConcentrationPosterior:
-        """The posterior of each concentration, or of the one that all components share."""
-        sizes, lengths, (rows, _), gap = statistics.sizes, statistics.lengths(), self.prior, self.prior.gap
-        used = lengths > 0.0
+    def _posteriors(self, statistics: DirectionSums) -> list[tuple]:
+        """Arguments of `tabulate` for each concentration, or for the one that all components share."""
+        order, rows, gap = 0.5 * self.n_features - 1.0, self.prior.rows, self.prior.gap
+        sizes, lengths = statistics.sizes, statistics.lengths()
         if self._is_shared:
             n = float(sizes.sum())
-            of_rows = np.array([n + rows]), np.array([n - lengths.sum() + gap]), np.array([0, used.sum()])
-        else:
-            of_rows = sizes + rows, sizes - lengths + gap, np.append(0, np.cumsum(used))
-        return ConcentrationPosterior(self._order, *of_rows, lengths[used])
+            return [(order, n + rows, n - lengths.sum() + gap, lengths[lengths > 0.0])]
+        of_each = zip(sizes + rows, sizes - lengths + gap, lengths[:, np.newaxis], strict=True)
+        return [(order, *posterior) for posterior in of_each]
 
     def _tables(self, statistics: DirectionSums) -> list[tuple[np.ndarray, np.ndarray]]:
         """Logarithms of the concentration of each component, and logs of their posterior probabilities."""
-        K = len(statistics.sizes)
         if self._given > 0.0:
-            return [(np.log([self._given]), np.zeros(1))] * K
-        posterior = self._posterior(statistics)
-        return [posterior.table(0)] * K if self._is_shared else [posterior.table(k) for k in range(K)]
+            tables = [(np.log([self._given]), np.zeros(1))]
+        else:
+            tables = [tabulate(*posterior)[:2] for posterior in self._posteriors(statistics)]
+        return tables if self.concentration == "per_component" else tables * len(statistics.sizes)
 
     def log_prior(self, parameters: VonMisesFisherParameters) -> float:
         """Log prior density of the parameters, up to a constant."""
-        learned = parameters.concentrations[: self._n_learned]
-        return float(self.prior.log_density(self.n_features, learned).sum())
+        concentrations, peaks = (array[: self._n_learned] for array in parameters[1:])
+        return float((self.prior.rows * peaks - self.prior.gap * concentrations).sum())
 
     def penalty(self, parameters: VonMisesFisherParameters) -> float:
         """The maximum of `log_prior` minus its value, which is a sum of KL divergences times the rows of the prior."""
@@ -293,13 +278,8 @@ class VonMisesFisherFamily(Family):
 
     def attributes(self, parameters: VonMisesFisherParameters) -> dict[str, np.ndarray]:
         """Expected rows, which are mean directions times mean cosines, mean directions and concentrations."""
-        directions = np.ascontiguousarray(parameters.directions.T)
         cosines = bessel_ratio(self.n_features, parameters.concentrations)
-        return {
-            "components_": cosines[:, np.newaxis] * directions,
-            "mean_directions_": directions,
-            "concentrations_": parameters.concentrations,
-        }
+        return _attributes(np.ascontiguousarray(parameters.directions.T), cosines, parameters.concentrations)
 
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
@@ -317,32 +297,25 @@ class VonMisesFisherFamily(Family):
         """Rows and prior, as the kernels read them."""
         of_prior = self.prior.rows, self.prior.gap, self.prior.log_normalizer(self.n_features)
         if isinstance(rows, SparseRows):
-            return SparseDirectionData(*rows.directions, *of_prior)
+            return SparseDirectionData(*rows, *of_prior)
         values, factors = rows.factors()
         return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, *of_prior)
 
     def _no_rows(self) -> DirectedRows:
         return DenseRows(np.empty((0, self.n_features)))
 
-    def with_prior(self, prior: ConcentrationPrior) -> VonMisesFisherFamily:
-        """These rows with another prior."""
-        other, log_normalizer = copy(self), prior.log_normalizer(self.n_features)
-        other.prior = prior
-        other.data = self.data._replace(prior_rows=prior.rows, prior_gap=prior.gap, log_normalizer=log_normalizer)
-        return other
-
     def with_learned_prior(self, statistics: DirectionSums, free: Any) -> VonMisesFisherFamily:
         """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        def prior_at(logit: float) -> ConcentrationPrior:
-            return ConcentrationPrior(self.prior.rows, float(expit(logit)))
+        other = copy(self)
 
         def cost(logit: float) -> float:
-            return -self.with_prior(prior_at(logit)).log_marginal(statistics)
+            other.prior = ConcentrationPrior(self.prior.rows, float(expit(logit)))
+            return -other.log_marginal(statistics)
 
-        found = minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01})
-        return self.with_prior(prior_at(found.x))
+        cost(minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01}).x)
+        return self.with_prior(other.prior)
 
     def no_statistics(self, capacity: int) -> DirectionSums:
         """Sums of no rows."""
@@ -353,7 +326,7 @@ class VonMisesFisherFamily(Family):
         concentration = self._given
         if self._is_shared:
             concentration = float(self._draw_concentrations(statistics, key)[0])
-        return DirectionPosterior(np.zeros(capacity), concentration, np.empty(MOST_NODES), np.empty(MOST_NODES))
+        return DirectionPosterior(np.zeros(capacity), concentration)
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""
@@ -369,14 +342,16 @@ class VonMisesFisherFamily(Family):
 
     def log_marginal(self, statistics: DirectionSums) -> float:
         """Log density of all rows given their labels, relative to the uniform distribution."""
-        if self._is_shared:
-            order, n, gaps, _, lengths = self._posterior(statistics)
-            return float(log_integral(order, n[0], gaps[0], lengths)) - self.data.log_normalizer
-        return float(sum_log_marginals(self.data, self._given, statistics.sizes, statistics.lengths()))
+        own = selected(statistics, occupied(statistics))
+        if self._given > 0.0:
+            clusters = zip(own.sizes, own.lengths(), strict=True)
+            return float(sum(log_marginal(self.data, self._given, *cluster) for cluster in clusters))
+        log_normalizer = self.prior.log_normalizer(self.n_features)
+        return float(sum(tabulate(*posterior)[2] - log_normalizer for posterior in self._posteriors(own)))
 
     def add_log_predictive(self, statistics: DirectionSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster, relative to the uniform distribution."""
-        coefficients = coefficients_of(self._order, self._tables(statistics), statistics.lengths())
+        coefficients = coefficients_of(0.5 * self.n_features - 1.0, self._tables(statistics), statistics.lengths())
         alike = np.ones(len(coefficients))
         of_cosines = np.ascontiguousarray(statistics.directions().T), alike, alike
 
@@ -402,19 +377,15 @@ class VonMisesFisherFamily(Family):
             values, shares = np.exp(nodes), np.exp(logs)
             cosines.append(shares @ (bessel_ratio(d, values) * bessel_ratio(d, values * length)))
             concentrations.append(shares @ values)
-        return {
-            "components_": np.array(cosines)[:, np.newaxis] * units,
-            "mean_directions_": units,
-            "concentrations_": np.array(concentrations),
-        }
+        return _attributes(units, np.array(cosines), np.array(concentrations))
 
     def new_rows(self, statistics: DirectionSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Rows drawn from the predictive distributions of clusters."""
         own, concentrations = selected(statistics, labels), np.full(len(labels), self._given)
         if self._given == 0.0:
             keys = fold_in_each(subkey(key, _OF_CONCENTRATIONS), np.arange(len(labels)))
-            places = labels.astype(np.int64) * (not self._is_shared)
-            draw_concentrations(keys, places, self._posterior(statistics), concentrations)
+            pairs, posteriors = zip(keys, labels * (not self._is_shared), strict=True), self._posteriors(statistics)
+            concentrations = np.array([draw_concentration(own_key, *posteriors[place]) for own_key, place in pairs])
         means = _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations)
         return draw_directions(subkey(key, _OF_ROWS), means, concentrations)
 
@@ -426,6 +397,11 @@ class VonMisesFisherFamily(Family):
         """Ranges of rows whose densities given each label are computed at the same time."""
         size = max(256, _CELLS_OF_TASK // max(1, n_labels))
         return split_range(self.n_rows, 256 * -(-size // 256))
+
+
+def _attributes(directions: np.ndarray, cosines: np.ndarray, concentrations: np.ndarray) -> dict[str, np.ndarray]:
+    expected = cosines[:, np.newaxis] * directions
+    return {"components_": expected, "mean_directions_": directions, "concentrations_": concentrations}
 
 
 def _draw_means(key: np.uint64, statistics: DirectionSums, concentrations: np.ndarray) -> np.ndarray:

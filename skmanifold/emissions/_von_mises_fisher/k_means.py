@@ -91,7 +91,7 @@ class SphericalKMeans:
                 cumulative = np.cumsum(self.row_weights[order])
             drawn = [uniform(key, place * n_tried + trial) * cumulative[-1] for trial in range(n_tried)]
             tried = order[np.searchsorted(cumulative, drawn, side="right")]
-            directions = np.stack([rows.unit(row) for row in tried], axis=1)
+            directions = np.ascontiguousarray(rows.dense(tried).T)
             self.workers.run(fill_gaps, [(*block, directions) for block in self.blocks])
             best = np.argmin((self.row_weights[:, np.newaxis] * with_trial).sum(axis=0))
             seeds[:, place] = directions[:, best]
@@ -110,15 +110,19 @@ class SphericalKMeans:
         begun = [self.begin(self.seed(subkey(key, trial), method)) for trial in range(_N_TRIED)]
         return max(begun, key=lambda start: start.mean_cosine)
 
+    def labels_from_rows(self, key: np.uint64) -> np.ndarray:
+        """Labels of the rows by spherical k-means from seeds, (n_rows,) int32."""
+        alike = np.ones(self.sums.shape[2])
+        self.assign_rows((self.begin_at_rows(key, "k-means++").directions, alike, alike), hard=True)
+        return self.labels.astype(np.int32)
+
     def begin(self, directions: np.ndarray) -> Start:
         """Clusters after rounds of spherical k-means from directions, which are columns."""
         alike = np.ones(directions.shape[1])
-        for _ in range(_FIRST_ROUNDS - 1):
+        for _ in range(_FIRST_ROUNDS):
             self.assign_rows((directions, alike, alike), hard=True)
-            directions, _ = self.mean_directions(directions)
-        self.assign_rows((directions, alike, alike), hard=True)
-        cosines = np.sqrt(np.square(self.sums[0]).sum(axis=0)).sum() / self.total
-        directions, lengths = self.mean_directions(directions)
+            cosines = np.sqrt(np.square(self.sums[0]).sum(axis=0)).sum() / self.total
+            directions, lengths = self.mean_directions(directions)
         return Start(float(min(cosines, _MAX_COSINE)), self.sizes[0].copy(), lengths, directions)
 
     def assign_rows(self, parameters: tuple[np.ndarray, ...], hard: bool) -> float:
@@ -157,7 +161,7 @@ class SphericalKMeans:
             worst = usable[np.argsort(self.log_density[usable], kind="stable")]
             for k, row in zip(empty, worst, strict=False):
                 sizes[k] = self.row_weights[row]
-                sums[:, k] = sizes[k] * self.rows.unit(row)
+                sums[:, k] = sizes[k] * self.rows.dense(np.array([row]))[0]
 
     def _sampled(self, rows: DenseRows, n: int, key: np.uint64) -> SphericalKMeans:
         """The same for n rows drawn by their weights, with replacement."""
@@ -171,12 +175,3 @@ class SphericalKMeans:
     def _content_order(self) -> np.ndarray:
         """Indices that sort the rows by hashes of their contents."""
         return np.argsort(self.rows.hashes(), kind="stable")
-
-
-def seed_labels(rows: DirectedRows, row_weights: np.ndarray, n_components: int, key: np.uint64) -> np.ndarray:
-    """Labels of weighted rows by spherical k-means from seeds, (n_rows,) int32."""
-    with Workers(1) as workers:  # chains may run in parallel
-        found = SphericalKMeans(rows, row_weights, n_components, workers)
-        directions, alike = found.begin_at_rows(key, "k-means++").directions, np.ones(n_components)
-        found.assign_rows((directions, alike, alike), hard=True)
-    return found.labels.astype(np.int32)

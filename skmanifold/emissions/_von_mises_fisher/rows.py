@@ -6,20 +6,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...numerics.row_hash import hash_hashes
 from ...numerics.row_products import RowProducts
-from ...sparse.dense_directions import UnitRows
-from ...sparse.directions import Directions, as_directions, validate_numbers
+from ...sparse.dense_directions import UnitRows, read_directions
+from ...sparse.direction_kernels import fill_dense_keys
+from ...sparse.directions import Directions
 from ...utils._threads import split_range
-from .dense_kernels import add_block_scores, add_rows, hash_dense_rows, label_block, share_block
-from .sparse_kernels import add_labelled_rows, add_row_scores, add_shared_rows, expect_rows
+from .row_kernels import (
+    add_block_scores,
+    add_labelled_rows,
+    add_row_scores,
+    add_rows,
+    add_shared_rows,
+    assign_rows,
+    expect_rows,
+)
 
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
-_CELLS_AT_ONCE = 1 << 18  # entries whose lengths or hashes are computed at a time
+_CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
 
 
@@ -29,8 +36,8 @@ class _DirectedRows:
     Both have these methods for a range of rows, which threads run at the same time. `parameters` are directions,
     (n_features, K), concentrations, and log densities at the mean directions, and may include the logs of weights.
 
-    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: an E step, which reads
-      rows once for scores and sums; see `sparse_kernels.expect_rows`.
+    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: an E step, which returns
+      the weighted sum of the log densities and adds rows to `sums`, (n_features, K); see `row_kernels.assign_rows`.
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sums)`` and ``add_shares(first, stop, shares, sums)``: add rows to the sums,
       (K, n_features), by their labels or membership probabilities.
@@ -38,9 +45,8 @@ class _DirectedRows:
 
     log_base = None
     least_gap = 1e-12  # two rows whose cosine is closer to 1 have the same direction
-    n_rows: int
+    n_rows: Any
     n_features: int
-    has_direction: np.ndarray  # (n_rows,) bool
     hashes: Any
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
@@ -52,65 +58,47 @@ class _DirectedRows:
         return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
 
 
-class SparseRows(_DirectedRows):
-    """Rows in CSR format.
+class SparseRows(_DirectedRows, Directions):
+    """Rows in CSR format, as unit vectors."""
 
-    Parameters
-    ----------
-    directions : Directions
-        Unit vectors.
-    """
+    reads_once = True  # products of blocks of dense rows are not faster in one step
 
-    reads_once = True  # one pass over the entries; products of blocks of dense rows are not faster in one step
-
-    def __init__(self, directions: Directions) -> None:
-        self.directions = directions
-        self.n_rows, self.n_features = directions.n_rows, directions.n_features
-        self._csr = directions[:3]
-        self.has_direction = np.diff(directions.indptr) > 0
+    @property
+    def has_direction(self) -> np.ndarray:
+        """Whether a row has entries, (n_rows,) bool."""
+        return np.diff(self.indptr) > 0
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with reading the rows."""
-        n = len(self.directions.indices)
+        n = len(self.indices)
         return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components)
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
-        return expect_rows(first, stop, self._csr, row_weights, tuple(parameters), hard, *found)
+        return expect_rows(first, stop, self[:3], row_weights, tuple(parameters), hard, *found)
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        add_row_scores(first, stop, self._csr, tuple(parameters), out)
+        add_row_scores(first, stop, self[:3], tuple(parameters), out)
 
     def add_labelled(self, first, stop, labels, sums) -> None:
         """Add rows to the sums of their labels."""
-        add_labelled_rows(first, stop, self._csr, labels, sums)
+        add_labelled_rows(first, stop, self[:3], labels, sums)
 
     def add_shares(self, first, stop, shares, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        add_shared_rows(first, stop, self._csr, shares, sums)
-
-    def unit(self, row: int) -> np.ndarray:
-        """A row as a dense unit vector, (n_features,); zeros if it has no direction."""
-        indptr, indices, data, n_features = self.directions
-        dense, entries = np.zeros(n_features), slice(indptr[row], indptr[row + 1])
-        dense[indices[entries]] = data[entries]
-        return dense
+        add_shared_rows(first, stop, self[:3], shares, sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
         out = np.empty(self.n_rows, np.uint64)
-        self.directions.fill_keys(np.uint64(0), np.arange(self.n_rows), out)
+        self.fill_keys(np.uint64(0), np.arange(self.n_rows), out)
         return out
 
     def part(self, start: int, stop: int) -> SparseRows:
         """The rows `start` to `stop`, or to the last."""
-        return SparseRows(self.directions._replace(indptr=self.directions.indptr[start : min(stop, self.n_rows) + 1]))
-
-    def take(self, rows: np.ndarray) -> SparseRows:
-        """The rows with these indices, copied."""
-        return SparseRows(self.directions.taken(rows))
+        return self._replace(indptr=self.indptr[start : min(stop, self.n_rows) + 1])
 
 
 class DenseRows(_DirectedRows, UnitRows):
@@ -137,88 +125,66 @@ class DenseRows(_DirectedRows, UnitRows):
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         directions, *of_scores = parameters
-        products, total = self._products(directions.T), 0.0
-        whole = np.zeros(products.vectors.shape)
-        shares, part = np.zeros_like(products.products), np.empty_like(products.vectors)
-        for a, b, rows in self._filled(first, stop, products):
-            of_rows = products.multiply(), products.first, row_weights[a:b], *of_scores
+        total, whole = 0.0, np.zeros(sums.T.shape)
+        for a, b, rows, products in self._blocks_of_products(first, stop, directions.T):
+            terms, weights = np.zeros((b - a, len(sizes))), row_weights[a:b]
+            add_block_scores(products.multiply(), products.first, *of_scores, terms)
+            total += assign_rows(terms, weights, hard, sizes, log_density[a:b], labels[a:b])
             if hard:
-                total += label_block(*of_rows, sizes, log_density[a:b], labels[a:b])
-                add_rows(rows, row_weights[a:b], labels[a:b], whole)
+                add_rows(rows, weights, labels[a:b], whole)
             else:
-                shares[:, products.first + b - a :] = 0.0
-                total += share_block(*of_rows, shares, sizes, log_density[a:b], labels[a:b])
-                np.matmul(shares, products.block, out=part)
-                whole += part
+                whole += products.sums(terms)
         sums += whole.T
         return total
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
         directions, *of_scores = parameters
-        products = self._products(directions.T)
-        for a, b, _ in self._filled(first, stop, products):
+        for a, b, _, products in self._blocks_of_products(first, stop, directions.T):
             add_block_scores(products.multiply(), products.first, *of_scores, out[a - first : b - first])
 
     def add_labelled(self, first, stop, labels, sums) -> None:
         """Add rows to the sums of their labels."""
-        products, ones = self._products(np.zeros_like(sums)), np.ones(stop - first)
-        for a, b, rows in self._filled(first, stop, products):
-            add_rows(rows, ones[a - first : b - first], labels[a - first : b - first], sums)
+        for a, b, rows, _ in self._blocks_of_products(first, stop, sums):
+            add_rows(rows, np.ones(b - a), labels[a - first : b - first], sums)
 
     def add_shares(self, first, stop, shares, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        products = self._products(np.zeros_like(sums))
-        of_block, part = np.zeros_like(products.products), np.empty_like(products.vectors)
-        for a, b, _ in self._filled(first, stop, products):
-            of_block[:, products.first : products.first + b - a] = shares[a - first : b - first].T
-            of_block[:, products.first + b - a :] = 0.0
-            np.matmul(of_block, products.block, out=part)
-            sums += part
+        for a, b, _, products in self._blocks_of_products(first, stop, sums):
+            sums += products.sums(shares[a - first : b - first])
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
         out, m = np.empty(self.n_rows, np.uint64), self.n_features
         for a, b in split_range(self.n_rows, max(1, _CELLS_AT_ONCE // m)):
             cells = self.values[a:b].astype(np.float64, order="C") + 0.0  # 0 equals -0
-            hash_dense_rows(cells.view(np.uint64), out[a:b])
+            fill_dense_keys(np.uint64(0), cells.view(np.uint64), out[a:b])
         return out
 
     def part(self, start: int, stop: int) -> DenseRows:
         """The rows `start` to `stop`, or to the last."""
         return DenseRows(self.values[start:stop])
 
-    def take(self, rows: np.ndarray) -> DenseRows:
-        """The rows with these indices, copied."""
-        return DenseRows(self.values[rows])
-
-    def _products(self, vectors: np.ndarray) -> RowProducts:
-        """Space for blocks of rows, and their products with vectors, (K, n_features)."""
-        return RowProducts(vectors, self.values.dtype)
-
-    def _filled(self, first: int, stop: int, products: RowProducts) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Ranges of rows, and their unit vectors in the space for the products."""
+    def _blocks_of_products(
+        self, first: int, stop: int, vectors: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray, RowProducts]]:
+        """Ranges of rows, their unit vectors, and the block of these whose products with vectors are computed."""
+        products = RowProducts(vectors, self.values.dtype)
+        factors = self._inverses[first:stop, np.newaxis].astype(self.values.dtype)
+        unusual = self._unusual[slice(*np.searchsorted(self._unusual, (first, stop)))]
         for start, end in split_range(stop - first, products.n_rows):
             a, b = first + start, first + end
             rows = products.rows(b - a)
-            np.multiply(self.values[a:b], self._inverses[a:b, np.newaxis].astype(rows.dtype), out=rows)
-            for row in self._unusual[slice(*np.searchsorted(self._unusual, (a, b)))]:
+            np.multiply(self.values[a:b], factors[start:end], out=rows)
+            for row in unusual[(a <= unusual) & (unusual < b)] if len(unusual) else ():
                 rows[row - a] = self.unit(row)
-            yield a, b, rows
+            yield a, b, rows, products
 
 
 DirectedRows = SparseRows | DenseRows
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool) -> DirectedRows:
-    """Validate a user's dense or sparse X of finite numbers of either sign.
-
-    Raises
-    ------
-    ValueError
-        If X has strings, values that are not finite, or a single column.
-    """
-    valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
-    if sp.issparse(valid):
-        return SparseRows(as_directions(valid.astype(np.float64, copy=False)))
-    return DenseRows(valid)
+    """Validate a user's dense or sparse X of finite numbers of either sign, as `read_directions` does."""
+    rows = read_directions(estimator, X, reset=reset, dense_type=DenseRows)
+    return SparseRows(*rows) if isinstance(rows, Directions) else rows

@@ -38,16 +38,19 @@ class DirectionEM(SphericalKMeans):
 
     family: VonMisesFisherFamily
 
-    def begin_em(self, start: Start, concentration: Concentration) -> Estimate:
+    def __init__(self, *of_k_means: Any, concentration: Concentration, hard: bool) -> None:
+        super().__init__(*of_k_means)
+        self.concentration, self.hard = concentration, hard
+
+    def begin_em(self, start: Start) -> Estimate:
         """Initial parameters; also sets the family, whose prior has the mean cosine of these clusters."""
-        prior = ConcentrationPrior(1.0, start.mean_cosine)
-        self.family = VonMisesFisherFamily(prior, concentration, len(start.sizes), self.rows.n_features)
+        self._set_family(ConcentrationPrior(1.0, start.mean_cosine))
         return self._mode(start.sizes, start.lengths, start.directions)
 
-    def expect(self, position: Position, hard: bool) -> float:
+    def expect(self, position: Position) -> float:
         """E step; returns the lower bound at these parameters."""
         directions, concentrations, log_peaks = position.parameters
-        total = self.assign_rows((directions, concentrations, np.log(position.weights) + log_peaks), hard)
+        total = self.assign_rows((directions, concentrations, np.log(position.weights) + log_peaks), self.hard)
         return (total - self.family.penalty(position.parameters)) / self.total
 
     def maximize(self, before: Position) -> Estimate:
@@ -55,20 +58,25 @@ class DirectionEM(SphericalKMeans):
         directions, lengths = self.mean_directions(before.parameters.directions)
         return self._mode(self.sizes[0].copy(), lengths, directions)
 
-    def begin_stream(self, estimate: Estimate, hard: bool, total: float) -> Estimate:
+    def begin_stream(self, start: Start, total: float) -> Estimate:
         """A few iterations on the first minibatch of a stream of `total` rows."""
+        estimate = self.begin_em(start)
         for _ in range(_FIRST_ITERATIONS):
-            self.expect(estimate.position, hard)
+            self.expect(estimate.position)
             estimate = self.maximize(estimate.position)
         return estimate._replace(lengths=total / estimate.total * estimate.lengths, total=total)
 
-    def blend(self, old: Estimate, hard: bool, total: float, rate: float) -> Estimate:
+    def blend(self, old: Estimate, prior: ConcentrationPrior, total: float, rate: float) -> Estimate:
         """One iteration on a minibatch of the weight `rate`, whose statistics are added to those of rows before."""
-        self.expect(old.position, hard)
+        self._set_family(prior)
+        self.expect(old.position)
         before, now = (1.0 - rate) * total / old.total, rate * total / self.total
         self.sums[0] = before * old.lengths * old.position.parameters.directions + now * self.sums[0]
         self.sizes[0] = before * old.total * old.position.weights + now * self.sizes[0]
         return self.maximize(old.position)
+
+    def _set_family(self, prior: ConcentrationPrior) -> None:
+        self.family = VonMisesFisherFamily(prior, self.concentration, self.sums.shape[2], self.rows.n_features)
 
     def _mode(self, sizes: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> Estimate:
         lengths = np.minimum(lengths, sizes)  # rounding may exceed the bound

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import all_or_nothing
+from ...base._estimator import SHARED_CONSTRAINTS
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ...callbacks._support import CallbackSupportMixin, torn_down
-from ...emissions._von_mises_fisher.concentrations import Concentration
 from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 from ...emissions._von_mises_fisher.k_means import Start
 from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
@@ -37,6 +37,9 @@ from .._inference import EstimateInference
 from .._memberships.finite import Position
 from .._scores import InformationCriteria
 from .em import DirectionEM, Estimate
+
+_OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
+_SHARED = "max_iter", "total_samples", "learning_decay", "learning_offset", "random_state", "n_jobs", "verbose"
 
 
 @holds(
@@ -203,14 +206,8 @@ class VonMisesFisherMixture(
         "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "total_samples": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0, 1, closed="both")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
+        **{name: SHARED_CONSTRAINTS[name] for name in _SHARED},
     }
 
     labels_: np.ndarray
@@ -349,30 +346,22 @@ class VonMisesFisherMixture(
                 )
             rows = read_rows(self, X, reset=is_first and n_batches == 0)
             if rows.has_direction.any():  # else there is nothing to learn from
+                total, rate = self.total_samples, float(self.learning_offset + n_batches + 1) ** -self.learning_decay
                 with Workers(self.n_jobs) as workers, limit_threads("blas"):
                     em = self._em(rows, X, sample_weight, workers)
-                    estimate = self._learn(em, is_first, float(self.learning_offset + n_batches + 1))
-                for name in ("labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"):
+                    if is_first:
+                        estimate = em.begin_stream(self._starts(em, 1)[0](), float(total))
+                    else:
+                        old = Estimate(self._estimate, self._lengths, self._total)
+                        estimate = em.blend(old, self._family.prior, float(total), rate)
+                for name in _OF_FIT:
                     self.__dict__.pop(name, None)
                 self.__dict__.update(estimate.attributes(), _family=em.family)
             self.n_batch_iter_ = n_batches + 1
             return self
 
-    def _learn(self, em: DirectionEM, is_first: bool, time: float) -> Estimate:
-        """The estimate after a minibatch."""
-        kind, is_hard, total = self._kind, self.assignment == "hard", float(self.total_samples)
-        if is_first:
-            return em.begin_stream(em.begin_em(self._starts(em, 1)[0](), kind), is_hard, total)
-        em.family = VonMisesFisherFamily(self._family.prior, kind, self.n_components, em.rows.n_features)
-        old = Estimate(self._estimate, self._lengths, self._total)
-        return em.blend(old, is_hard, total, time**-self.learning_decay)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
-
-    @property
-    def _kind(self) -> Concentration:
-        return "per_component" if self.concentration is None else self.concentration
 
     @property
     def _estimate(self) -> Position:
@@ -389,7 +378,8 @@ class VonMisesFisherMixture(
                 f"n_components={self.n_components} needs as many rows, but X (n_samples={rows.n_rows}) has {n_usable} "
                 "that are not all zeros and have a weight."
             )
-        return DirectionEM(rows, weights, self.n_components, workers)
+        kind, is_hard = self.concentration or "per_component", self.assignment == "hard"
+        return DirectionEM(rows, weights, self.n_components, workers, concentration=kind, hard=is_hard)
 
     def _starts(self, em: DirectionEM, n_init: int) -> list[Callable[[], Start]]:
         """Functions that return initial clusters."""
@@ -409,15 +399,14 @@ class VonMisesFisherMixture(
         rows = DenseRows(given)
         if not rows.has_direction.all():
             raise ValueError("init has a row of zeros, which is no direction.")
-        return np.stack([rows.unit(row) for row in range(rows.n_rows)], axis=1)
+        return np.ascontiguousarray(rows.dense(np.arange(rows.n_rows)).T)
 
     def _climb(self, em: DirectionEM, begin: Callable[[], Start], context: Any, task: dict) -> dict[str, Any]:
         """Run EM until convergence or until a callback stops it; returns the fitted attributes."""
-        estimate, is_hard = em.begin_em(begin(), self._kind), self.assignment == "hard"
-        trace: list[float] = []
+        estimate, trace = em.begin_em(begin()), []
         start = context.subcontext(task_name="start", max_subtasks=self.max_iter).call_on_fit_task_begin(**task)
         while True:
-            trace.append(em.expect(estimate.position, is_hard))
+            trace.append(em.expect(estimate.position))
             if self.verbose and len(trace) % self.verbose == 0:
                 print(f"iteration {len(trace)} of {self.max_iter}: lower bound {trace[-1]:.9g}")
             converged = len(trace) > 1 and trace[-1] - trace[-2] < self.tol

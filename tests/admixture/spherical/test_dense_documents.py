@@ -46,7 +46,7 @@ def test_dense_and_sparse_rows_have_the_same_products_and_sums():
         of.add_pulls(rows, weights, 0.7, pulls)
         squares, of_others = np.ones(len(rows)), np.linspace(-0.5, 0.8, len(rows))
         of.fill_direction_gradient(rows, 3, 300, squares, of_others, topics[:, 0], 0.6, 0.8, gradient)
-        found.append((products, pulls, gradient, of.taken(rows).dense(np.arange(len(rows)))))
+        found.append((products, pulls, gradient, of.take(rows).dense(np.arange(len(rows)))))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
     assert not found[0][0][:3].any()

@@ -305,7 +305,7 @@ class SharedDirectionCase(DirectionCase):
 
 class SparseDirectionCase(SharedDirectionCase):
     def rows(self, parameters, labels, rng):
-        return SparseDirectedRows(as_directions(sp.csr_array(super().rows(parameters, labels, rng).values)))
+        return SparseDirectedRows(*as_directions(sp.csr_array(super().rows(parameters, labels, rng).values)))
 
 
 INCOMPLETE = [IncompleteFullCase(), IncompleteTiedCase(), IncompleteDiagonalCase(), IncompleteSphericalCase()]

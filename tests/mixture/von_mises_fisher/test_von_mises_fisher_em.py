@@ -175,7 +175,7 @@ def test_hard_assignment_with_a_large_concentration_is_spherical_k_means():
 
 def drawn_seeds(X, k, method, n_runs, row_weights=None):
     """Rows drawn as first directions, (n_runs, k)."""
-    rows = rows_module.SparseRows(as_directions(X))
+    rows = rows_module.SparseRows(*as_directions(X))
     found = SphericalKMeans(rows, np.ones(len(X)) if row_weights is None else row_weights, k, Workers(1))
     return np.array([(X @ found.seed(subkey(0, run), method)).argmax(axis=0) for run in range(n_runs)])
 
@@ -258,7 +258,7 @@ def test_fit_and_predictions_are_the_same_bytes_for_every_number_of_threads(assi
 
 def test_blocks_are_cut_by_the_shape_of_the_data():
     X = documents(300)
-    rows = rows_module.SparseRows(as_directions(sp.vstack([X] * 400, format="csr")))
+    rows = rows_module.SparseRows(*as_directions(sp.vstack([X] * 400, format="csr")))
     blocks = rows.blocks(50)
     assert 4 < len(blocks) <= rows_module._MAX_BLOCKS
     assert sum(stop - start for start, stop in blocks) == rows.n_rows
