@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ...random._keys import Purpose, subkey
 from ...random._variates import sample_rows
 from .._labels import read_labels
+from .family import SubspaceFamily
 from .k_flats import N_ITERATIONS, N_TRIES, KFlats, k_flats
-from .parameters import Priors
 
 _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
@@ -24,62 +24,64 @@ _N_KMEANS = 3
 _LEAST_DEGREE = 1e-12  # relative degree of a row that is orthogonal to all others
 
 
-def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
+def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
     """Initial labels, each (n,) int32; -1 for rows that were not used.
 
     Parameters
     ----------
     X : ndarray of shape (n, m)
         Rows.
-    priors : Priors
+    family : SubspaceFamily
     init : str or array-like
         Parameter of the estimator.
     n_init : int
         Number of partitions; 1 if `init` gives labels.
     key : uint64
     """
-    K = len(priors.log_dimension)
+    K = family.n_components
     if not isinstance(init, str):
         return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
     if K == 1:
         return [np.zeros(len(X), np.int32)]
     methods = tuple(_METHODS) if init == "auto" else (init,)
-    return [_label_some_rows(X, priors, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
+    return [_label_some_rows(X, family, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
 
 
-def _label_some_rows(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key: np.uint64) -> np.ndarray:
+def _label_some_rows(
+    X: np.ndarray, family: SubspaceFamily, start: Callable[..., np.ndarray], key: np.uint64
+) -> np.ndarray:
     labels = np.full(len(X), -1, np.int32)
     rows = np.empty((1, min(len(X), _MAX_ROWS)), np.int64)
     sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, len(X), rows)
     rows.sort()
-    labels[rows[0]] = start(X[rows[0]], priors, key)
+    labels[rows[0]] = start(X[rows[0]], family, key)
     return labels
 
 
-def _by_spectrum(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
-    return spectral_labels(X, len(priors.log_dimension), key, _fixed(priors), max_dimension=priors.max_dimension)
+def _by_spectrum(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
+    return spectral_labels(X, family.n_components, key, _fixed(family), max_dimension=family.max_dimension)
 
 
-def _by_k_flats(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
-    return k_flats(X, len(priors.log_dimension), _fixed(priors), key, max_dimension=priors.max_dimension)[0]
+def _by_k_flats(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
+    return k_flats(X, family.n_components, _fixed(family), key, max_dimension=family.max_dimension)[0]
 
 
-def _by_centres(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
+def _by_centres(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # given if there are fewer distinct rows than components
-        return KMeans(len(priors.log_dimension), n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
+        return KMeans(family.n_components, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
 
 
-_METHODS: dict[str, Callable[[np.ndarray, Priors, np.uint64], np.ndarray]] = {
+_METHODS: dict[str, Callable[[np.ndarray, SubspaceFamily, np.uint64], np.ndarray]] = {
     "spectral": _by_spectrum,
     "k-flats": _by_k_flats,
     "k-means": _by_centres,
 }
 
 
-def _fixed(priors: Priors) -> np.ndarray | None:
+def _fixed(family: SubspaceFamily) -> np.ndarray | None:
     """The dimensions if the prior fixes them, otherwise None."""
-    possible = np.isfinite(priors.log_dimension)
+    possible = np.isfinite(family.log_dimension)
     return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
 
 

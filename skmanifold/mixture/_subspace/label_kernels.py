@@ -13,7 +13,9 @@ from ...utils._njit import njit
 
 @njit(cache=True, nogil=True)
 def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, out):
-    """Log of weight times density, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
+    """Log densities, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
+
+    `offsets`, (K,), are the log densities of the components at their centres, which may include their log weights.
 
     The squared distance to a subspace is the squared length of the residual of the projection. The difference of two
     squared lengths would be inaccurate for rows near the subspace.
@@ -52,8 +54,8 @@ def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, alon
 
 
 @njit(cache=True, nogil=True)
-def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
-    """Write the log of weight times density of rows start to stop of X to the same rows of `out`, (n, K)."""
+def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
+    """Add the log densities of rows start to stop of X to `out`, (stop - start, K)."""
     K = len(dims)
     rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
     across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
@@ -62,7 +64,7 @@ def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets,
         _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
         for lane in range(min(ROW_LANES, stop - first)):
             for k in range(K):
-                out[first + lane, k] = terms[k, lane]
+                out[first - start + lane, k] += terms[k, lane]
 
 
 @njit(cache=True, nogil=True)
