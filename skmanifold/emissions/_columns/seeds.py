@@ -9,7 +9,7 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._threads import split_range
 from .._codes import Table
-from .._dense_rows import DenseRows, IncompleteRows
+from .._dense_rows import DenseRows
 from .._linear_rows import LinearRows
 from .._seeds import cluster_scaled
 from .rows import ColumnRows
@@ -83,7 +83,7 @@ def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(block, DenseRows | IncompleteRows | LinearRows | Table):
+    if not isinstance(block, DenseRows | LinearRows | Table):
         raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
     values = block.cells()
     if isinstance(block, Table):
