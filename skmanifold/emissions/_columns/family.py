@@ -277,7 +277,7 @@ class ColumnsFamily(Family):
     @property
     def prior(self) -> tuple:
         """Priors of the blocks."""
-        return tuple(_prior_of(block) for block in self.blocks)
+        return tuple(block.prior for block in self.blocks)
 
     def of_block(self, name: str) -> Any:
         """The family of one block.
@@ -297,7 +297,7 @@ class ColumnsFamily(Family):
     def with_prior(self, prior: tuple) -> ColumnsFamily:
         """These rows with other priors of those blocks whose prior is learned."""
         pairs = zip(self.blocks, prior, strict=True)
-        same = (block if own is _prior_of(block) else block.with_prior(own) for block, own in pairs)
+        same = (block if own is block.prior else block.with_prior(own) for block, own in pairs)
         return self._with_blocks(same, self.rows)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
@@ -431,10 +431,6 @@ class ColumnsFamily(Family):
         pairs = self._with(statistics)
         return scattered(self.places, [block.new_rows(own, labels, subkey(key, i)) for i, block, own in pairs])
 
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds that are spread over the rows."""
-        return cluster_tables(self.rows, n_clusters, key)
-
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return sum(block.draw_bytes(n_components) for block in self.blocks)
@@ -456,10 +452,6 @@ def _beside(sums: list[BlockSums]) -> BlockSums:
 
 def _without_sizes(sums: BlockSums) -> tuple:
     return tuple((level, index, arrays[1:]) for level, index, arrays in sums.nodes)
-
-
-def _prior_of(block: Any) -> Any:
-    return getattr(block, "prior", None)
 
 
 def _nested(kind: Any, items: list) -> Any:
