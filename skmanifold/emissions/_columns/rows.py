@@ -1,4 +1,4 @@
-"""Rows of a table as the rows of its blocks."""
+"""Rows of a table as the rows of its blocks, and their initial clusters, in which each column has the same weight."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...random._keys import subkey
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...utils._threads import split_range
+from .._codes import Table
+from .._dense_rows import DenseRows
+from .._linear_rows import LinearRows
+from .._seeds import cluster_scaled
+
+_MOST_ROWS = 20_000  # of the sample in which centres are found
+_CELLS_AT_ONCE = 1 << 22
 
 
 def scattered(places: Sequence[np.ndarray], of_blocks: Sequence[np.ndarray]) -> np.ndarray:
@@ -93,3 +101,79 @@ class ColumnRows(NamedTuple):
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         hashes = (int(rows.hash_rows(subkey(key, i), first_row)) for i, rows in enumerate(self.blocks))
         return sum(hashes) % 2**64
+
+
+def cluster_tables(
+    rows: ColumnRows, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Labels of the nearest of the centres that k-means finds in some of the rows.
+
+    Numbers have variance 1, square roots of counts too, and the indicators of the categories of a column have variances
+    that sum to 1. Missing cells have the mean of the column.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+        Rows.
+    n_clusters : int
+        Number of clusters; there may be fewer.
+    key : uint64
+        Key of the random choices.
+    row_weights : ndarray of shape (n_rows,), optional
+        Positive weights.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), int32
+        Clusters.
+    """
+    n, chosen = rows.n_rows, np.arange(rows.n_rows)
+    n_chosen = min(n, _MOST_ROWS)
+    if n_chosen < n:
+        chosen = np.sort(np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), chosen), kind="stable")[:n_chosen])
+    sample, columns = _cells(rows.take(chosen))
+    weights = np.ones(n_chosen) if row_weights is None else row_weights[chosen]
+    is_seen = ~np.isnan(sample)
+    n_seen = np.maximum(weights @ is_seen, weights.min())
+    means = weights @ np.where(is_seen, sample, 0.0) / n_seen
+    variances = weights @ np.where(is_seen, sample - means, 0.0) ** 2 / n_seen
+    of_columns = np.bincount(columns, weights=variances)[columns]
+    scales = np.divide(1.0, np.sqrt(of_columns), out=np.zeros_like(means), where=of_columns > 0.0)
+
+    def scaled(cells):
+        return np.where(np.isnan(cells), 0.0, (cells - means) * scales)
+
+    vectors = scaled(sample)
+    labels = cluster_scaled(vectors, weights, min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
+    sizes = np.bincount(labels, weights)
+    centres = np.zeros((len(sizes), vectors.shape[1]))
+    np.add.at(centres, labels, weights[:, np.newaxis] * vectors)
+    centres = centres[sizes > 0] / sizes[sizes > 0, np.newaxis]
+    half_squares = 0.5 * (centres**2).sum(axis=1)
+    out = np.empty(n, np.int32)
+    for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // (len(columns) + len(centres)))):
+        cells, _ = _cells(rows.part(start, stop))
+        out[start:stop] = (scaled(cells) @ centres.T - half_squares).argmax(axis=1)
+    return out
+
+
+def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and indicators of categories, (n_rows, n), NaN where missing, and the column of X of each."""
+    cells, columns = [], []
+    for place, block in zip(rows.places, rows.blocks, strict=True):
+        of_block, local = _cells_of_block(block)
+        cells.append(of_block)
+        columns.append(place[local])
+    return np.concatenate(cells, axis=1), np.concatenate(columns)
+
+
+def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(block, DenseRows | LinearRows | Table):
+        raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
+    values = block.cells()
+    if isinstance(block, Table):
+        columns = block.column_of()
+        values = values[:, columns]
+        codes = np.arange(block.n_categories) - block.column_start[columns]
+        return np.where(np.isnan(values), np.nan, values == codes), columns
+    return np.sqrt(values) if isinstance(block, LinearRows) else values, np.arange(block.n_features)

@@ -185,12 +185,8 @@ class GaussianFamily(Family):
         super().check_parameters(parameters)
         check_shapes(parameters, self.parameter_shapes())
 
-    def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""
-        return cluster_rows(rows.values, self.n_components, key)
-
-    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, by k-means of weighted rows."""
         return cluster_rows(rows.values, self.n_components, key, row_weights)
 
     def sum_labels(
