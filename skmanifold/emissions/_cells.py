@@ -17,7 +17,7 @@ from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
 from ._codes import fill_codes
 from ._columns.rows import scattered
-from ._gaussian.missing_kernels import add_conditional_moments, draw_missing_cells
+from ._gaussian.missing_kernels import add_conditional_moments, draw_cells, fill_columns_and_precisions
 from ._linear import fill_events, fill_poisson
 from ._negative_binomial.kernels import fill_negative_binomial
 from ._pattern_kernels import fill_patterns
@@ -284,14 +284,16 @@ class MatrixNormalCells(NormalCells):
     def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
         covariances = covariances.reshape(-1, means.shape[1], means.shape[1])
         super().__init__(means, np.diagonal(covariances, axis1=1, axis2=2))
-        self.factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
+        factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
+        self._of_factors = np.empty(factors.shape), np.empty(factors.shape)
+        fill_columns_and_precisions(factors, *self._of_factors)
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations given the observed cells."""
         patterns, chosen = _incomplete(values)
-        of_law = np.ascontiguousarray(shares), self.means, self.factors
+        of_components = np.ascontiguousarray(shares), self.means, *self._of_factors
         firsts, seconds = np.zeros(values.shape), np.zeros(values.shape)
-        add_conditional_moments(values, chosen, patterns, *of_law, firsts, seconds)
+        add_conditional_moments(values, chosen, patterns, *of_components, firsts, seconds)
         out.firsts[...] += firsts
         out.seconds[...] += seconds
 
@@ -300,7 +302,8 @@ class MatrixNormalCells(NormalCells):
         out = values.copy()
         patterns, chosen = _incomplete(values)
         chosen = chosen[np.lexsort((labels[chosen], patterns[chosen]))]
-        draw_missing_cells(values, chosen, chosen, patterns, labels, first_row, key, self.means, self.factors, out)
+        of_rows = values, chosen, chosen, patterns, labels
+        draw_cells(*of_rows, first_row, key, self.means, *self._of_factors, out)
         return out
 
 

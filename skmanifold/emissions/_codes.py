@@ -95,6 +95,13 @@ class Table(NamedTuple):
         )
         return out
 
+    def vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indicators of the categories, (n_rows, n_categories), NaN where missing, and the column of each."""
+        columns = self.column_of()
+        codes = self.cells()[:, columns]
+        indicators = codes == np.arange(self.n_categories) - self.column_start[columns]
+        return np.where(np.isnan(codes), np.nan, indicators), columns
+
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows, from 0 to 2**64 - 1; the hashes of ranges of rows add up, modulo 2**64."""
         sizes = np.diff(self.column_start).astype(np.int32)

@@ -15,77 +15,21 @@ from ..utils._threads import split_range
 from ._gaussian.kernels import add_diagonal_densities, add_labelled_products, add_shared_products
 from ._gaussian.missing_kernels import count_labelled_missing, count_shared_missing
 
-_N_ROUNDS = 10
-_N_ROUNDS_OF_ROWS = 20
+_N_ROUNDS = 20
 _N_ROUNDS_OF_LABELS = 5
 _MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds of clusters are chosen
+_CELLS_AT_ONCE = 1 << 22  # distances that are stored
 _ROWS_AT_ONCE = 1 << 14  # whose log densities are stored
 _SUBSET, _SEEDS = 0, 1  # uses of the key
 
 
-def cluster_vectors(vectors: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Cluster weighted vectors by k-means, with features scaled to equal variances.
-
-    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), each the best of a few candidates. If there are
-    fewer different vectors than clusters, some clusters stay empty.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n, d)
-        Vectors.
-    weights : ndarray of shape (n,)
-        Not negative, and not all zero. Vectors with weight 0 have label 0.
-    n_clusters : int
-        Number of clusters K.
-    key : uint64
-        Key of the random choices.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,)
-        Clusters.
-    """
-    labels = np.zeros(len(vectors), np.int64)
-    present = np.flatnonzero(weights)
-    rows, weights = vectors[present], weights[present]
-    gaps = rows - np.average(rows, axis=0, weights=weights)
-    scales = np.sqrt(np.average(gaps**2, axis=0, weights=weights))
-    labels[present] = cluster_scaled(gaps / np.where(scales > 0.0, scales, 1.0), weights, n_clusters, key)
-    return labels
-
-
-def cluster_scaled(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Cluster weighted vectors by k-means as they are, with seeds as in `cluster_vectors`.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Vectors.
-    weights : ndarray of shape (n,)
-        Positive.
-    n_clusters : int
-        Number of clusters K.
-    key : uint64
-        Key of the random choices.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,)
-        Clusters.
-    """
-    nearest = _squared_distances(rows, rows[_seeds(rows, weights, n_clusters, key)]).argmin(axis=1)
-    for _ in range(_N_ROUNDS):
-        before, sizes = nearest, np.bincount(nearest, weights=weights, minlength=n_clusters)
-        sums = np.zeros((n_clusters, rows.shape[1]))
-        np.add.at(sums, nearest, weights[:, np.newaxis] * rows)
-        distances = _squared_distances(rows, sums / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis])
-        nearest = np.where(sizes > 0.0, distances, np.inf).argmin(axis=1)
-        if np.array_equal(nearest, before):
-            break
-    return nearest
-
-
-def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
+def cluster_rows(
+    X: np.ndarray,
+    n_clusters: int,
+    key: np.uint64,
+    row_weights: np.ndarray | None = None,
+    n_sampled: int | None = None,
+) -> np.ndarray:
     """Cluster rows by k-means, with features scaled to equal ranges; the result does not depend on the threads.
 
     Scaling by ranges separates clusters better than scaling by standard deviations (Milligan and Cooper, 1988), which
@@ -94,49 +38,128 @@ def cluster_rows(X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing. Such cells have the mean of the column while seeds are chosen. Then distances
-        from centres, and centres, use the observed cells.
+        Rows; NaN where a cell is missing.
     n_clusters : int
         Number of clusters K.
     key : uint64
         Key of the random choices.
     row_weights : ndarray of shape (n,), optional
         Positive weights. Whole numbers have the same effect as copies of a row next to it.
+    n_sampled : int, optional
+        Number of random rows in which the centres are found; then each row has the label of the nearest centre.
 
     Returns
     -------
     labels : ndarray of shape (n,), int32
         Clusters.
     """
-    from sklearn.cluster import kmeans_plusplus  # slow to import
-
     lowest = np.fmin.reduce(X, axis=0)
     scales = np.fmax.reduce(X, axis=0) - lowest
     scaled = (X - lowest) / np.where(scales > 0.0, scales, 1.0)  # squares of large means would hide small distances
-    missing = np.isnan(scaled)
-    filled = np.where(missing, _column_means(scaled, row_weights), scaled) if missing.any() else scaled
+    if n_sampled is None or n_sampled >= len(X):
+        return k_means(scaled, n_clusters, key, row_weights)[0]
+    chosen = some_rows(len(X), n_sampled, key)
+    of_chosen = None if row_weights is None else row_weights[chosen]
+    return nearest(scaled, k_means(scaled[chosen], n_clusters, key, of_chosen)[1])
+
+
+def k_means(
+    X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cluster rows by k-means as they are; the result does not depend on the threads.
+
+    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), for which missing cells have the mean of the column.
+    Then distances from centres, and centres, use the observed cells.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows; NaN where a cell is missing.
+    n_clusters : int
+        Number of clusters; with fewer rows, that of the rows.
+    key : uint64
+        Key of the random choices.
+    row_weights : ndarray of shape (n,), optional
+        Positive weights.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,), int32
+        Clusters; some may be empty if rows are equal.
+    centres : ndarray of shape (K, d)
+        Their means.
+    """
+    from sklearn.cluster import kmeans_plusplus  # slow to import
+
+    n_clusters = min(n_clusters, len(X))
+    has_missing = bool(np.isnan(X.min()))
+    filled = np.where(np.isnan(X), _column_means(X, row_weights), X) if has_missing else X
     with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables
         of_rows = {"sample_weight": row_weights, "random_state": int(key >> np.uint64(32))}
         centres, _ = kmeans_plusplus(filled, n_clusters, **of_rows)
     labels = np.full(len(X), -1, np.int32)
-    for _ in range(_N_ROUNDS_OF_ROWS):
-        nearness = np.zeros((len(X), n_clusters))
-        add_diagonal_densities(scaled, 0, len(X), centres, np.ones_like(centres), np.zeros_like(centres), nearness)
-        before, labels = labels, nearness.argmax(axis=1).astype(np.int32)
+    for _ in range(_N_ROUNDS):
+        before, labels = labels, nearest(X, centres)
         if np.array_equal(labels, before):
             break
-        sizes, sums = _sums_of_cells(scaled, labels, row_weights, n_clusters, filled is not scaled)
+        sizes, sums = _sums_of_cells(X, labels, row_weights, n_clusters, has_missing)
         np.divide(sums, sizes, out=centres, where=sizes > 0.0)
+    return labels, centres
+
+
+def nearest(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """The nearest centre of each row, by the observed cells.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows; NaN where a cell is missing.
+    centres : ndarray of shape (K, d)
+        Centres.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,), int32
+        Indices of centres.
+    """
+    labels, of_centres = np.empty(len(X), np.int32), (centres, np.ones_like(centres), np.zeros_like(centres))
+    for start, stop in split_range(len(X), max(1, _CELLS_AT_ONCE // len(centres))):
+        nearness = np.zeros((stop - start, len(centres)))
+        add_diagonal_densities(X, start, stop, *of_centres, nearness)
+        labels[start:stop] = nearness.argmax(axis=1)
     return labels
 
 
+def some_rows(n_rows: int, n_chosen: int, key: np.uint64) -> np.ndarray:
+    """Indices of random rows, ascending.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    n_chosen : int
+        Number of them that are chosen.
+    key : uint64
+        Key of the random choices.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_chosen,), int64
+        Indices.
+    """
+    chosen = np.empty((1, n_chosen), np.int64)
+    sample_rows(np.array([key], np.uint64), _SUBSET, n_rows, chosen)
+    return np.sort(chosen[0])
+
+
 def _column_means(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Means of the observed cells of each column, weighted."""
-    if weights is None:
-        return np.nanmean(values, axis=0)
+    """Means of the observed cells of each column, weighted; 0 without any."""
     missing = np.isnan(values)
-    sums = np.einsum("i,ij->j", weights, np.where(missing, 0.0, values))
-    return sums / np.einsum("i,ij->j", weights, ~missing)
+    known, is_seen = np.where(missing, 0.0, values), ~missing
+    if weights is None:
+        return known.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
+    sums, sizes = (np.einsum("i,ij->j", weights, cells) for cells in (known, is_seen))
+    return np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0.0)
 
 
 def _sums_of_cells(
@@ -179,32 +202,6 @@ def weighted_indicators(labels: np.ndarray, weights: np.ndarray, n_labels: int) 
     indicators = np.zeros((len(labels), n_labels))
     indicators[np.arange(len(labels)), labels] = weights
     return indicators
-
-
-def _seeds(rows: np.ndarray, weights: np.ndarray, n_clusters: int, key: np.uint64) -> list[int]:
-    n_candidates = 2 + int(math.log(n_clusters))
-    distances = np.ones(len(rows))
-    seeds: list[int] = []
-    for i in range(n_clusters):
-        running = np.cumsum(weights * distances)
-        if running[-1] == 0.0:  # every vector is a seed
-            break
-        of_seed = subkey(key, i)
-        places = np.array([uniform(of_seed, c) for c in range(n_candidates)]) * running[-1]
-        candidates = np.minimum(np.searchsorted(running, places, side="right"), len(rows) - 1)
-        with_each = _squared_distances(rows, rows[candidates])
-        if seeds:
-            with_each = np.minimum(with_each, distances[:, np.newaxis])
-        winner = int(np.argmin(weights @ with_each))
-        seeds.append(int(candidates[winner]))
-        distances = with_each[:, winner].copy()
-        distances[seeds[-1]] = 0.0
-    return seeds
-
-
-def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    products = rows @ centres.T
-    return np.maximum((rows**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + (centres**2).sum(axis=1), 0.0)
 
 
 def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
@@ -304,9 +301,7 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
     n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
     if n_chosen >= rows.n_rows:
         return family.seed_labels(rows, subkey(key, _SEEDS))
-    chosen = np.empty((1, n_chosen), np.int64)
-    sample_rows(np.array([key], np.uint64), _SUBSET, rows.n_rows, chosen)
-    some = rows.take(np.sort(chosen[0]))
+    some = rows.take(some_rows(rows.n_rows, n_chosen, key))
     labels = family.seed_labels(some, subkey(key, _SEEDS))
     parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
     out = np.empty(rows.n_rows, np.int32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..utils._threads import Workers, split_range
-from ._exponential_family.kernels import fill_shares
+from ._memberships.kernels import fill_shares
 from ._scores import refuse_far_rows
 
 Memberships = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components

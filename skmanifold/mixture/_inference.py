@@ -15,14 +15,13 @@ from ..emissions._estimator import WithEmission
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import BaseSampler
 from ..utils._threads import Workers, limit_threads
-from ..utils._typing import MatrixLike, RandomStateLike
+from ..utils._typing import ClassNamePrefixFeaturesOutMixin, MatrixLike, RandomStateLike, TransformerMixin
 from ._densities import FamilyRows, log_predictive, shares_and_log_density
-from ._membership import MembershipTransformer
 from ._memberships.finite import draw_labels
 from ._scores import DensityScores, refuse_far_rows
 
 
-class EstimateInference(MembershipTransformer, DensityScores):
+class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityScores):
     """Methods of an estimator with an estimate of a mixture; not public.
 
     When fitted, the estimator has the attributes declared here.
@@ -36,11 +35,38 @@ class EstimateInference(MembershipTransformer, DensityScores):
     if TYPE_CHECKING:  # attributes or properties of the estimator
 
         @property
+        def weights_(self) -> np.ndarray: ...
+
+        @property
         def _estimate(self) -> Any:
             """A `Position` or a `PartitionDraw`."""
             ...
 
         def _read(self, X: MatrixLike) -> Any: ...
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.weights_)
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Return the membership probabilities of `predict_proba`, for the next step of a pipeline.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1. There is one column for each entry of ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that are not allowed.
+        """
+        return self.predict_proba(X)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row.

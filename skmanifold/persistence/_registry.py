@@ -78,7 +78,6 @@ _PLACES = {
     "Poisson": "emissions._poisson:Poisson",
     "PoissonFamily": "emissions._poisson:PoissonFamily",
     "TiedFamily": "emissions._gaussian.tied:TiedFamily",
-    "TiedParameters": "emissions._gaussian.base:TiedParameters",
     "ConcentrationPrior": "emissions._von_mises_fisher.concentrations:ConcentrationPrior",
     "VonMisesFisher": "emissions._von_mises_fisher.emission:VonMisesFisher",
     "VonMisesFisherFamily": "emissions._von_mises_fisher.family:VonMisesFisherFamily",

@@ -47,7 +47,7 @@ def test_the_mode_is_that_of_the_documented_formula_and_of_a_direct_maximisation
     prior, mode = family.prior, family.mode(total)
     means, _, scatter = posterior(family)
     np.testing.assert_allclose(mode.means, means)
-    np.testing.assert_allclose(mode.covariances, scatter / (prior.degrees - D - 1 - K + N))
+    np.testing.assert_allclose(mode.covariances[0], scatter / (prior.degrees - D - 1 - K + N))
 
     def objective(free):
         root = np.array([[np.exp(free[0]), 0.0], [free[1], np.exp(free[2])]])
@@ -61,14 +61,14 @@ def test_the_mode_is_that_of_the_documented_formula_and_of_a_direct_maximisation
     start = np.concatenate([[0.5, 0.0, 0.5], np.repeat(X.mean(axis=0)[None], K, axis=0).ravel()])
     found = minimize(lambda free: -objective(free), start, method="BFGS", options={"gtol": 1e-6}).x
     root = np.array([[np.exp(found[0]), 0.0], [found[1], np.exp(found[2])]])
-    np.testing.assert_allclose(mode.covariances, root @ root.T, rtol=1e-3)
+    np.testing.assert_allclose(mode.covariances[0], root @ root.T, rtol=1e-3)
     np.testing.assert_allclose(mode.means, found[3:].reshape(K, D), rtol=1e-3)
 
     def joint(parameters):
         return family.log_likelihood(total, parameters) + family.log_prior(parameters)
 
     def free(parameters):
-        root = np.linalg.cholesky(parameters.covariances)
+        root = np.linalg.cholesky(parameters.covariances[0])
         return np.concatenate([[np.log(root[0, 0]), root[1, 0], np.log(root[1, 1])], parameters.means.ravel()])
 
     other = family.draw(total, KEY)
@@ -80,13 +80,13 @@ def test_maximum_likelihood_is_the_pooled_covariance():
     family = Gaussian("tied", None, 0.0, 0.0, D + 2 + 1).bind(DenseRows(X), 2)
     mode = family.mode(family.sum_labels(DenseRows(X), 0, N, 0, LABELS).total())
     gaps = X - np.array([X[k == LABELS].mean(axis=0) for k in (0, 1)])[LABELS]
-    np.testing.assert_allclose(mode.covariances, gaps.T @ gaps / N)
+    np.testing.assert_allclose(mode.covariances[0], gaps.T @ gaps / N)
 
 
 def test_empty_components_have_the_mean_and_the_covariance_of_the_prior():
     family, _ = bound()
     mode = family.mode(tuple(np.zeros(shape) for shape in family.shapes()))
-    np.testing.assert_allclose(mode.covariances, family.prior.covariance)
+    np.testing.assert_allclose(mode.covariances[0], family.prior.covariance)
     np.testing.assert_allclose(mode.means, np.tile(family.prior.mean, (K, 1)))
 
 
@@ -100,7 +100,7 @@ def test_draws_have_the_moments_of_the_posterior():
     assert_agrees(inverses, (degrees * np.linalg.inv(scatter)).ravel())
     for wrong in (degrees + 1, degrees - K):
         assert_disagrees(inverses, (wrong * np.linalg.inv(scatter)).ravel())
-    gaps = np.array([draw.factors @ (draw.means - means).T * np.sqrt(precisions) for draw in drawn])
+    gaps = np.array([draw.factors[0] @ (draw.means - means).T * np.sqrt(precisions) for draw in drawn])
     assert_agrees(summarize(gaps.reshape(len(gaps), -1)), 0.0)
     products = np.einsum("nak,nbl->nabkl", gaps, gaps).reshape(len(gaps), -1)
     assert_agrees(summarize(products), np.einsum("ab,kl->abkl", np.eye(D), np.eye(K)).ravel())
@@ -116,7 +116,7 @@ def test_densities_are_those_of_scipy(d):
     total = family.sum_labels(DenseRows(rows), 0, 70, 0, labels).total()
     mode, out = family.mode(total), np.zeros((70, K))
     family.add_log_densities(DenseRows(rows), 0, 70, mode, out)
-    expected = [st.multivariate_normal.logpdf(rows, mean, mode.covariances) for mean in mode.means]
+    expected = [st.multivariate_normal.logpdf(rows, mean, mode.covariances[0]) for mean in mode.means]
     np.testing.assert_allclose(out, np.transpose(expected), rtol=1e-9)
     assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(70), labels].sum())
     assert family.n_parameters() == K * d + d * (d + 1) // 2

@@ -139,7 +139,7 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
     See Also
     --------
     SphericalAdmixture : Topics that scatter about a mean and may be similar.
-    VonMisesFisherMixture : Family of directions; each row belongs to one cluster.
+    VonMisesFisherMixture : Clusters of directions; each row belongs to one cluster.
 
     Notes
     -----

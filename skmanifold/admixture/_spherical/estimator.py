@@ -157,7 +157,7 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
     See Also
     --------
     StochasticLDA : Topics of counts.
-    VonMisesFisherMixture : Family of directions; each row belongs to one cluster.
+    VonMisesFisherMixture : Clusters of directions; each row belongs to one cluster.
 
     Notes
     -----

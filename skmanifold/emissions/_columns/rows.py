@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._keys import Purpose, subkey
 from ...utils._threads import split_range
-from .._codes import Table
-from .._dense_rows import DenseRows
-from .._linear_rows import LinearRows
-from .._seeds import cluster_scaled
+from .._seeds import k_means, nearest, some_rows
 
 _MOST_ROWS = 20_000  # of the sample in which centres are found
 _CELLS_AT_ONCE = 1 << 22
@@ -109,7 +106,7 @@ def cluster_tables(
     """Labels of the nearest of the centres that k-means finds in some of the rows.
 
     Numbers have variance 1, square roots of counts too, and the indicators of the categories of a column have variances
-    that sum to 1. Missing cells have the mean of the column.
+    that sum to 1.
 
     Parameters
     ----------
@@ -127,53 +124,33 @@ def cluster_tables(
     labels : ndarray of shape (n_rows,), int32
         Clusters.
     """
-    n, chosen = rows.n_rows, np.arange(rows.n_rows)
-    n_chosen = min(n, _MOST_ROWS)
-    if n_chosen < n:
-        chosen = np.sort(np.argsort(fold_in_each(subkey(key, Purpose.SUBSAMPLE), chosen), kind="stable")[:n_chosen])
+    n = rows.n_rows
+    chosen = np.arange(n) if n <= _MOST_ROWS else some_rows(n, _MOST_ROWS, key)
     sample, columns = _cells(rows.take(chosen))
-    weights = np.ones(n_chosen) if row_weights is None else row_weights[chosen]
+    weights = np.ones(len(chosen)) if row_weights is None else row_weights[chosen]
     is_seen = ~np.isnan(sample)
     n_seen = np.maximum(weights @ is_seen, weights.min())
     means = weights @ np.where(is_seen, sample, 0.0) / n_seen
     variances = weights @ np.where(is_seen, sample - means, 0.0) ** 2 / n_seen
     of_columns = np.bincount(columns, weights=variances)[columns]
     scales = np.divide(1.0, np.sqrt(of_columns), out=np.zeros_like(means), where=of_columns > 0.0)
-
-    def scaled(cells):
-        return np.where(np.isnan(cells), 0.0, (cells - means) * scales)
-
-    vectors = scaled(sample)
-    labels = cluster_scaled(vectors, weights, min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
-    sizes = np.bincount(labels, weights)
-    centres = np.zeros((len(sizes), vectors.shape[1]))
-    np.add.at(centres, labels, weights[:, np.newaxis] * vectors)
-    centres = centres[sizes > 0] / sizes[sizes > 0, np.newaxis]
-    half_squares = 0.5 * (centres**2).sum(axis=1)
+    of_sample = None if row_weights is None else weights
+    _, centres = k_means((sample - means) * scales, n_clusters, subkey(key, Purpose.LABELS), of_sample)
     out = np.empty(n, np.int32)
-    for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // (len(columns) + len(centres)))):
-        cells, _ = _cells(rows.part(start, stop))
-        out[start:stop] = (scaled(cells) @ centres.T - half_squares).argmax(axis=1)
+    for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // len(columns))):
+        out[start:stop] = nearest((_cells(rows.part(start, stop))[0] - means) * scales, centres)
     return out
 
 
 def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and indicators of categories, (n_rows, n), NaN where missing, and the column of X of each."""
+    """Numbers and indicators of categories, (n_rows, n), NaN where missing, and the column of X of each.
+
+    Rows whose cells are not compared as they are have the method `vectors`.
+    """
     cells, columns = [], []
     for place, block in zip(rows.places, rows.blocks, strict=True):
-        of_block, local = _cells_of_block(block)
+        as_they_are = not hasattr(block, "vectors")
+        of_block, local = (block.cells(), np.arange(block.n_features)) if as_they_are else block.vectors()
         cells.append(of_block)
         columns.append(place[local])
     return np.concatenate(cells, axis=1), np.concatenate(columns)
-
-
-def _cells_of_block(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(block, DenseRows | LinearRows | Table):
-        raise TypeError(f"Rows of the type {type(block).__name__} have no initial clusters: pass init.")
-    values = block.cells()
-    if isinstance(block, Table):
-        columns = block.column_of()
-        values = values[:, columns]
-        codes = np.arange(block.n_categories) - block.column_start[columns]
-        return np.where(np.isnan(values), np.nan, values == codes), columns
-    return np.sqrt(values) if isinstance(block, LinearRows) else values, np.arange(block.n_features)

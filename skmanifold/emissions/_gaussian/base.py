@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
+from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_log_gamma_variates, fill_normal
 from ...utils._conditions import (
     MOST_COUNTED,
     Array,
@@ -21,24 +23,30 @@ from ...utils._conditions import (
     Whole,
 )
 from ...utils._declared import Held, holds
-from ...utils._threads import split_range
+from ...utils._threads import Workers, split_range
 from .._base import NoModeError, check_shapes
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
-from .._seeds import cluster_rows, cluster_vectors
+from .._seeds import cluster_rows
 from .kernels import add_counted_products, add_labelled_products, add_shared_products
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
 LOG_2PI = math.log(2.0 * math.pi)
+ONE = Workers(1)
+_LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
+_MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
+_GAMMAS = 2**40  # child of a key beyond those of all rows
+_ROWS_OF_SEEDS = 50  # per cluster, on average
+_MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
 _SPREADS = Either(  # matrices, or variances, of components
     lambda value: np.ndim(value) == 3,
-    Array("float64", ("n_components", "n_dimensions", "n_dimensions")),
+    Array("float64", (None, "n_dimensions", "n_dimensions")),
     Array("float64", ("n_components", "n_dimensions"), above=0),
 )
 
@@ -62,10 +70,10 @@ class NormalPrior(NamedTuple):
     degrees: float
 
 
-def parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
+def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
     means, covariances, factors, offsets = parameters
     d = means.shape[1]
-    if covariances.shape != factors.shape:
+    if covariances.shape != factors.shape or len(covariances) not in (1, len(means)):
         return "has covariances and factors of different shapes"
     if covariances.ndim == 2:
         log_roots, whole = 0.5 * np.log(factors).sum(axis=1), covariances * factors
@@ -89,7 +97,7 @@ def parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None
 
 
 @holds(
-    parameters_agree,
+    _parameters_agree,
     means=Array("float64", ("n_components", "n_dimensions")),
     covariances=_SPREADS,
     factors=_SPREADS,
@@ -99,31 +107,43 @@ class GaussianParameters(NamedTuple):
     """Parameters of K components, in the form that the kernels read."""
 
     means: np.ndarray  # (K, d)
-    covariances: np.ndarray  # (K, d, d), or variances (K, d)
-    factors: np.ndarray  # inverses of the Cholesky factors of covariances, (K, d, d), or precisions (K, d)
+    covariances: np.ndarray  # (K, d, d), (1, d, d) if they are equal, or variances (K, d)
+    factors: np.ndarray  # inverses of the Cholesky factors of covariances, or precisions (K, d)
     offsets: np.ndarray  # log densities at the means, (K,)
 
 
-def _tied_agree(parameters: TiedParameters, sizes: Sizes) -> str | None:
-    means, covariances, factors, offsets = parameters
-    matrices = covariances[np.newaxis], factors[np.newaxis]
-    return parameters_agree(GaussianParameters(means, *matrices, offsets), sizes)
+class MatrixData(NamedTuple):
+    """Rows of clusters, and the normal-inverse-Wishart prior of components with covariance matrices."""
+
+    values: np.ndarray  # (n_rows, d); NaN where a cell is missing
+    place: np.ndarray  # (n_rows,) int32: index among the rows with missing cells, or -1
+    patterns: np.ndarray  # (n_rows,) uint64: a number for the missing cells of each row
+    origin: np.ndarray  # (d,), subtracted from rows before they are added, which reduces rounding errors
+    mean: np.ndarray  # (d,) of the prior, relative to the origin
+    mean_precision: float
+    covariance: np.ndarray  # (d, d)
+    degrees: float
+    log_det: float  # of the covariance of the prior
+    far: float = 84.0  # twice the difference of log densities from the highest at which a score may be -inf: the random
+    # number of a label has 53 bits, so that smaller densities do not change it
 
 
-@holds(
-    _tied_agree,
-    means=Array("float64", ("n_components", "n_dimensions")),
-    covariances=Array("float64", ("n_dimensions", "n_dimensions")),
-    factors=Array("float64", ("n_dimensions", "n_dimensions")),
-    offsets=Array("float64", ("n_components",)),
-)
-class TiedParameters(NamedTuple):
-    """Parameters of K components with one covariance, in the form that the kernels read."""
+class MatrixComponents(NamedTuple):
+    """Drawn parameters of K components, and what the scores of rows need of them."""
 
-    means: np.ndarray  # (K, d)
-    covariances: np.ndarray  # (d, d)
-    factors: np.ndarray  # inverse of the Cholesky factor of the covariance, (d, d)
-    offsets: np.ndarray  # log densities at the means, which are equal, (K,)
+    parameters: GaussianParameters
+    prepared: np.ndarray  # the factors, (K, n, n), with zeros, n a multiple of four; tied: images of the means, (K, d)
+    columns: np.ndarray  # (G, d, d): transposes of the factors; (0, d, d) if no cell is missing
+    precisions: np.ndarray  # (G, d, d): lower triangles; (0, d, d) if no cell is missing
+
+
+class Posterior(NamedTuple):
+    """Posterior of means given the covariances, and of G covariances, K or one for all components."""
+
+    precisions: np.ndarray  # (K,): of the means, in rows; or (K, d), in observed cells
+    means: np.ndarray  # (K, d), relative to the origin
+    scatters: np.ndarray  # (G, d, d), or of each variance, (K, d) or (K, 1)
+    degrees: np.ndarray  # of freedom: (G,), or of each variance
 
 
 def family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
@@ -160,6 +180,7 @@ class GaussianFamily(Family):
 
     parameters_type: ClassVar[type | None] = GaussianParameters
     has_matrices = True  # whether covariances are matrices
+    shares_covariance = False  # whether all components have the same
     word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
@@ -172,13 +193,17 @@ class GaussianFamily(Family):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums and products."""
         K, d = self.n_components, self.n_features
-        return (K,), (K, d), (K, d, self._width)
+        return (K,), (K, d), (self._n_matrices(K), d, self._width)
 
     def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of means, covariances, factors and offsets."""
         K, d = self.n_components, self.n_features
-        of_covariances = (K, d, d) if self.prior.covariance.ndim == 2 else (K, d)
+        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
         return (K, d), of_covariances, of_covariances, (K,)
+
+    def _n_matrices(self, n_components: int) -> int:
+        """Number of covariances of so many components."""
+        return 1 if self.shares_covariance else n_components
 
     def check_parameters(self, parameters: GaussianParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
@@ -213,8 +238,7 @@ class GaussianFamily(Family):
 
     def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components."""
-        covariances = parameters.covariances
-        return np.einsum("kvv->v" if covariances.ndim == 3 else "kv->v", covariances)
+        return np.einsum("kvv->v" if self.has_matrices else "kv->v", parameters.covariances)
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of word vectors by component."""
@@ -242,21 +266,105 @@ class GaussianFamily(Family):
         """Initial components from clusters of the word vectors."""
         assert self.word_vectors is not None
         assert self.word_weights is not None
-        return cluster_vectors(self.word_vectors, self.word_weights, self.n_components, key)
+        labels, present = np.zeros(len(self.word_vectors), np.int64), np.flatnonzero(self.word_weights)
+        of_rows = self.word_vectors[present], self.n_components, key, self.word_weights[present]
+        labels[present] = cluster_rows(*of_rows)
+        return labels
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
         """The fitted attributes ``components_``, the means, and ``covariances_``."""
-        return {"components_": parameters.means, "covariances_": parameters.covariances}
+        return {"components_": parameters.means, "covariances_": self._shaped(parameters.covariances)}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
         """The parameters with these means and covariances."""
         return self._parameters(attributes["components_"] - self.origin, attributes["covariances_"])
 
+    def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of components `labels`."""
+        normals = self._normals(len(labels), key)
+        return parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels)
+
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, which are the natural parameters."""
+        bound, sums = self._of_sums(statistics)
+        _, means, scatters, degrees = bound._posterior(sums)
+        n_means = means.size // (degrees.size * self._width)  # entries of means for each row of a covariance
+        freedom = self._as_covariances(degrees - self._least_degrees - n_means)
+        return self._parameters(means, scatters / np.where(freedom > 0.0, freedom, np.nan))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
+        """Draw means and covariances from their posterior."""
+        bound, sums = self._of_sums(statistics)
+        bound._check_proper()
+        return bound._draw(sums, np.arange(self.n_components), key, ONE)
+
+    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
+        _, means, scatters, degrees = self._posterior(statistics)
+        freedom = self._as_covariances(degrees - self._least_degrees)
+        covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
+        return {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
+
+    def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Means and covariances of the predictive distributions of clusters.
+
+        Where a covariance is infinite or nearly so, the inverse of the mean precision is in its place.
+        """
+        precisions, means, scatters, degrees = self._posterior(statistics)
+        freedom = degrees - self._least_degrees
+        factors = (precisions + 1.0) / precisions / np.where(freedom > _LEAST_FREEDOM, freedom, degrees)
+        return {"components_": means + self.origin, "covariances_": scatters * self._as_covariances(factors)}
+
+    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of clusters `labels`, with the parameters integrated out.
+
+        They are m + sqrt(s / g) L z, with z standard normal and g chi-squared. Row i depends only on the key, i and its
+        label.
+        """
+        precisions, means, scatters, degrees = self._posterior(statistics)
+        scales, freedom = (
+            each if each.ndim == 2 else np.broadcast_to(each, len(means))[:, np.newaxis]
+            for each in ((precisions + 1.0) / precisions, degrees - self._least_degrees + 2.0)
+        )
+        halves = 0.5 * freedom[labels]
+        logs = np.empty(halves.shape)
+        fill_log_gamma_variates(subkey(key, _GAMMAS), halves, logs)
+        deviations = np.exp(np.minimum(0.5 * (np.log(0.5 * scales[labels]) - logs), _MOST_LOG_DEVIATION))
+        normals = self._normals(len(labels), key) * deviations
+        return self.origin + means[labels] + self._with_covariances(normals, scatters, labels)
+
+    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
+        """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
+        n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
+        return cluster_rows(self.data.values, n_clusters, key, n_sampled=n_sampled)
+
+    def _normals(self, n_rows: int, key: np.uint64) -> np.ndarray:
+        """Rows of standard normal variates; row i depends only on the key and i."""
+        out = np.empty((n_rows, self.n_features))
+        fill_normal(fold_in_each(key, np.arange(n_rows)), 0, out)
+        return out
+
     if TYPE_CHECKING:  # each subclass defines these
+        _least_degrees: float  # of freedom, above which covariances have a finite mean
+        n_rows: int  # of clusters
 
         def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
+
+        def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]: ...
+
+        def _posterior(self, statistics: Any) -> Posterior: ...
+
+        def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any: ...
+
+        def _is_definite(self) -> bool: ...
+
+        def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
+
+        def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray: ...
+
+        def _shaped(self, covariances: np.ndarray) -> np.ndarray: ...
 
     def _add_labelled(self, rows, first, stop, labels, *arrays):
         """Add rows to the statistics of their labels, by blocks of rows."""
@@ -280,12 +388,12 @@ class GaussianFamily(Family):
             )
         return precisions
 
-    def _check_proper(self, least_degrees: float, definite: bool) -> None:
-        prior = self.prior
-        if prior.mean_precision <= 0.0 or prior.degrees <= least_degrees or not definite:
+    def _check_proper(self) -> None:
+        prior, least = self.prior, self._least_degrees - 2.0
+        if prior.mean_precision <= 0.0 or prior.degrees <= least or not self._is_definite():
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
-                f"degrees_of_freedom_prior above {least_degrees:g} and a positive definite covariance_prior."
+                f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."
             )
 
 

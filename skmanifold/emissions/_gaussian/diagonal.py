@@ -9,15 +9,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS
-from ...random._keys import Purpose, fold_in_each, subkey
-from ...random._variates import fill_normal
 from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._cells import NormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._seeds import cluster_vectors
 from .._statistics import occupied
 from .base import (
     LOG_2PI,
@@ -25,6 +22,7 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     NormalPrior,
+    Posterior,
     family_agrees,
     refuse_far_rows,
     refuse_singular,
@@ -36,23 +34,17 @@ from .diagonal_kernels import (
     PredictiveTerms,
     add_given_sums,
     draw_components,
-    fill_new_rows,
     no_posteriors,
     posteriors_of,
     total_log_marginal,
 )
 from .kernels import add_diagonal_densities
-from .learned_prior import PriorNumbers, VarianceMoments, best_numbers, pooled
+from .learned_prior import PriorNumbers, best_numbers, pooled
 from .missing_kernels import count_labelled_missing, count_shared_missing
 
-_LEAST_DEGREES = 3.0  # of a predictive distribution whose variance is used
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
-_ROWS_PER_SEED = 20
-_LEAST_SEED_ROWS = 2_000
-_MOST_SEED_ROWS = 20_000
-_ROWS_AT_ONCE = 1 << 14  # whose distances from all seeds are stored
 
 
 def _sums_agree(statistics: DiagonalSums, sizes: Sizes) -> str | None:
@@ -101,7 +93,7 @@ class DiagonalFamily(GaussianFamily):
         Whether all features of a component share one variance.
     """
 
-    has_matrices = False
+    has_matrices, _least_degrees = False, 2.0
     scales: np.ndarray  # of clusters of rows, (d,)
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray, spherical: bool):
@@ -112,19 +104,20 @@ class DiagonalFamily(GaussianFamily):
         """Shapes of sizes, sums, squares and numbers of missing cells."""
         return *super().shapes(), (self.n_components, self.n_features)
 
-    def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The mode of precisions and their products with the means, which are the natural parameters."""
-        data, sums = self._read_sums(statistics)
-        posteriors = posteriors_of(data, *sums)
-        degrees = self.prior.degrees - 2.0 - self.n_features // len(self.prior.covariance) + posteriors.pooled
-        return self._parameters(posteriors.means, posteriors.scatters / np.where(degrees > 0.0, degrees, np.nan))
+    def _of_sums(self, statistics: Arrays) -> tuple[DiagonalFamily, DiagonalSums]:
+        """The family and statistics as they are for clusters, without rows, and in the units of the data."""
+        sizes, sums, products, missing = statistics
+        bound = self._with_rows(np.empty((0, self.n_features)), np.ones(self.n_features))
+        return bound, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
-    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Draw means and variances from their posterior."""
-        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
-        K, (data, sums), drawn = self.n_components, self._read_sums(statistics), self._no_components(self.n_components)
-        draw_components(data, 0, K, np.arange(K), *sums, key, drawn)
-        means, precisions, _ = drawn
+    def _posterior(self, statistics: DiagonalSums) -> Posterior:
+        posteriors, scales = posteriors_of(self.data, *statistics[1:]), self.scales
+        scatters = scales[: len(self.data.scatter)] ** 2 * posteriors.scatters
+        precisions = self._precisions(statistics.observed)
+        return Posterior(precisions, scales * posteriors.means, scatters, self.data.degrees + posteriors.pooled)
+
+    def _draw(self, statistics, labels, key, workers) -> GaussianParameters:
+        means, precisions, _ = self.draw_components(statistics, labels, key, workers)
         return self._parameters(np.ascontiguousarray(means.T), np.ascontiguousarray(1.0 / precisions.T))
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -147,16 +140,23 @@ class DiagonalFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper(0.0, self.prior.covariance.min() > 0.0)
+        self._check_proper()
         values = np.empty((0, self.n_features)) if rows is None else rows.values
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
-        bound = copy(self)
-        bound.scales = np.array(np.broadcast_to(scales, self.n_features))
+        scales = np.array(np.broadcast_to(scales, self.n_features))
         with np.errstate(over="ignore"):
-            bound._bind(bound._data(np.ascontiguousarray((values - self.origin) / scales), bound.scales))
-        refuse_far_rows(bound.data.rows, bound.data.mean)
+            bound = self._with_rows(np.ascontiguousarray((values - self.origin) / scales), scales)
+        refuse_far_rows(bound.data.values, bound.data.mean)
         return bound
+
+    def _with_rows(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalFamily:
+        bound = copy(self)
+        bound.scales = scales
+        return bound._bind(bound._data(rows, scales))
+
+    def _is_definite(self) -> bool:
+        return self.prior.covariance.min() > 0.0
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances."""
@@ -165,12 +165,6 @@ class DiagonalFamily(GaussianFamily):
     def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells:
         """The distributions of single cells of components with these attributes."""
         return NormalCells(attributes["components_"], attributes["covariances_"])
-
-    def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of components `labels`."""
-        out = np.empty((len(labels), self.n_features))
-        fill_normal(fold_in_each(key, np.arange(len(labels))), 0, out)
-        return parameters.means[labels] + out * np.sqrt(parameters.covariances)[labels]
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
@@ -194,20 +188,20 @@ class DiagonalFamily(GaussianFamily):
         if rows.has_missing:
             count_shared_missing(rows.values, first, stop, shares, missing)
 
-    def _read_sums(self, statistics: Arrays) -> tuple[DiagonalData, tuple[np.ndarray, ...]]:
-        """The prior, and numbers of observed cells, sums and squares, as kernels read them, in the units of rows."""
-        sizes, sums, products, missing = statistics
-        observed = sizes[:, None] - missing
-        self._precisions(observed)  # refuses means without a posterior
-        data = self._data(np.empty((0, self.n_features)), np.ones(self.n_features))
-        return data, (observed, sums, products[:, :, 0])
+    def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
+        return normals * np.sqrt(covariances)[labels]
+
+    def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray:
+        return of_matrices
+
+    def _shaped(self, covariances: np.ndarray) -> np.ndarray:
+        return np.repeat(covariances, self.n_features // covariances.shape[1], axis=1)
 
     def _parameters(self, means: np.ndarray, variances: np.ndarray) -> GaussianParameters:
         if not np.all(variances > 0.0):
             singular = int(np.argmin(np.where(np.isnan(variances), 0.0, variances).min(axis=1)))
             refuse_singular(f"The covariance of component {singular}")
-        if variances.shape[1] < self.n_features:
-            variances = np.repeat(variances, self.n_features, axis=1)
+        variances = self._shaped(variances)
         offsets = -0.5 * (np.log(variances) + LOG_2PI).sum(axis=1)
         return GaussianParameters(means + self.origin, variances, 1.0 / variances, offsets)
 
@@ -215,17 +209,17 @@ class DiagonalFamily(GaussianFamily):
 
     def part(self, start: int, stop: int) -> DiagonalFamily:
         """The clusters of some of the rows."""
-        return copy(self)._bind(self.data._replace(rows=self.data.rows[start:stop]))
+        return copy(self)._bind(self.data._replace(values=self.data.values[start:stop]))
 
     def subset(self, rows: np.ndarray) -> DiagonalFamily:
         """The clusters of the rows with these indices."""
-        return copy(self)._bind(self.data._replace(rows=self.data.rows[rows]))
+        return copy(self)._bind(self.data._replace(values=self.data.values[rows]))
 
     def with_prior(self, prior: NormalPrior) -> DiagonalFamily:
         """These rows with another prior, in the same units."""
         other = copy(self)
         other.prior = prior
-        return other._bind(other._data(self.data.rows, self.scales))
+        return other._with_rows(self.data.values, self.scales)
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalFamily:
         """These rows with the most probable prior given a partition."""
@@ -239,9 +233,15 @@ class DiagonalFamily(GaussianFamily):
             whole = data.scatter * K ** (-2.0 / d)
             squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
             reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
-        moments = VarianceMoments(observed, means - data.mean, scatters, reference)
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
-        factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, 2.0)
+
+        def log_marginal(numbers: PriorNumbers) -> float:
+            factor, degrees, mean_precision = numbers
+            changed = {"scatter": factor * reference, "degrees": degrees, "mean_precision": mean_precision}
+            data_of_numbers = data._replace(**changed)
+            return total_log_marginal(data_of_numbers, posteriors_of(data_of_numbers, *statistics[1:]))
+
+        factor, degrees, mean_precision = best_numbers(log_marginal, given, free, 2.0)
         spread = factor * reference * self.scales[:n_pools] ** 2
         return self.with_prior(NormalPrior(prior.mean, mean_precision, spread, degrees))
 
@@ -266,10 +266,8 @@ class DiagonalFamily(GaussianFamily):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        components, tasks = (
-            self._no_components(len(labels)),
-            split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features)),
-        )
+        shape, tasks = (self.n_features, len(labels)), split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features))
+        components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
         shared = labels, *statistics[1:], key, components
         workers.run(draw_components, [(self.data, a, b, *shared) for a, b in tasks])
         return components
@@ -281,13 +279,13 @@ class DiagonalFamily(GaussianFamily):
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
-        shared = self.data.rows, self.data.pool_start, terms, out
+        shared = self.data.values, self.data.pool_start, terms, out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         of_components = [np.ascontiguousarray(part.T) for part in components]
-        tasks = [(self.data.rows, a, b, *of_components, out[a:b]) for a, b in self._tasks(out.shape[1])]
+        tasks = [(self.data.values, a, b, *of_components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
@@ -297,53 +295,6 @@ class DiagonalFamily(GaussianFamily):
             "components_": self.origin + self.scales * means.T,
             "covariances_": self.scales**2 / precisions.T,
         }
-
-    def expected(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
-        """Posterior means of the means and variances, (K, d); a variance may have no finite mean."""
-        posteriors = posteriors_of(self.data, *statistics[1:])
-        degrees = self.data.degrees - 2.0 + posteriors.pooled
-        variances = np.where(degrees > 0.0, posteriors.scatters / np.where(degrees > 0.0, degrees, 1.0), np.inf)
-        return {
-            "components_": self.origin + self.scales * posteriors.means,
-            "covariances_": self.scales**2 * variances,
-        }
-
-    def cell_attributes(self, statistics: DiagonalSums) -> dict[str, np.ndarray]:
-        """Means and variances of the predictive distributions of clusters."""
-        posteriors = posteriors_of(self.data, *statistics[1:])
-        after = self.data.degrees + posteriors.pooled
-        variances = posteriors.scatters / np.where(after > _LEAST_DEGREES, after - 2.0, after)
-        variances = np.repeat(variances, len(self.origin) // variances.shape[1], axis=1) / posteriors.weights
-        return {
-            "components_": self.origin + self.scales * posteriors.means,
-            "covariances_": self.scales**2 * variances,
-        }
-
-    def new_rows(self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Complete rows drawn from the predictive distributions of clusters."""
-        rows = np.empty((len(labels), len(self.origin)))
-        fill_new_rows(self.data, posteriors_of(self.data, *statistics[1:]), labels, key, rows)
-        return self.origin + self.scales * rows
-
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Labels of the nearest of the centres that k-means finds in some of the rows, from seeds by k-means++."""
-        n_chosen = min(self.n_rows, max(_LEAST_SEED_ROWS, min(_ROWS_PER_SEED * n_clusters, _MOST_SEED_ROWS)))
-        order = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(self.n_rows))
-        chosen = self.data.rows[np.sort(np.argpartition(order, n_chosen - 1)[:n_chosen])]
-        missing = np.isnan(chosen)
-        means = np.where(missing, 0.0, chosen).sum(axis=0) / np.maximum(n_chosen - missing.sum(axis=0), 1)
-        filled = np.where(missing, means, chosen)
-        labels = cluster_vectors(filled, np.ones(n_chosen), min(n_clusters, n_chosen), subkey(key, Purpose.LABELS))
-        centres = np.array([filled[labels == k].mean(axis=0) for k in np.unique(labels)])
-        variances = filled.var(axis=0)
-        precisions = np.divide(1.0, variances, out=np.zeros_like(means), where=variances > 0.0)
-        of_centres = centres, np.repeat(precisions[np.newaxis], len(centres), axis=0), np.zeros(centres.shape)
-        out = np.empty(self.n_rows, np.int32)
-        for start, stop in split_range(self.n_rows, _ROWS_AT_ONCE):
-            nearness = np.zeros((stop - start, len(centres)))
-            add_diagonal_densities(self.data.rows, start, stop, *of_centres, nearness)
-            out[start:stop] = nearness.argmax(axis=1)
-        return out
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
@@ -374,7 +325,7 @@ class DiagonalFamily(GaussianFamily):
 
     def _bind(self, data: DiagonalData) -> DiagonalFamily:
         """Set the rows and the prior, as the kernels read them."""
-        self.data, self.n_rows = data, len(data.rows)
+        self.data, self.n_rows = data, len(data.values)
         return self
 
     def _data(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalData:
@@ -392,11 +343,6 @@ class DiagonalFamily(GaussianFamily):
             np.log(scales),
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
-
-    def _no_components(self, K: int) -> DiagonalComponents:
-        """Space for K components."""
-        shape = self.n_features, K
-        return DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:

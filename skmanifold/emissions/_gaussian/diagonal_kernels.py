@@ -30,7 +30,6 @@ from ...utils._njit import njit, njit_part
 from .. import kernels
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
-_MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, as for the components
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _AHEAD = 3  # a row is prefetched so many rows before its use
@@ -42,7 +41,7 @@ _N_FACTORS = 4  # of products whose sizes are not checked: each is below 1e75
 class DiagonalData(NamedTuple):
     """Rows with missing cells and their prior, relative to an origin and in units of scales."""
 
-    rows: np.ndarray  # (n_rows, d)
+    values: np.ndarray  # (n_rows, d)
     pool_start: np.ndarray  # (n_pools + 1,) int64: pool g has the features pool_start[g] to pool_start[g + 1]
     mean: np.ndarray  # (d,)
     mean_precision: float  # in rows
@@ -88,7 +87,7 @@ def _count_row(data, statistics, row, label, sign):
     observed, sums, squares = statistics.observed[label], statistics.sums[label], statistics.squares[label]
     statistics.sizes[label] += sign
     for j in range(len(observed)):
-        x = data.rows[row, j]
+        x = data.values[row, j]
         if x == x:
             observed[j] += sign
             sums[j] += sign * x
@@ -171,17 +170,17 @@ def draw_components(data, first, stop, labels, observed, sums, squares, key, com
 @kernels.fill_scores.of(DiagonalData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    d = data.rows.shape[1]
+    d = data.values.shape[1]
     present, totals = np.empty(d, np.int64), total_heights(components)
     for i in range(len(rows)):
         if i + _AHEAD < len(rows):
             for j in range(0, d, _CELLS_OF_LINE):
-                prefetch(data.rows, rows[i + _AHEAD] * d + j)
+                prefetch(data.values, rows[i + _AHEAD] * d + j)
         n = n_above[i]
         if n > 1:
             for k in range(n):
                 scores[i, k] = 0.0
-            add_scores(data.rows[rows[i]], n, components, totals, present, scores[i])
+            add_scores(data.values[rows[i]], n, components, totals, present, scores[i])
 
 
 @njit(cache=True, nogil=True)
@@ -284,7 +283,7 @@ def log_predictive(data, row, posteriors, c):
     for g in range(len(data.scatter)):
         m, squares = 0, 0.0
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            x = data.rows[row, j]
+            x = data.values[row, j]
             if x == x:
                 gap, weight = x - posteriors.means[c, j], posteriors.weights[c, j]
                 squares += weight * (gap * gap)
@@ -399,24 +398,6 @@ def _subtract_logs(products, powers, m, scratch, scores):
         scores[k] -= (powers[k] + 0.5 * m) * scratch[2, k]
 
 
-# New rows
-
-
-@njit(cache=True, nogil=True)
-def fill_new_rows(data, posteriors, labels, key, out):
-    """Draw complete rows from the predictive distributions of clusters, relative to the origin and in the scales."""
-    for i in range(len(labels)):
-        c, of_row = labels[i], fold_in(key, i)
-        of_normals, of_gammas = fold_in(of_row, 0), fold_in(of_row, 1)
-        for g in range(len(data.scatter)):
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[c, g]))
-            log_deviation = 0.5 * (math.log(0.5 * posteriors.scatters[c, g]) - log_gamma)
-            deviation = math.exp(min(log_deviation, _MOST_LOG_DEVIATION))
-            for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                spread = deviation / math.sqrt(posteriors.weights[c, j])
-                out[i, j] = posteriors.means[c, j] + spread * normal(of_normals, j)
-
-
 # Split-merge moves
 
 
@@ -458,7 +439,7 @@ def _update_posterior(data, statistics, posterior, row, label, sign):
     observed, means, weights = posterior.observed[label], posterior.means[label], posterior.weights[label]
     for g in range(len(data.scatter)):
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            x = data.rows[row, j]
+            x = data.values[row, j]
             if x != x:
                 continue
             observed[j] += sign

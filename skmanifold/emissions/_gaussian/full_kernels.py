@@ -16,36 +16,17 @@ from ...numerics.row_squares import ENTRIES
 from ...numerics.special import log_rising_of_real
 from ...utils._njit import njit, njit_part
 from .. import kernels
-from .base import GaussianParameters
-from .kernels import FULL_LANES, add_products, add_squares_of_rows
+from .base import MatrixData
+from .kernels import FULL_LANES, add_squares_of_rows
 from .missing_kernels import fill_observed_scores, row_of
 
 _LOG_PI = math.log(math.pi)
 
 
-class FullData(NamedTuple):
-    """Rows of numbers, and the normal-inverse-Wishart prior of each component."""
+class FullData(MatrixData):
+    """Rows of clusters with a covariance matrix each."""
 
-    values: np.ndarray  # (n_rows, d); NaN where a cell is missing
-    place: np.ndarray  # (n_rows,) int32: index among the rows with missing cells, or -1
-    patterns: np.ndarray  # (n_rows,) uint64: a number for the missing cells of each row
-    origin: np.ndarray  # (d,), subtracted from rows before products are added, which reduces rounding errors
-    mean: np.ndarray  # (d,) of the prior, relative to the origin
-    mean_precision: float
-    covariance: np.ndarray  # (d, d)
-    degrees: float
-    log_det: float  # of the covariance of the prior
-    far: float = 84.0  # twice the difference of log densities from the highest at which a score may be -inf: the random
-    # number of a label has 53 bits, so that smaller densities do not change it
-
-
-class FullComponents(NamedTuple):
-    """Drawn parameters of K components, and what the scores of rows need of them."""
-
-    parameters: GaussianParameters
-    padded: np.ndarray  # (K, n, n): the factors, and zeros; n is a multiple of four
-    columns: np.ndarray  # (K, d, d): transposes of the factors; (0, d, d) if no cell is missing
-    precisions: np.ndarray  # (K, d, d): lower triangles; (0, d, d) if no cell is missing
+    __slots__ = ()
 
 
 class FullPosterior(NamedTuple):
@@ -81,14 +62,6 @@ def _clear(total, product):
         total[a] = 0.0
         for b in range(a + 1):
             product[a, b] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def count_sorted_rows(data, statistics, order, first, stop, label):
-    """Add the complete rows ``order[first:stop]`` to the statistics of a label."""
-    four, total, product = np.empty((4, data.values.shape[1])), statistics.sums[label], statistics.products[label]
-    statistics.sizes[label] += stop - first
-    add_products(data.values, 0, order, first, stop, data.origin, four, total, product)
 
 
 @kernels.merge_labels.of(FullData)
@@ -157,7 +130,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     as the squares of the first features show that all rows of the batch are far from it.
     """
     fill_observed_scores(data, rows, n_above, components, scores)
-    parameters, padded = components.parameters, components.padded
+    parameters, padded = components.parameters, components.prepared
     n_padded = padded.shape[1]
     columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
     chosen, above = np.empty(FULL_LANES, np.int64), np.empty(FULL_LANES, np.int64)

@@ -9,7 +9,7 @@ from ...numerics.row_squares import ENTRIES, LANES, add_squares
 from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances
 
@@ -128,8 +128,8 @@ def _square(x, mean, precision, missing):
 
 
 @njit(cache=True, nogil=True)
-def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
-    """Add ``offset - |A (x - origin) - A mean|^2 / 2`` of each component to `out`, (stop - first, K), A triangular.
+def add_tied_densities(X, first, stop, origin, factor, images, offsets, out):
+    """Add ``offset - |A (x - origin) - image|^2 / 2`` of each component to `out`, (stop - first, K), A triangular.
 
     Parameters
     ----------
@@ -137,14 +137,13 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
     first, stop : int
         Rows; `out` begins with the first.
     origin : (d,)
-    means : (K, d)
-        Relative to the origin.
-    factor, offsets : (d, d), (K,)
+    factor : (d, d)
+    images : (K, d)
+        Products of A and the means, relative to the origin.
+    offsets : (K,)
     out : (stop - first, K)
     """
-    K, d = means.shape
-    images = np.empty((K, d))
-    fill_images(factor, means, images)
+    K, d = images.shape
     columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
         load_rows(X, start, stop, columns)
@@ -157,10 +156,10 @@ def add_tied_densities(X, first, stop, origin, means, factor, offsets, out):
 
 
 @njit(cache=True, nogil=True)
-def fill_images(factor, vectors, out):
-    """Fill `out`, (K, d), with the products of a lower triangular matrix and vectors."""
-    for k in range(len(vectors)):
-        fill_image(factor, vectors[k], out[k])
+def fill_images(factors, of_vectors, vectors, out):
+    """Fill `out`, (n, d), with products of vectors and triangular factors, (G, d, d), of each component or of all."""
+    for i in range(len(vectors)):
+        fill_image(factors[min(of_vectors[i], len(factors) - 1)], vectors[i], out[i])
 
 
 @njit(cache=True, nogil=True)
@@ -214,17 +213,18 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     origin : (d,)
         Subtracted first, which reduces rounding errors.
     sizes, sums : (n_blocks, K), (n_blocks, K, d)
-    products : (n_blocks, K, d, d)
-        Lower triangles; or squares alone, (n_blocks, K, d, 1).
+    products : (n_blocks, G, d, d)
+        Lower triangles of each label, or of all together; or squares alone, (n_blocks, K, d, 1).
     """
-    d, K = X.shape[1], sizes.shape[1]
+    d, K, n_products = X.shape[1], sizes.shape[1], products.shape[1]
     ends, order, four = np.empty(K + 1, np.int64), np.empty(min(block_rows, stop - first), np.int64), np.zeros((4, d))
     for begin in range(first, stop, block_rows):
         end, block = min(begin + block_rows, stop), (begin - first) // block_rows
         order_by_label(labels[begin - first : end - first], ends, order)
         for k in range(K):
             sizes[block, k] += ends[k + 1] - ends[k]
-            add_products(X, begin, order, ends[k], ends[k + 1], origin, four, sums[block, k], products[block, k])
+            product = products[block, min(k, n_products - 1)]
+            add_products(X, begin, order, ends[k], ends[k + 1], origin, four, sums[block, k], product)
 
 
 @njit(cache=True, nogil=True)
@@ -241,14 +241,7 @@ def add_products(X, begin, order, start, stop, origin, four, total, product):
                 four[r, a] = X[begin + order[i + r], a] - origin[a]
         if n < 4:
             for r in range(n):
-                for a in range(d):
-                    entry = four[r, a]
-                    total[a] += entry
-                    if full:
-                        for b in range(a + 1):
-                            product[a, b] += entry * four[r, b]
-                    else:
-                        product[a, 0] += entry * entry
+                _add_product(four[r], 1.0, total, product)
             continue
         for a in range(d):
             x0, x1, x2, x3 = four[0, a], four[1, a], four[2, a], four[3, a]
@@ -277,56 +270,77 @@ def order_by_label(labels, ends, order):
     ends[0] = 0
 
 
+@njit_part
+def _add_product(x, weight, total, product):
+    """Add a weighted row to a sum, and to the lower triangle of a sum of products, or to a sum of squares."""
+    full = product.shape[1] > 1
+    for a in range(len(x)):
+        entry = weight * x[a]
+        total[a] += entry
+        if full:
+            for b in range(a + 1):
+                product[a, b] += entry * x[b]
+        else:
+            product[a, 0] += entry * x[a]
+
+
+@njit_part
+def _add_four_products(four, w, total, product):
+    """Add four weighted rows as `_add_product` does; sums are read and written once for all of them."""
+    full = product.shape[1] > 1
+    for a in range(four.shape[1]):
+        x0, x1, x2, x3 = w[0] * four[0, a], w[1] * four[1, a], w[2] * four[2, a], w[3] * four[3, a]
+        total[a] += (x0 + x1) + (x2 + x3)
+        if full:
+            for b in range(a + 1):
+                product[a, b] += (x0 * four[0, b] + x1 * four[1, b]) + (x2 * four[2, b] + x3 * four[3, b])
+        else:
+            product[a, 0] += (x0 * four[0, a] + x1 * four[1, a]) + (x2 * four[2, a] + x3 * four[3, a])
+
+
 @njit(cache=True, nogil=True)
 def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
     """Add rows of one block to sizes, sums and products of all components, weighted by their shares.
 
-    Sums are read and written once for four rows. If the number of rows is not a multiple of four, the last group is
-    filled up with rows of share 0. `shares` have shape (stop - first, K).
+    If the number of rows is not a multiple of four, the last group is filled up with rows of share 0. `shares` have
+    shape (stop - first, K).
     """
-    d, K, full = X.shape[1], shares.shape[1], products.shape[2] > 1
-    four, w = np.zeros((4, d)), np.zeros(4)
+    d, K, n_products = X.shape[1], shares.shape[1], len(products)
+    four, w, of_all, unused, others = np.zeros((4, d)), np.zeros(4), np.zeros(4), np.zeros((d, 1)), np.zeros(d)
     for start in range(first, stop, 4):
         n = min(4, stop - start)
         for i in range(n):
             for a in range(d):
                 four[i, a] = X[start + i, a] - origin[a]
+        of_all[:] = 0.0
         for k in range(K):
             w[:] = 0.0
             for i in range(n):
                 w[i] = shares[start - first + i, k]
+                of_all[i] += w[i]
             if w[0] == 0.0 and w[1] == 0.0 and w[2] == 0.0 and w[3] == 0.0:
                 continue
             sizes[k] += (w[0] + w[1]) + (w[2] + w[3])
-            total, product = sums[k], products[k]
-            for a in range(d):
-                x0, x1, x2, x3 = w[0] * four[0, a], w[1] * four[1, a], w[2] * four[2, a], w[3] * four[3, a]
-                total[a] += (x0 + x1) + (x2 + x3)
-                if full:
-                    for b in range(a + 1):
-                        product[a, b] += (x0 * four[0, b] + x1 * four[1, b]) + (x2 * four[2, b] + x3 * four[3, b])
-                else:
-                    product[a, 0] += (x0 * four[0, a] + x1 * four[1, a]) + (x2 * four[2, a] + x3 * four[3, a])
+            _add_four_products(four, w, sums[k], products[k] if n_products == K else unused)
+        if n_products < K:
+            _add_four_products(four, of_all, others, products[0])
 
 
 @njit(cache=True, nogil=True)
 def add_counted_products(X, indptr, components, counts, origin, sums, products):
     """Add each row of X to sums and products of its components, weighted by its counts there."""
-    d, full = X.shape[1], products.shape[2] > 1
-    shifted = np.empty(d)
+    (K, d), n_products = sums.shape, len(products)
+    shifted, unused, others = np.empty(d), np.zeros((d, 1)), np.zeros(d)
     for row in range(X.shape[0]):
         for a in range(d):
             shifted[a] = X[row, a] - origin[a]
+        of_all = 0.0
         for e in range(indptr[row], indptr[row + 1]):
             k, count = components[e], np.float64(counts[e])
-            for a in range(d):
-                entry = count * shifted[a]
-                sums[k, a] += entry
-                if full:
-                    for b in range(a + 1):
-                        products[k, a, b] += entry * shifted[b]
-                else:
-                    products[k, a, 0] += entry * shifted[a]
+            of_all += count
+            _add_product(shifted, count, sums[k], products[k] if n_products == K else unused)
+        if n_products < K:
+            _add_product(shifted, of_all, others, products[0])
 
 
 @njit(cache=True, nogil=True)
@@ -370,7 +384,7 @@ def factor_covariances(first, stop, covariances, least_share, factors, log_roots
 def draw_full_components(
     first, stop, key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots
 ):
-    """Draw means and covariances of the components `first` to `stop` given their posterior.
+    """Draw the covariances `first` to `stop`, and the means of their components, given their posterior.
 
     With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
     the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
@@ -381,16 +395,19 @@ def draw_full_components(
     first, stop : int
     key
         The draw of a component depends only on the key and its index.
-    degrees, precisions : (K,)
-        Degrees of freedom, above d - 1, and precisions of the means, in rows.
-    scatters : (K, d, d)
+    degrees : (G,)
+        Degrees of freedom, above d - 1.
+    precisions : (K,)
+        Of the means, in rows.
+    scatters : (G, d, d)
+        Of each component, or of all together.
     least_share : float
         The least share of a diagonal entry that a pivot may have.
     means : (K, d)
         Posterior means; replaced by the draws.
-    covariances, factors : (K, d, d)
+    covariances, factors : (G, d, d)
         Filled with F^-1 F^-T and F.
-    log_roots : (K,)
+    log_roots : (G,)
         Filled with the logarithms of the determinants of F.
 
     Returns
@@ -398,43 +415,42 @@ def draw_full_components(
     int
         The first component whose scatter or covariance is singular; -1 if none is.
     """
-    d = means.shape[1]
-    root = np.empty((d, d))
-    for k in range(first, stop):
-        log_roots[k] = draw_full_component(
-            fold_in(key, k), degrees[k], precisions[k], scatters[k], least_share, means[k], root, factors[k]
-        )
-        if np.isnan(log_roots[k]):
-            return k
-        fill_square(root, covariances[k])
+    K, d = means.shape
+    root, normals = np.empty((d, d)), np.empty(d)
+    for g in range(first, stop):
+        log_roots[g] = _draw_matrix(fold_in(key, g), degrees[g], scatters[g], least_share, root, factors[g])
+        if np.isnan(log_roots[g]):
+            return g
+        fill_square(root, covariances[g])
+        begin, end = (g, g + 1) if len(scatters) == K else (0, K)
+        for k in range(begin, end):
+            of_normals, scale = fold_in(fold_in(key, k), 0), 1.0 / np.sqrt(precisions[k])
+            for a in range(d):
+                normals[a] = scale * normal(of_normals, d * d + a)
+                for b in range(a + 1):
+                    means[k, a] += root[a, b] * normals[b]
     return -1
 
 
 @njit(cache=True, nogil=True)
-def draw_full_component(key, degrees, precision, scatter, least_share, mean, root, factor):
-    """Draw one component as `draw_full_components` does, with F^-1 in `root`; returns log |F|, NaN if singular."""
-    d = len(mean)
-    of_scatter, normals = np.empty((d, d)), np.empty(d)
+def _draw_matrix(key, degrees, scatter, least_share, root, factor):
+    """Draw a covariance as F, with F^-1 in `root`; returns log |F|, NaN if it is singular."""
+    d = len(scatter)
+    of_scatter = np.empty((d, d))
     if not fill_cholesky(scatter, least_share, of_scatter):
         return np.nan
-    of_normals = fold_in(key, 0)
-    fill_wishart_root(of_normals, fold_in(key, 1), degrees, factor)
+    fill_wishart_root(fold_in(key, 0), fold_in(key, 1), degrees, factor)
     for a in range(d):
         if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
             return np.nan
-        for b in range(d):
-            root[a, b] = of_scatter[a, b]
+    root[:] = of_scatter
     divide_by_lower(root, factor)
     divide_by_lower(factor, of_scatter)
     log_root = 0.0
-    scale = 1.0 / np.sqrt(precision)
-    for a in range(d):
-        normals[a] = scale * normal(of_normals, d * d + a)
     for a in range(d):
         variance = 0.0
         for b in range(a + 1):
             variance += root[a, b] * root[a, b]
-            mean[a] += root[a, b] * normals[b]
         if not root[a, a] * root[a, a] > least_share * variance:
             return np.nan
         log_root += np.log(factor[a, a])

@@ -108,36 +108,3 @@ class MatrixMoments:
         log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
         of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
         return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())
-
-
-class VarianceMoments:
-    """Log marginal densities of clusters with variances, as a function of the numbers of the prior.
-
-    Parameters
-    ----------
-    observed : ndarray of shape (K, d)
-        Numbers of observed cells.
-    gaps : ndarray of shape (K, d)
-        Means relative to the prior's mean.
-    scatters : ndarray of shape (K, d)
-        Sums of squares about the means.
-    reference : ndarray of shape (d,) or (1,)
-        What the factor multiplies: the variances of the features, or one for all of them.
-    """
-
-    def __init__(self, observed: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
-        self.observed, self.squares, self.scatters, self.reference = observed, gaps**2, scatters, reference
-        self.n_pooled = self._pool(observed)
-
-    def log_marginal(self, numbers: PriorNumbers) -> float:
-        """Log marginal density up to a constant."""
-        factor, degrees, kappa = numbers
-        n, scatter = self.observed, factor * self.reference
-        sums = scatter + self._pool(self.scatters + kappa * n / (kappa + n) * self.squares)
-        after = 0.5 * (degrees + self.n_pooled)
-        of_pools = gammaln(after) - gammaln(0.5 * degrees) + 0.5 * degrees * np.log(scatter) - after * np.log(sums)
-        return float(of_pools.sum() - 0.5 * np.log1p(n / kappa).sum())
-
-    def _pool(self, values: np.ndarray) -> np.ndarray:
-        """Sums over features that share a variance."""
-        return values if len(self.reference) == values.shape[1] else values.sum(axis=1, keepdims=True)

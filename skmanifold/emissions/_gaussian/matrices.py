@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...numerics.rank_one import fill_upper_root
-from ...random._keys import fold_in_each, subkey
-from ...random._variates import fill_normal, gamma_variate
+from ...random._keys import subkey
+from ...utils._conditions import MOST_COUNTED, Array, Condition
 from ...utils._threads import Workers, split_range
 from .._cells import MatrixNormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._seeds import cluster_rows
 from .._statistics import count_some_rows, occupied
-from .base import LEAST_SHARE, LOG_2PI, GaussianFamily, NormalPrior, refuse_far_rows, refuse_singular
-from .kernels import add_diagonal_densities, factor_covariances
+from .base import (
+    LEAST_SHARE,
+    LOG_2PI,
+    ONE,
+    GaussianFamily,
+    GaussianParameters,
+    MatrixComponents,
+    NormalPrior,
+    Posterior,
+    refuse_far_rows,
+    refuse_singular,
+)
+from .kernels import add_products, draw_full_components, factor_covariances, fill_images, order_by_label
 from .missing_kernels import (
     add_expected_products,
-    add_observed_densities,
     draw_cells,
-    draw_missing_cells,
     fill_columns_and_precisions,
     fill_observed_squares,
 )
 
 COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
-_ROWS_OF_SEEDS = 50  # per cluster, on average
-_MOST_ROWS_OF_SEEDS = 20_000
 _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
-_LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
-_ONE = Workers(1)
 _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
 
 
-class MatrixPosterior(NamedTuple):
-    """Posterior of means given the covariance matrices, and of the matrices: G of them, K or one for all components."""
-
-    precisions: np.ndarray  # (K,): of the means, in rows
-    means: np.ndarray  # (K, d), relative to the origin
-    scatters: np.ndarray  # (G, d, d)
-    degrees: np.ndarray  # (G,): degrees of freedom
+def sums_declaration(n_matrices: Any) -> dict[str, Condition]:
+    """Conditions of the statistics of clusters with so many matrices."""
+    return {
+        "sizes": Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
+        "sums": Array("float64", ("capacity", "n_dimensions")),
+        "products": Array("float64", (n_matrices, "n_dimensions", "n_dimensions")),
+        "completed": Array("float64", (None, "n_dimensions")),
+    }
 
 
 class MatrixFamily(GaussianFamily):
@@ -69,19 +74,30 @@ class MatrixFamily(GaussianFamily):
     _incomplete: np.ndarray  # indices of the rows with missing cells
     data_type: ClassVar[Any]
     sums_type: ClassVar[Any]
-    parameters_type: ClassVar[Any]
 
-    def mode(self, statistics: Arrays) -> Any:
-        """The mode of precisions and their products with the means, which are the natural parameters."""
-        _, means, scatters, degrees = self._bound()._posterior(self._sums(statistics))
-        degrees = degrees - self.n_features - 1.0 - len(means) // len(scatters)
-        return self._parameters(means, scatters / np.where(degrees > 0.0, degrees, np.nan)[:, np.newaxis, np.newaxis])
+    def log_prior(self, parameters: GaussianParameters) -> float:
+        """Log normal-inverse-Wishart density of the natural parameters, up to a constant."""
+        prior, factors = self.prior, parameters.factors
+        log_roots = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
+        gaps = self._images(factors, parameters.means - prior.mean)
+        spread = np.einsum("kab,bc,kac->", factors, prior.covariance, factors) + prior.mean_precision * (gaps**2).sum()
+        power = prior.degrees - self._least_degrees - self.n_components // len(factors)
+        return float(power * log_roots - 0.5 * spread)
 
-    def draw(self, statistics: Arrays, key: np.uint64) -> Any:
-        """Draw means and covariances from their posterior."""
-        bound = self._bound()
-        bound._refuse_improper()
-        return bound._draw(self._sums(statistics), np.arange(self.n_components), key, _ONE)
+    def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
+        """Log density of rows with these statistics, given whose they are."""
+        sizes, sums, products = statistics
+        means, factors = parameters.means - self.origin, parameters.factors
+        # Products about the mean are S - (s - n m) m' - m s'; the quadratic form needs only this, symmetric or not
+        of_each = "ka,kb->ab" if self.shares_covariance else "ka,kb->kab"
+        gaps = np.einsum(of_each, sums - sizes[:, None] * means, means) + np.einsum(of_each, means, sums)
+        spread = np.einsum("kab,kbc,kac->", factors, symmetric(products) - gaps, factors)
+        return float(sizes @ parameters.offsets - 0.5 * spread)
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: means and covariances."""
+        d = self.n_features
+        return self.n_components * d + self._n_matrices(self.n_components) * d * (d + 1) // 2
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: Any, out: np.ndarray
@@ -95,8 +111,18 @@ class MatrixFamily(GaussianFamily):
         self._add_densities(rows.values[complete], 0, len(complete), parameters, of_complete)
         out[complete - first] += of_complete
         if len(incomplete):
-            of_components = parameters.means, self._matrices(parameters.factors), parameters.offsets
-            add_observed_densities(rows.values, incomplete, incomplete - first, rows.patterns, *of_components, out)
+            squares, log_roots, n_seen = self._observed_squares(rows.values, incomplete, rows.patterns, parameters)
+            of_missing = (self.n_features - n_seen) * (0.5 * LOG_2PI)
+            terms = parameters.offsets + of_missing - log_roots - 0.5 * squares
+            out[incomplete - first] += np.where(n_seen > 0, terms, 0.0)
+
+    def _observed_squares(self, values, chosen, patterns, parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Squared lengths of observed cells and log determinants of missing ones, (n, K); numbers of the former."""
+        shape = len(chosen), len(parameters.means)
+        squares, log_roots, n_above = np.empty(shape), np.empty(shape), np.full(len(chosen), shape[1] + 1)
+        of_components = parameters.means, *self._columns_and_precisions(parameters.factors)
+        fill_observed_squares(values, chosen, patterns, n_above, *of_components, squares, log_roots)
+        return squares, log_roots, np.count_nonzero(~np.isnan(values[chosen]), axis=1)[:, np.newaxis]
 
     def draw_missing(
         self,
@@ -113,8 +139,8 @@ class MatrixFamily(GaussianFamily):
         _, incomplete = rows.split(first, stop)
         incomplete = incomplete[np.argsort(labels[incomplete - first], kind="stable")]
         of_rows = rows.values, incomplete, incomplete - first, rows.patterns, labels
-        factors = self._matrices(parameters.factors)
-        draw_missing_cells(*of_rows, first_row, key, parameters.means, factors, values)
+        of_components = parameters.means, *self._columns_and_precisions(parameters.factors)
+        draw_cells(*of_rows, first_row, key, *of_components, values)
         return DenseRows(values)
 
     def sum_expected(
@@ -127,7 +153,7 @@ class MatrixFamily(GaussianFamily):
         parameters: Any,
     ) -> BlockSums:
         """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
-        d, factors = self.n_features, self._matrices(parameters.factors)
+        of_components = parameters.means, *self._columns_and_precisions(parameters.factors)
 
         def add(start, stop, *arrays):
             for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
@@ -136,30 +162,29 @@ class MatrixFamily(GaussianFamily):
                 of_complete = DenseRows(rows.values[complete]), 0, len(complete), shares[complete - first]
                 self._add_shared(*of_complete, sizes, sums, products)
                 of_rows = rows.values, incomplete, incomplete - first, rows.patterns, shares
-                into = self.origin, sizes, sums, products.reshape(-1, d, d)
-                add_expected_products(*of_rows, parameters.means, factors, *into)
+                add_expected_products(*of_rows, *of_components, self.origin, sizes, sums, products)
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def _sums(self, statistics: Arrays) -> Any:
-        """Statistics as the kernels of posteriors read them."""
-        return self.sums_type(*statistics, np.empty((0, self.n_features)))
+    def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
+        """The family and statistics as they are for clusters, without rows."""
+        return self._bound(), self.sums_type(*statistics, np.empty((0, self.n_features)))
 
-    def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = _ONE) -> MatrixPosterior:
+    def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = ONE) -> Posterior:
         """The posterior of the parameters of labels; labels beyond the capacity have no rows."""
         n_labels = len(statistics.sizes)
         labels = np.arange(n_labels) if labels is None else labels
         sizes = np.where(labels < n_labels, statistics.sizes[np.minimum(labels, n_labels - 1)], 0)
         precisions, means = self._precisions(sizes), np.empty((len(labels), self.n_features))
-        return MatrixPosterior(precisions, means, *self._fill_posterior(statistics, labels, sizes, means, workers))
+        return Posterior(precisions, means, *self._fill_posterior(statistics, labels, sizes, means, workers))
 
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any:
         """Parameters with these means, relative to the origin, and covariances."""
-        covariances = self._matrices(covariances)
+        covariances = np.ascontiguousarray(covariances).reshape(-1, self.n_features, self.n_features)
         return self._whole(means, covariances, *self._factors(covariances, LEAST_SHARE))
 
     def _factors(
-        self, matrices: np.ndarray, least_share: float = 0.0, workers: Workers = _ONE
+        self, matrices: np.ndarray, least_share: float = 0.0, workers: Workers = ONE
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inverses of the Cholesky factors of matrices, (G, d, d), and their log determinants."""
         factors, log_roots = np.empty(matrices.shape), np.empty(len(matrices))
@@ -172,32 +197,49 @@ class MatrixFamily(GaussianFamily):
         """Raise a NoModeError if a component is singular; kernels return -1 if none is."""
         component = max(found, default=-1)
         if component >= 0:
-            refuse_singular(f"The covariance of {self._name_of(component)}")
+            name = "all components" if self.shares_covariance else f"component {component}"
+            refuse_singular(f"The covariance of {name}")
 
-    def _whole(self, means: np.ndarray, covariances: np.ndarray, factors: np.ndarray, log_roots: np.ndarray) -> Any:
+    def _whole(self, means, covariances, factors, log_roots) -> GaussianParameters:
         offsets = np.array(np.broadcast_to(log_roots - 0.5 * self.n_features * LOG_2PI, len(means)))
-        return self.parameters_type(means + self.origin, self._shaped(covariances), self._shaped(factors), offsets)
+        return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
-    def _matrices(self, of_parameters: np.ndarray) -> np.ndarray:
-        """Matrices of parameters, (G, d, d)."""
-        return np.ascontiguousarray(of_parameters).reshape(-1, self.n_features, self.n_features)
+    def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> GaussianParameters:
+        """Draw the covariances, with the means integrated out, and then the means."""
+        precisions, means, scatters, degrees = self._posterior(statistics, labels, workers)
+        drawn = means, np.empty(scatters.shape), np.empty(scatters.shape), np.empty(len(scatters))
+        shared = key, degrees, precisions, scatters, LEAST_SHARE, *drawn
+        tasks = split_range(len(scatters), 1 + COST_OF_TASK // (2 * self.n_features**3 + 1000))
+        self._refuse_singular(workers.run(draw_full_components, [(*task, *shared) for task in tasks]))
+        return self._whole(*drawn)
+
+    def _images(self, factors: np.ndarray, vectors: np.ndarray, of_vectors: np.ndarray | None = None) -> np.ndarray:
+        """Products of triangular matrices, of each component or of all, and vectors of these components."""
+        out = np.empty(vectors.shape)
+        fill_images(factors, np.arange(len(vectors)) if of_vectors is None else of_vectors, vectors, out)
+        return out
+
+    def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
+        return self._images(np.linalg.cholesky(covariances), normals, labels)
+
+    def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray:
+        return of_matrices[:, np.newaxis, np.newaxis]
+
+    def _shaped(self, covariances: np.ndarray) -> np.ndarray:
+        return covariances[0] if self.shares_covariance else covariances
 
     if TYPE_CHECKING:  # each subclass defines these
 
         def _fill_posterior(self, statistics, labels, sizes, means, workers) -> tuple[np.ndarray, np.ndarray]: ...
 
-        def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any: ...
-
-        def _shaped(self, matrices: np.ndarray) -> np.ndarray: ...
-
-        def _name_of(self, component: int) -> str: ...
+        def _prepared(self, parameters: GaussianParameters) -> np.ndarray: ...
 
     # Clusters of rows
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         bound = self._bound(rows)
-        bound._refuse_improper()
+        bound._check_proper()
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
         with np.errstate(over="ignore"):
@@ -223,8 +265,12 @@ class MatrixFamily(GaussianFamily):
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
         self.data = self.data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
 
-    def _refuse_improper(self) -> None:
-        self._check_proper(self.n_features - 1, bool(np.isfinite(self.data.log_det)))
+    def _is_definite(self) -> bool:
+        return bool(np.isfinite(self.data.log_det))
+
+    @property
+    def _least_degrees(self) -> float:  # type: ignore[override]
+        return self.n_features + 1.0
 
     def part(self, start: int, stop: int) -> Any:
         """The clusters of some of the rows."""
@@ -315,14 +361,11 @@ class MatrixFamily(GaussianFamily):
         halves = np.zeros((len(complete), K))
         self._add_densities(values[complete], 0, len(complete), parameters, halves)
         out[complete] += log_densities(-2.0 * halves, log_roots, self.n_features)
-        n = len(incomplete)
-        if not n:
+        if not len(incomplete):
             return
-        squares, of_missing, n_seen = np.empty((n, K)), np.empty((n, K)), np.empty(n, np.int64)
-        of_components = parameters.means, self._matrices(parameters.factors)
-        fill_observed_squares(values, incomplete, self.data.patterns, *of_components, squares, of_missing, n_seen)
-        seen = n_seen[:, np.newaxis]
-        out[incomplete] += np.where(seen > 0, log_densities(squares, log_roots - of_missing, seen), 0.0)
+        of_rows = values, incomplete, self.data.patterns
+        squares, of_missing, n_seen = self._observed_squares(*of_rows, parameters)
+        out[incomplete] += np.where(n_seen > 0, log_densities(squares, log_roots - of_missing, n_seen), 0.0)
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
@@ -336,92 +379,73 @@ class MatrixFamily(GaussianFamily):
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
         return self.attributes(components.parameters)
 
-    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
-        """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
-        _, means, scatters, degrees = self._posterior(statistics)
-        freedom = (degrees - self.n_features - 1.0)[:, np.newaxis, np.newaxis]
-        covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        return {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
-
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
         """The distributions of single cells of components with these attributes."""
         return MatrixNormalCells(attributes["components_"], attributes["covariances_"])
 
-    def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
-        """Means and covariances of the predictive distributions of clusters.
+    def no_statistics(self, capacity: int) -> Any:
+        """Sums of no rows."""
+        d = self.n_features
+        sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
+        completed = self._filled()[self._incomplete]
+        return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed)
 
-        Where a covariance is infinite or nearly so, the inverse of the mean precision is in its place.
-        """
-        precisions, means, scatters, degrees = self._posterior(statistics)
-        freedom = degrees - self.n_features - 1.0
-        factors = (precisions + 1.0) / precisions / np.where(freedom > _LEAST_FREEDOM, freedom, degrees)
-        return {"components_": means + self.origin, "covariances_": scatters * factors[:, np.newaxis, np.newaxis]}
-
-    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of clusters `labels`, with the parameters integrated out.
-
-        They are m + sqrt(s / g) L z, with z standard normal and g chi-squared. Row i depends only on the key, i and its
-        label.
-        """
-        precisions, means, scatters, degrees = self._posterior(statistics)
-        roots, scales = np.linalg.cholesky(scatters), (precisions + 1.0) / precisions
-        freedom = np.broadcast_to(degrees - self.n_features + 1.0, len(means))
-        out, keys = np.empty((len(labels), self.n_features)), fold_in_each(key, np.arange(len(labels)))
-        fill_normal(keys, 0, out)
-        halves = np.array(
-            [gamma_variate(subkey(of_row, 1), 0.5 * freedom[k]) for of_row, k in zip(keys, labels, strict=True)]
-        )
-        out *= np.sqrt(scales[labels] / (2.0 * halves))[:, np.newaxis]
-        for k in np.unique(labels):
-            mine = labels == k
-            out[mine] = means[k] + np.einsum("ib,ab->ia", out[mine], roots[min(int(k), len(roots) - 1)])
-        return out + self.origin
-
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
-        n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS, self.n_rows)
-        values = self.rows.values
+    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        complete = np.flatnonzero(self.data.place < 0)
+        ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
+        order_by_label(labels[complete], ends, order)
+        statistics.sizes[:] += np.diff(ends)
+        n_matrices, tasks = len(statistics.products), []
+        for k in np.flatnonzero(np.diff(ends)).tolist():
+            into = np.empty((4, self.n_features)), statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
+            tasks.append((self.rows.values, 0, complete[order], ends[k], ends[k + 1], self.origin, *into))
+        (workers if n_matrices > 1 else ONE).run(add_products, tasks)
         if len(self._incomplete):
-            values = np.where(np.isnan(values), self.origin, values)
-        if n_sampled == self.n_rows:
-            return cluster_rows(values, min(n_clusters, self.n_rows), key)
-        order = np.argsort(fold_in_each(key, np.arange(self.n_rows)), kind="stable")[:n_sampled]
-        sample = values[order]
-        labels = cluster_rows(sample, n_clusters, key)
-        used, labels = np.unique(labels, return_inverse=True)
-        centres = np.array([sample[labels == k].mean(axis=0) for k in range(len(used))])
-        scales = np.ptp(values, axis=0)
-        precisions = np.repeat(np.where(scales > 0.0, scales, 1.0)[np.newaxis] ** -2, len(centres), axis=0)
-        nearest = np.empty(self.n_rows, np.int32)
-        for start, stop in split_range(self.n_rows, max(1, (1 << 22) // len(centres))):
-            nearness = np.zeros((stop - start, len(centres)))
-            add_diagonal_densities(values, start, stop, centres, precisions, np.zeros(centres.shape), nearness)
-            nearest[start:stop] = nearness.argmax(axis=1)
-        return nearest
+            self._count_incomplete(self._incomplete, 1, labels, statistics, workers)
+
+    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
+        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
+        capacity = max(len(statistics.sizes), int(new_labels.max()) + 1)
+        again = self.no_statistics(capacity)._replace(completed=statistics.completed)
+        self.count(labels, again, workers)
+        return again
+
+    def draw_components(
+        self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> MatrixComponents:
+        """Draw the means and covariances of components."""
+        parameters = self._draw(statistics, labels, key, workers)
+        factors = parameters.factors if len(self._incomplete) else parameters.factors[:0]
+        of_missing = self._columns_and_precisions(factors, workers)
+        return MatrixComponents(parameters, self._prepared(parameters), *of_missing)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return 24.0 * self.n_features**2 * n_components
 
-    def _completed(self) -> np.ndarray:
-        """Rows with missing cells, whose initial values are those of the origin."""
-        rows = self.rows.values[self._incomplete]
-        return np.where(np.isnan(rows), self.origin, rows)
+    def _filled(self) -> np.ndarray:
+        """Values of the rows, with those of the origin in missing cells."""
+        return self.rows.filled(0, self.n_rows, self.origin)
 
     def _count_incomplete(self, rows: np.ndarray, sign: int, labels: np.ndarray, statistics: Any, workers: Workers):
         """Add rows with missing cells to the statistics of their labels, or subtract them."""
         tasks = self._ranges(np.bincount(labels[rows], minlength=len(statistics.sizes)), workers)
         workers.run(count_some_rows, [(self.data, rows, sign, labels, *task, statistics) for task in tasks])
 
-    def _columns_and_precisions(self, factors: np.ndarray, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """What draws of missing cells need of factors, (G, d, d); empty if no cell is missing."""
-        each = factors[: len(factors) if len(self._incomplete) else 0]
-        columns, precisions = np.empty(each.shape), np.empty(each.shape)
-        tasks = split_range(len(each), 1 + COST_OF_TASK // (self.n_features**3 + 1000))
-        workers.run(fill_columns_and_precisions, [(each[a:b], columns[a:b], precisions[a:b]) for a, b in tasks])
+    def _columns_and_precisions(self, factors: np.ndarray, workers: Workers = ONE) -> tuple[np.ndarray, np.ndarray]:
+        """What kernels of missing cells need of factors: transposes, and lower triangles of precisions."""
+        columns, precisions = np.empty(factors.shape), np.empty(factors.shape)
+        tasks = split_range(len(factors), 1 + COST_OF_TASK // (self.n_features**3 + 1000))
+        workers.run(fill_columns_and_precisions, [(factors[a:b], columns[a:b], precisions[a:b]) for a, b in tasks])
         return columns, precisions
 
     def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
         """Ranges of rows whose densities given each label are computed at the same time."""
         least = _OBSERVED_ROWS if len(self._incomplete) else 64
         return split_range(self.n_rows, max(least, _CELLS_OF_TASK // max(1, n_labels)))
+
+
+def symmetric(lower: np.ndarray) -> np.ndarray:
+    """The symmetric matrices with these lower triangles."""
+    return np.tril(lower) + np.tril(lower, -1).mT

@@ -10,6 +10,7 @@ each other, share the roots. A family with one covariance for all components has
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,10 +44,50 @@ def fill_columns_and_precisions(factors, columns, precisions):
                     precision[a, b] += entry * factor[j, b]
 
 
+class MissingCells(NamedTuple):
+    """The missing cells of a row, the roots of their precisions given each factor, and scratch memory."""
+
+    columns: np.ndarray  # (G, d, d): transposes of the factors
+    precisions: np.ndarray  # (G, d, d): lower triangles
+    roots: np.ndarray  # (G, d, d)
+    log_roots: np.ndarray  # (G,): logarithms of their determinants; NaN if the root has not been computed
+    seen: np.ndarray  # (d,): the columns with cells
+    missing: np.ndarray  # (d,): the columns without
+    n_missing: np.ndarray  # (1,)
+    noise: np.ndarray  # (d,): zeros, or standard normal variates for the missing cells, in their order
+    gaps: np.ndarray  # (d,)
+    image: np.ndarray  # (d,)
+
+
 @njit(cache=True, nogil=True)
-def fill_root(precision, missing, n_missing, column, root):
-    """Fill the Cholesky factor of the precision of the missing cells; returns the logarithm of its determinant."""
-    log_root = 0.0
+def missing_cells(columns, precisions):
+    """Space for the missing cells of rows."""
+    n_factors, d = columns.shape[:2]
+    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(1, np.int64)
+    of_row = seen, missing, n_missing, np.zeros(d), np.empty(d), np.empty(d)
+    return MissingCells(columns, precisions, np.empty((n_factors, d, d)), np.empty(n_factors), *of_row)
+
+
+@njit(cache=True, nogil=True)
+def find_cells(cells, X, row):
+    """Find the missing cells of a row."""
+    cells.n_missing[0] = find_missing(X, row, cells.seen, cells.missing)
+    cells.log_roots[:] = np.nan
+
+
+@njit(cache=True, nogil=True)
+def are_alike(X, patterns, row, last):
+    """Whether the same cells of two rows are missing; false if there is no last row, -1."""
+    return last >= 0 and patterns[row] == patterns[last] and have_same_missing(X, row, last)
+
+
+@njit(cache=True, nogil=True)
+def fill_root(cells, f):
+    """Fill the Cholesky factor of the precision of the missing cells, unless it is known."""
+    if not np.isnan(cells.log_roots[f]):
+        return
+    precision, root, missing, column = cells.precisions[f], cells.roots[f], cells.missing, cells.image
+    n_missing, log_root = cells.n_missing[0], 0.0
     for i in range(n_missing):
         for j in range(i + 1):
             root[i, j] = precision[missing[i], missing[j]]
@@ -61,30 +102,20 @@ def fill_root(precision, missing, n_missing, column, root):
             entry = column[i]
             for b in range(j + 1, i + 1):
                 root[i, b] -= entry * column[b]
-    return log_root
+    cells.log_roots[f] = log_root
 
 
 @njit(cache=True, nogil=True)
-def fill_gaps(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps, image):
-    """Fill the differences of a row from the mean of a component, with draws or means in the missing cells.
+def fill_gaps(cells, X, row, mean, f):
+    """Fill the differences of a row from the mean of a component with the factor f, which are ``cells.gaps``.
 
-    Parameters
-    ----------
-    X, row : (n, d), int
-    mean, columns : (d,), (d, d)
-        Of the component: the transpose of its factor F.
-    root : (d, d)
-        Of the missing cells.
-    seen, missing, n_missing : (d,), (d,), int
-    noise : (d,)
-        Standard normal variates for the missing cells, in their order, for a draw; zeros for conditional means.
-        Overwritten.
-    gaps : (d,)
-        Filled.
-    image : (d,)
-        Filled with F times the part of the gaps that is observed.
+    Those of missing cells are draws if ``cells.noise`` has standard normal variates, and conditional means if it has
+    zeros; it is overwritten with zeros. ``cells.image`` becomes F times the part of the gaps that is observed.
     """
-    d = len(mean)
+    fill_root(cells, f)
+    columns, root, d = cells.columns[f], cells.roots[f], len(mean)
+    seen, missing, n_missing = cells.seen, cells.missing, cells.n_missing[0]
+    noise, gaps, image = cells.noise, cells.gaps, cells.image
     for j in range(d):
         image[j] = 0.0
     for i in range(d - n_missing):
@@ -111,82 +142,44 @@ def fill_gaps(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps
 
 
 @njit(cache=True, nogil=True)
-def observed_square(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps, image):
-    """Quadratic form of the observed cells of a row; the arguments are those of `fill_gaps`, with `noise` zero."""
-    fill_gaps(X, row, mean, columns, root, seen, missing, n_missing, noise, gaps, image)
-    for i in range(n_missing):
-        b = missing[i]
-        gap = gaps[b]
-        for j in range(b, len(mean)):
-            image[j] += gap * columns[b, j]
-    return dot(image, image)
-
-
-@njit(cache=True, nogil=True)
-def fill_observed_squares(X, chosen, patterns, means, factors, squares, log_roots, n_seen):
-    """Fill quadratic forms of the observed cells of chosen rows given each component.
-
-    Parameters
-    ----------
-    X : (n, d)
-    chosen : (n_chosen,)
-        Indices of rows of X; rows with the same pattern next to each other share factorizations.
-    patterns : (n,) uint64
-    means, factors : (K, d), (K, d, d) or (1, d, d)
-    squares, log_roots : (n_chosen, K)
-        Filled: also with the log determinants of the roots.
-    n_seen : (n_chosen,)
-        Filled with the numbers of observed cells.
-    """
-    (K, d), n_factors = means.shape, len(factors)
-    columns, precisions, roots = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
-    fill_columns_and_precisions(factors, columns, precisions)
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    of_factors, noise, gaps, image = np.empty(n_factors), np.zeros(d), np.empty(d), np.empty(d)
-    for i in range(len(chosen)):
-        row = chosen[i]
-        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
-            n_missing = find_missing(X, row, seen, missing)
-            for f in range(n_factors):
-                of_factors[f] = fill_root(precisions[f], missing, n_missing, image, roots[f])
-        n_seen[i] = d - n_missing
-        for k in range(K):
-            f = min(k, n_factors - 1)
-            of_component = means[k], columns[f], roots[f]
-            squares[i, k] = observed_square(X, row, *of_component, seen, missing, n_missing, noise, gaps, image)
-            log_roots[i, k] = of_factors[f]
-
-
-@njit(cache=True, nogil=True)
-def add_observed_densities(X, chosen, places, patterns, means, factors, offsets, out):
-    """Add the log densities of the observed cells of chosen rows given each component.
+def fill_observed_squares(X, chosen, patterns, n_above, means, columns, precisions, squares, log_roots):
+    """Fill quadratic forms of the observed cells of chosen rows given the first ``n_above[i]`` components.
 
     Parameters
     ----------
     X : (n, d)
         NaN where a cell is missing.
     chosen : (n_chosen,)
-        Indices of rows of X, in any order; rows with the same pattern next to each other share factorizations.
-    places : (n_chosen,)
-        Their rows of `out`.
+        Indices of rows of X; rows with the same pattern next to each other share factorizations.
     patterns : (n,) uint64
-    means, factors, offsets : (K, d), (K, d, d) or (1, d, d), (K,)
-    out : (n_out, K)
-        A row without observed cells has density 1: nothing is added.
+        Complete rows, with 0, and rows with one component need no squares.
+    n_above : (n_chosen,)
+    means : (K, d)
+    columns, precisions : (G, d, d)
+        Of the factors of each component, or of all together.
+    squares, log_roots : (n_chosen, K)
+        Filled: also with the log determinants of the roots.
     """
-    (K, d), n = means.shape, len(chosen)
-    squares, log_roots, n_seen = np.empty((n, K)), np.empty((n, K)), np.empty(n, np.int64)
-    fill_observed_squares(X, chosen, patterns, means, factors, squares, log_roots, n_seen)
-    for i in range(n):
-        if n_seen[i] == 0:
+    cells, last = missing_cells(columns, precisions), np.int64(-1)
+    for i in range(len(chosen)):
+        row = chosen[i]
+        if patterns[row] == 0 or n_above[i] <= 1:
             continue
-        for k in range(K):
-            of_missing = (d - n_seen[i]) * HALF_LOG_2PI
-            out[places[i], k] += offsets[k] + of_missing - log_roots[i, k] - 0.5 * squares[i, k]
+        if not are_alike(X, patterns, row, last):
+            find_cells(cells, X, row)
+        last = row
+        for k in range(min(n_above[i], len(means))):
+            f = min(k, len(columns) - 1)
+            fill_gaps(cells, X, row, means[k], f)
+            for m in range(cells.n_missing[0]):
+                b = cells.missing[m]
+                for j in range(b, len(cells.image)):
+                    cells.image[j] += cells.gaps[b] * columns[f, b, j]
+            squares[i, k], log_roots[i, k] = dot(cells.image, cells.image), cells.log_roots[f]
 
 
 @njit(cache=True, nogil=True)
-def draw_missing_cells(X, chosen, places, patterns, labels, first_row, key, means, factors, out):
+def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out):
     """Draw the missing cells of chosen rows from their distribution given the observed cells and the component.
 
     Parameters
@@ -202,44 +195,29 @@ def draw_missing_cells(X, chosen, places, patterns, labels, first_row, key, mean
         Number of the first row of X in the whole data.
     key
         The draws of a row depend only on the key and on the number of the row.
-    means, factors : (K, d), (K, d, d) or (1, d, d)
+    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
     out : (n_out, d)
         Only the missing cells are written.
     """
-    d, n_factors = X.shape[1], len(factors)
-    columns, precisions = np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
-    fill_columns_and_precisions(factors, columns, precisions)
-    draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out)
-
-
-@njit(cache=True, nogil=True)
-def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out):
-    """Draw missing cells as `draw_missing_cells` does, with the columns and precisions of the factors."""
-    d, n_factors = X.shape[1], len(columns)
-    root = np.empty((d, d))
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    noise, gaps, image = np.empty(d), np.empty(d), np.empty(d)
-    last = -1  # factor of the root
+    cells, last = missing_cells(columns, precisions), np.int64(-1)
     for i in range(len(chosen)):
         row, k = chosen[i], labels[places[i]]
-        f = min(k, n_factors - 1)
-        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
-            n_missing = find_missing(X, row, seen, missing)
-            last = -1
-        if f != last:
-            fill_root(precisions[f], missing, n_missing, image, root)
-            last = f
+        if not are_alike(X, patterns, row, last):
+            find_cells(cells, X, row)
+        last = row
         of_row = fold_in(key, first_row + row)
-        for j in range(n_missing):
-            noise[j] = normal(of_row, j)
-        fill_gaps(X, row, means[k], columns[f], root, seen, missing, n_missing, noise, gaps, image)
-        for j in range(n_missing):
-            b = missing[j]
-            out[places[i], b] = means[k, b] + gaps[b]
+        for j in range(cells.n_missing[0]):
+            cells.noise[j] = normal(of_row, j)
+        fill_gaps(cells, X, row, means[k], min(k, len(columns) - 1))
+        for j in range(cells.n_missing[0]):
+            b = cells.missing[j]
+            out[places[i], b] = means[k, b] + cells.gaps[b]
 
 
 @njit(cache=True, nogil=True)
-def add_expected_products(X, chosen, places, patterns, shares, means, factors, origin, sizes, sums, products):
+def add_expected_products(
+    X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products
+):
     """Add chosen rows to expected sizes, sums and products, weighted by their shares.
 
     Missing cells have their conditional means, and the products also contain their conditional covariances.
@@ -253,36 +231,32 @@ def add_expected_products(X, chosen, places, patterns, shares, means, factors, o
         Their rows of `shares`.
     patterns : (n,) uint64
     shares : (n_shares, K)
-    means, factors : (K, d), (K, d, d) or (1, d, d)
+    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
     origin : (d,)
         Subtracted first, which reduces rounding errors.
     sizes, sums : (K,), (K, d)
-    products : (K, d, d) or (1, d, d)
-        Lower triangles, of each component or of all together.
+    products : (G, d, d)
+        Lower triangles.
     """
-    (K, d), n_factors = means.shape, len(factors)
-    columns, precisions, roots = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
-    fill_columns_and_precisions(factors, columns, precisions)
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    noise, gaps, image, weights = np.zeros(d), np.empty(d), np.empty(d), np.zeros(n_factors)
-    inverse = np.empty((d, d))
+    (K, d), n_factors = means.shape, len(columns)
+    cells, last = missing_cells(columns, precisions), np.int64(-1)
+    weights, inverse = np.zeros(n_factors), np.empty((d, d))
     for i in range(len(chosen)):
         row = chosen[i]
-        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
-            for f in range(n_factors):
-                _add_conditional_covariance(roots[f], missing, n_missing, weights[f], inverse, products[f])
-                weights[f] = 0.0
-            n_missing = find_missing(X, row, seen, missing)
-            for f in range(n_factors):
-                fill_root(precisions[f], missing, n_missing, image, roots[f])
+        if not are_alike(X, patterns, row, last):
+            for f in range(n_factors):  # of the rows before
+                _add_conditional_covariance(cells, f, weights[f], inverse, products[f])
+            weights[:] = 0.0
+            find_cells(cells, X, row)
+        last = row
         for k in range(K):
             share, f = shares[places[i], k], min(k, n_factors - 1)
             if share == 0.0:
                 continue
-            fill_gaps(X, row, means[k], columns[f], roots[f], seen, missing, n_missing, noise, gaps, image)
+            fill_gaps(cells, X, row, means[k], f)
             weights[f] += share
             sizes[k] += share
-            product = products[f]
+            product, gaps = products[f], cells.gaps
             for a in range(d):
                 gaps[a] += means[k, a] - origin[a]
             for a in range(d):
@@ -291,14 +265,16 @@ def add_expected_products(X, chosen, places, patterns, shares, means, factors, o
                 for b in range(a + 1):
                     product[a, b] += entry * gaps[b]
     for f in range(n_factors):
-        _add_conditional_covariance(roots[f], missing, n_missing, weights[f], inverse, products[f])
+        _add_conditional_covariance(cells, f, weights[f], inverse, products[f])
 
 
 @njit(cache=True, nogil=True)
-def _add_conditional_covariance(root, missing, n_missing, weight, inverse, product):
+def _add_conditional_covariance(cells, f, weight, inverse, product):
     """Add a multiple of the inverse of L L' to the missing cells of a lower triangle."""
     if weight == 0.0:
         return
+    fill_root(cells, f)
+    root, missing, n_missing = cells.roots[f], cells.missing, cells.n_missing[0]
     for c in range(n_missing):  # row c of `inverse` is column c of L^-1
         for i in range(c, n_missing):
             total = 1.0 if i == c else 0.0
@@ -314,7 +290,7 @@ def _add_conditional_covariance(root, missing, n_missing, weight, inverse, produ
 
 
 @njit(cache=True, nogil=True)
-def add_conditional_moments(X, chosen, patterns, shares, means, factors, firsts, seconds):
+def add_conditional_moments(X, chosen, patterns, shares, means, columns, precisions, firsts, seconds):
     """Add the conditional means and second moments of missing cells, weighted by the shares of the components.
 
     Parameters
@@ -325,49 +301,31 @@ def add_conditional_moments(X, chosen, patterns, shares, means, factors, firsts,
         Indices of rows of X; rows with the same pattern next to each other share factorizations.
     patterns : (n,) uint64
     shares : (n, K)
-    means, factors : (K, d), (K, d, d) or (1, d, d)
+    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
     firsts, seconds : (n, d)
         Only missing cells are changed.
     """
-    (K, d), n_factors = means.shape, len(factors)
-    columns, precisions, roots = np.empty((n_factors, d, d)), np.empty((n_factors, d, d)), np.empty((n_factors, d, d))
-    fill_columns_and_precisions(factors, columns, precisions)
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    noise, gaps, image = np.zeros(d), np.empty(d), np.empty(d)
-    variances = np.empty((n_factors, d))
+    n_factors, d = columns.shape[:2]
+    cells, last = missing_cells(columns, precisions), np.int64(-1)
+    covariances, inverse = np.empty((n_factors, d, d)), np.empty((d, d))
     for i in range(len(chosen)):
         row = chosen[i]
-        if i == 0 or patterns[row] != patterns[chosen[i - 1]] or not have_same_missing(X, row, chosen[i - 1]):
-            n_missing = find_missing(X, row, seen, missing)
+        if not are_alike(X, patterns, row, last):
+            find_cells(cells, X, row)
+            covariances[:] = 0.0
             for f in range(n_factors):
-                fill_root(precisions[f], missing, n_missing, image, roots[f])
-                _fill_inverse_diagonal(roots[f], n_missing, image, variances[f])
-        for k in range(K):
+                _add_conditional_covariance(cells, f, 1.0, inverse, covariances[f])
+        last = row
+        for k in range(len(means)):
             share, f = shares[row, k], min(k, n_factors - 1)
             if share == 0.0:
                 continue
-            fill_gaps(X, row, means[k], columns[f], roots[f], seen, missing, n_missing, noise, gaps, image)
-            for m in range(n_missing):
-                b = missing[m]
-                value = means[k, b] + gaps[b]
+            fill_gaps(cells, X, row, means[k], f)
+            for m in range(cells.n_missing[0]):
+                b = cells.missing[m]
+                value = means[k, b] + cells.gaps[b]
                 firsts[row, b] += share * value
-                seconds[row, b] += share * (value * value + variances[f, m])
-
-
-@njit(cache=True, nogil=True)
-def _fill_inverse_diagonal(root, n, column, out):
-    """Fill the diagonal of the inverse of L L', for a lower triangular L of n rows."""
-    for i in range(n):
-        out[i] = 0.0
-    for c in range(n):  # a column of the inverse of L
-        for i in range(c, n):
-            total = 1.0 if i == c else 0.0
-            for j in range(c, i):
-                total -= root[i, j] * column[j]
-            column[i] = total / root[i, i]
-        # entry (c, c) of L'^-1 L^-1 is the sum of squares of column c of L^-1
-        for i in range(c, n):
-            out[c] += column[i] * column[i]
+                seconds[row, b] += share * (value * value + covariances[f, b, b])
 
 
 # Families with independent features: missing cells are integrated out
@@ -409,35 +367,16 @@ def fill_observed_scores(data, rows, n_above, components, scores):
 
     Rows with the same missing cells, next to each other, share factorizations.
     """
-    means, columns, precisions = components.parameters.means, components.columns, components.precisions
-    X, d, n_factors = data.values, means.shape[1], len(columns)
-    if n_factors == 0:  # no row has missing cells
+    (means, _, _, offsets), _, columns, precisions = components
+    if len(columns) == 0:  # no row has missing cells
         return
-    n_chosen = 0
+    log_roots, d = np.empty(scores.shape), means.shape[1]
+    of_components = means, columns, precisions
+    fill_observed_squares(data.values, rows, data.patterns, n_above, *of_components, scores, log_roots)
     for i in range(len(rows)):
-        n_chosen += data.place[rows[i]] >= 0 and n_above[i] > 1
-    if n_chosen == 0:
-        return
-    roots, log_roots = np.empty((n_factors, d, d)), np.empty(n_factors)
-    seen, missing, n_missing = np.empty(d, np.int64), np.empty(d, np.int64), 0
-    noise, gaps, image = np.zeros(d), np.empty(d), np.empty(d)
-    last = np.int64(-1)
-    for i in range(len(rows)):
-        row = rows[i]
-        if data.place[row] < 0 or n_above[i] <= 1:
+        if data.place[rows[i]] < 0 or n_above[i] <= 1:
             continue
-        if last < 0 or data.patterns[row] != data.patterns[last] or not have_same_missing(X, row, last):
-            n_missing = find_missing(X, row, seen, missing)
-            for f in range(n_factors):
-                log_roots[f] = np.nan
-        last = row
+        n_missing = np.isnan(data.values[rows[i]]).sum()
         for k in range(n_above[i]):
-            f = min(k, n_factors - 1)
-            if n_missing == d:
-                scores[i, k] = 0.0
-                continue
-            if np.isnan(log_roots[f]):
-                log_roots[f] = fill_root(precisions[f], missing, n_missing, image, roots[f])
-            of_component = means[k], columns[f], roots[f]
-            square = observed_square(X, row, *of_component, seen, missing, n_missing, noise, gaps, image)
-            scores[i, k] = components.parameters.offsets[k] + n_missing * HALF_LOG_2PI - log_roots[f] - 0.5 * square
+            score = offsets[k] + n_missing * HALF_LOG_2PI - log_roots[i, k] - 0.5 * scores[i, k]
+            scores[i, k] = score if n_missing < d else 0.0

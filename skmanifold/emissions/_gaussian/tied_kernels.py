@@ -15,32 +15,15 @@ import numpy as np
 from ...numerics.row_batches import ROW_LANES
 from ...utils._njit import njit, njit_part
 from .. import kernels
-from .base import TiedParameters
+from .base import MatrixData
 from .kernels import fill_image, fill_images_of_rows, fill_tied_squares
 from .missing_kernels import fill_observed_scores, row_of
 
 
-class TiedData(NamedTuple):
-    """Rows of numbers, and the normal-inverse-Wishart prior of means with one covariance."""
+class TiedData(MatrixData):
+    """Rows of clusters with one covariance matrix."""
 
-    values: np.ndarray  # (n_rows, d); NaN where a cell is missing
-    place: np.ndarray  # (n_rows,) int32: index among the rows with missing cells, or -1
-    patterns: np.ndarray  # (n_rows,) uint64: a number for the missing cells of each row
-    origin: np.ndarray  # (d,), subtracted from rows before they are added, which reduces rounding errors
-    mean: np.ndarray  # (d,) of the prior, relative to the origin
-    mean_precision: float
-    covariance: np.ndarray  # (d, d)
-    degrees: float
-    log_det: float  # of the covariance of the prior
-
-
-class TiedComponents(NamedTuple):
-    """Drawn parameters of K components, and what the scores of rows need of them."""
-
-    parameters: TiedParameters
-    images: np.ndarray  # (K, d): the factor times the means relative to the origin
-    columns: np.ndarray  # (1, d, d): transpose of the factor; (0, d, d) if no cell is missing
-    precisions: np.ndarray  # (1, d, d): lower triangle; (0, d, d) if no cell is missing
+    __slots__ = ()
 
 
 class TiedPosterior(NamedTuple):
@@ -48,7 +31,7 @@ class TiedPosterior(NamedTuple):
 
     sums: np.ndarray  # (capacity, d)
     factor: np.ndarray  # (d, d)
-    log_root: float  # log determinant of the factor
+    offset: float  # log density of a row at the mean, given the parameters
     gaps: np.ndarray  # (d,) scratch
     image: np.ndarray  # (d,), of the last row
     last: np.ndarray  # (1,) int64: the last row, or -1
@@ -78,46 +61,10 @@ def _merge_labels(data, statistics, kept, gone):
         sums[gone, a] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def fill_tied_posterior(data, statistics, labels, means, scatter):
-    """Fill the posterior means of labels, relative to the origin, and the scatter of all; returns the number of rows.
-
-    The scatter is that of the prior, and of all rows about their means. Labels beyond the capacity have no rows.
-    """
-    d, prior, strength, mean, n_rows = len(data.mean), data.mean, data.mean_precision, np.empty(len(data.mean)), 0.0
-    for a in range(d):
-        for b in range(a + 1):
-            scatter[a, b] = data.covariance[a, b] + statistics.products[a, b]
-    for label in range(len(statistics.sizes)):
-        n = statistics.sizes[label]
-        if n == 0:
-            continue
-        n_rows += n
-        _fill_mean(data, statistics, label, mean)
-        for a in range(d):
-            from_prior, from_mean = strength * prior[a], (strength + n) * mean[a]
-            for b in range(a + 1):
-                scatter[a, b] += from_prior * prior[b] - from_mean * mean[b]
-    for a in range(d):
-        for b in range(a):
-            scatter[b, a] = scatter[a, b]
-    for k in range(len(labels)):
-        _fill_mean(data, statistics, labels[k], means[k])
-    return n_rows
-
-
-@njit(cache=True, nogil=True)
-def _fill_mean(data, statistics, label, mean):
-    strength, n = data.mean_precision, statistics.sizes[label] if label < len(statistics.sizes) else 0
-    for a in range(len(mean)):
-        total = statistics.sums[label, a] if n > 0 else 0.0
-        mean[a] = (strength * data.mean[a] + total) / (strength + n)
-
-
 @kernels.fill_scores.of(TiedData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    parameters, images, (K, d) = components.parameters, components.images, components.images.shape
+    parameters, images, (K, d) = components.parameters, components.prepared, components.prepared.shape
     columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     for first in range(0, len(rows), ROW_LANES):
         n, n_most = min(ROW_LANES, len(rows) - first), 0
@@ -129,7 +76,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
             x = data.values[rows[first + min(lane, n - 1)]]
             for a in range(d):
                 columns[a, lane] = x[a]
-        fill_images_of_rows(columns, data.origin, parameters.factors, image)
+        fill_images_of_rows(columns, data.origin, parameters.factors[0], image)
         for k in range(min(n_most, K)):
             fill_tied_squares(image, images[k], total)
             for lane in range(n):
@@ -153,14 +100,14 @@ def _use_row(data, statistics, posterior, row):
 
 
 @njit(cache=True, nogil=True)
-def _log_density(data, n, total, image, log_root):
+def _log_density(data, n, total, image, offset):
     """Log predictive density of a row with this image, given n rows whose images have this sum."""
     precision, d = data.mean_precision + n, len(image)
     spread, square = 1.0 + 1.0 / precision, 0.0
     for a in range(d):
         gap = image[a] - total[a] / precision
         square += gap * gap
-    return log_root - 0.5 * d * math.log(2.0 * math.pi * spread) - 0.5 * square / spread
+    return offset - 0.5 * d * math.log(spread) - 0.5 * square / spread
 
 
 @kernels.refresh_posterior.of(TiedData)
@@ -178,7 +125,7 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
     _use_row(data, statistics, posterior, row)
     for c in range(n_labels):
         n = statistics.sizes[labels[c]]
-        out[c] += _log_density(data, n, posterior.sums[labels[c]], posterior.image, posterior.log_root)
+        out[c] += _log_density(data, n, posterior.sums[labels[c]], posterior.image, posterior.offset)
 
 
 @kernels.log_bayes_factor.of(TiedData)

@@ -30,9 +30,9 @@ from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
 from .._memberships.finite import DirichletWeights, Position
+from .._memberships.kernels import draw_labels_of_terms, fill_shares
 from .._scores import refuse_far_rows
-from .kernels import draw_labels_of_terms, fill_shares
-from .pilot_runs import best_labels
+from .initial_labels import best_labels
 from .row_weights import RowWeights
 
 _MAX_TASKS, _MIN_TASKS = 64, 8

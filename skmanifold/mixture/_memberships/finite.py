@@ -11,8 +11,8 @@ from ...utils._conditions import Array, anything
 from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._densities import FamilyRows, Memberships, to_shares
-from .._exponential_family.kernels import fill_log_gammas
 from .._scores import refuse_far_rows
+from .kernels import fill_log_gammas
 
 _TO_UNIT = 2.0**-64
 

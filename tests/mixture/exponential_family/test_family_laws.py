@@ -29,8 +29,8 @@ from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationP
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
-from skmanifold.mixture._exponential_family.kernels import fill_shares
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
+from skmanifold.mixture._memberships.kernels import fill_shares
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
 from skmanifold.samplers._base import State
@@ -248,7 +248,7 @@ class TiedCase(FullCase):
         return super().statistics(self.of_each(parameters))
 
     def of_each(self, parameters):
-        return parameters._replace(covariances=np.repeat(parameters.covariances[None], K, axis=0))
+        return parameters._replace(covariances=np.repeat(parameters.covariances, K, axis=0))
 
 
 class WithHoles:
