@@ -109,6 +109,8 @@ class IncompleteRows(DenseRows):
 
     Attributes
     ----------
+    values, log_base : ndarray
+        As of `DenseRows`.
     patterns : ndarray of shape (n_rows,), uint64
         A number for the set of missing cells of each row, 0 if it is empty. With more than 64 features, it is a hash.
     """

@@ -19,10 +19,9 @@ from .._abilities import CompletesRows
 from .._cells import JoinedCells, distribution_of_columns
 from .._family import FAMILY, Family
 from .._protocols import Arrays
-from .._statistics import join_statistics
+from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
-from .rows import ColumnRows, scattered
-from .seeds import cluster_tables
+from .rows import ColumnRows, cluster_tables, scattered
 from .selection import named_errors
 
 
@@ -166,12 +165,8 @@ class ColumnsFamily(Family):
         triples = zip(self.blocks, self._divided(statistics), parameters.blocks, strict=True)
         return sum(block.log_likelihood(own, of_block) for block, own, of_block in triples)
 
-    def seed_labels(self, rows: ColumnRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, in which each column has the same weight."""
-        return cluster_tables(rows, self.n_components, key)
-
-    def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key, row_weights)
 
     @available_if(_all_offer("n_parameters"))
@@ -259,7 +254,7 @@ class ColumnsFamily(Family):
         bound.names, bound.blocks = self.names[order], tuple(blocks[i] for i in order)
         bound.places = tuple(self.places[i] for i in order)
         bound.rows, bound.n_rows = rows, bound.blocks[0].n_rows
-        bound.data = _nested(JoinedData, [block.data for block in bound.blocks])
+        bound.data = in_pairs(JoinedData, [block.data for block in bound.blocks])
         return bound
 
     def part(self, start: int, stop: int) -> ColumnsFamily:
@@ -318,8 +313,7 @@ class ColumnsFamily(Family):
         spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
         posteriors, sides = zip(*spaces, strict=True)
         of_sides, posteriors_of_sides = zip(*sides, strict=True)
-        joined = join_statistics(list(of_sides)), _nested(Joined, list(posteriors_of_sides))
-        return _nested(Joined, list(posteriors)), joined
+        return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
@@ -365,7 +359,8 @@ class ColumnsFamily(Family):
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components in each block."""
         pairs = self._with(statistics)
-        return _nested(Joined, [block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs])
+        drawn = (block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs)
+        return in_pairs(Joined, drawn)
 
     def log_marginal(self, statistics: Any) -> float:
         """Log density of all rows given their labels."""
@@ -452,14 +447,6 @@ def _beside(sums: list[BlockSums]) -> BlockSums:
 
 def _without_sizes(sums: BlockSums) -> tuple:
     return tuple((level, index, arrays[1:]) for level, index, arrays in sums.nodes)
-
-
-def _nested(kind: Any, items: list) -> Any:
-    """Nested pairs of items, of which there is at least one."""
-    *before, nested = items
-    for item in reversed(before):
-        nested = kind(item, nested)
-    return nested
 
 
 def _unnested(nested: Any, n_items: int) -> list:

@@ -24,7 +24,7 @@ from ...utils._conditions import (
 )
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
-from .._base import NoModeError, check_shapes
+from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
@@ -195,12 +195,6 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (self._n_matrices(K), d, self._width)
 
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of means, covariances, factors and offsets."""
-        K, d = self.n_components, self.n_features
-        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
-        return (K, d), of_covariances, of_covariances, (K,)
-
     def _n_matrices(self, n_components: int) -> int:
         """Number of covariances of so many components."""
         return 1 if self.shares_covariance else n_components
@@ -208,14 +202,12 @@ class GaussianFamily(Family):
     def check_parameters(self, parameters: GaussianParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
-        check_shapes(parameters, self.parameter_shapes())
+        K, d = self.n_components, self.n_features
+        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
+        Array("float64", of_covariances)(parameters.covariances, "covariances of the parameters", {})
 
-    def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""
-        return cluster_rows(rows.values, self.n_components, key)
-
-    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, by k-means of weighted rows."""
         return cluster_rows(rows.values, self.n_components, key, row_weights)
 
     def sum_labels(

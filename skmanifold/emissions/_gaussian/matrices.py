@@ -396,10 +396,10 @@ class MatrixFamily(GaussianFamily):
         ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
         order_by_label(labels[complete], ends, order)
         statistics.sizes[:] += np.diff(ends)
-        n_matrices, tasks = len(statistics.products), []
+        by_label, n_matrices, tasks = complete[order], len(statistics.products), []
         for k in np.flatnonzero(np.diff(ends)).tolist():
             into = np.empty((4, self.n_features)), statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
-            tasks.append((self.rows.values, 0, complete[order], ends[k], ends[k + 1], self.origin, *into))
+            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], self.origin, *into))
         (workers if n_matrices > 1 else ONE).run(add_products, tasks)
         if len(self._incomplete):
             self._count_incomplete(self._incomplete, 1, labels, statistics, workers)

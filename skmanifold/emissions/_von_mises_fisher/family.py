@@ -148,10 +148,6 @@ class VonMisesFisherFamily(Family):
 
     # Statistics
 
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the statistics: sizes, and sums of unit vectors."""
-        return (self.n_components,), (self.n_components, self.n_features)
-
     def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their labels."""
         return self._sum(rows, first, stop, first_block, labels)
@@ -187,13 +183,10 @@ class VonMisesFisherFamily(Family):
 
         return self._sum_each_block(first, stop, first_block, log_density[first:stop], add)
 
-    def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
-        return seed_labels(rows, np.ones(rows.n_rows), self.n_components, key)
-
-    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows."""
-        return seed_labels(rows, row_weights, self.n_components, key)
+        weights = np.ones(rows.n_rows) if row_weights is None else row_weights
+        return seed_labels(rows, weights, self.n_components, key)
 
     # Posterior and parameters
 
