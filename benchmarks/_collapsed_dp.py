@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from skmanifold.emissions._categories.family import CategoryCounts
-from skmanifold.mixture._dirichlet_process.posterior_draws import PartitionDraw
+from skmanifold.mixture._memberships.process import PartitionDraw
 
 
 class CollapsedDP:

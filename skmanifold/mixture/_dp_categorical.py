@@ -28,7 +28,6 @@ from ..utils._validation import FIT_OR_GIVE_N_FEATURES
 from ._dirichlet_process.conditions import fitted_mixture
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
-from ._prior import prior_family
 
 _DEFAULT_PRIOR = 0.5
 _HIGHEST_CODE = 30  # dense counts with a larger value do not look like codes
@@ -358,7 +357,7 @@ class DPCategoricalMixture(DPMixture):
         else:
             n_features, given = check_scalar(n_features, "n_features", Integral, min_val=1), self._resolve_emission()
             emission = self._of_codes(given) if given.has_codes else self._of_counts(given, no_rows(n_features))
-        return emission, prior_family(self, emission, n_features, 1, n_tokens)
+        return emission, self._prior_family(emission, n_features, n_tokens)
 
 
 def _read_counts(

@@ -1,60 +1,140 @@
-"""What the mixtures need to draw parameters and rows from their priors."""
+"""Draws from the prior of a mixture: labels, parameters of components, and rows."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..emissions._abilities import HasDraw, HasNewRows
-from ..emissions._prior import HasPriorFamily, with_components
-from ..random._keys import fold_in_each
-from ..utils._typing import BaseEstimator
+from ..emissions._prior import HasPriorFamily, no_statistics, with_components
+from ..random._keys import Purpose, root_key, subkey
+from ..utils._threads import Workers, limit_threads
+from ..utils._typing import BaseEstimator, RandomStateLike
 from ..utils._validation import FIT_OR_GIVE_N_FEATURES
-
-_TO_UNIT = 2.0**-64
-
-
-def prior_emission(estimator: Any, n_features: int | None) -> Any:
-    """The emission of the constructor, or without `n_features` that of the fit."""
-    if n_features is None:
-        check_is_fitted(estimator, msg=FIT_OR_GIVE_N_FEATURES)
-        return estimator.emission_
-    emission = estimator._resolve_emission()
-    caller = f"{type(estimator).__name__}.sample_prior with n_features"
-    estimator._check_offers(emission, emission, [HasPriorFamily], caller, estimator._emissions, "; or fit first")
-    return emission
+from ._inference import MixtureInference
 
 
-def prior_family(estimator: Any, emission: Any, n_features: int | None, n_components: int, n_tokens: int | None) -> Any:
-    """The family with the hyperparameters of the constructor, or without `n_features` those of the fit."""
-    if n_features is None:
-        family = with_components(estimator._family, n_components)
-    else:
-        n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
-        n_tokens = check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)
-        family = emission.prior_family(n_features, n_components, n_tokens)
-    estimator._check_family(emission, family, [HasDraw, HasNewRows], f"{type(estimator).__name__}.sample_prior")
-    return family
+class PriorLabels(NamedTuple):
+    """Labels that were drawn from the prior of a membership."""
+
+    labels: np.ndarray  # (n_rows,) int32
+    n_components: int
+    parameters: dict[str, np.ndarray]  # of the membership, by the names of ``posterior_``
 
 
-def read_rows(estimator: Any, emission: Any, n_features: int | None, X: np.ndarray) -> Any:
-    """Rows of drawn numbers and codes, without an effect on the estimator."""
-    if n_features is None:
-        return emission.rows_of_values(estimator, X)
-    return emission.read(BaseEstimator(), X, reset=True)
+class DrawsFromPrior(MixtureInference):
+    """The method `sample_prior` of a mixture; not public."""
 
+    def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
+        """Labels from the prior of the membership."""
+        raise NotImplementedError
 
-def draw_labels(weights: np.ndarray, n_rows: int, key: np.uint64) -> np.ndarray:
-    """Components of rows, drawn with these weights, (n_rows,)."""
-    levels = np.cumsum(weights)
-    places = fold_in_each(key, np.arange(n_rows)) * _TO_UNIT * levels[-1]
-    return np.searchsorted(levels[:-1], places, side="right")
+    def _log_density_of_prior(
+        self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
+    ) -> dict[str, float]:
+        """The log density of drawn rows that a fit records, by its name."""
+        raise NotImplementedError
+
+    def sample_prior(
+        self,
+        n_samples: int = 1,
+        n_features: int | None = None,
+        *,
+        n_tokens: int | None = None,
+        random_state: RandomStateLike = None,
+        return_parameters: bool = False,
+    ) -> Any:
+        """Draw labels and parameters from the prior, and rows given these.
+
+        Use it to see what data the prior expects, or for simulation-based calibration
+        (:func:`~skmanifold.metrics.calibration_ranks`).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        n_features : int, default=None
+            Number of columns. Hyperparameters are then those of the constructor, and none may depend on data. None
+            means a fitted estimator: its columns and the hyperparameters of the fit, and its number of components if
+            that is fixed.
+        n_tokens : int, default=None
+            Multinomial rows only: number of tokens of each row, 100 if it is None. Without `n_features`, the numbers
+            are those of random rows of `fit`.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+        return_parameters : bool, default=False
+            Whether to return the parameters too.
+
+        Returns
+        -------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Rows without missing cells; without `n_features`, in the form of those of `fit`.
+        parameters : dict of str to ndarray
+            Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"weights"``,
+            ``"components"`` and the other parameters of the emission, with names and shapes as in ``posterior_``.
+            With a fixed number of components also the log likelihood of X as ``"log_likelihood"``. With a Dirichlet
+            process also ``"n_components"``, ``"concentration"`` and the log joint density of X and the partition as
+            ``"log_joint"``; components without rows are left out, and the largest is first.
+
+        Raises
+        ------
+        ValueError
+            If a number is less than 1, or a hyperparameter that depends on data is None.
+        IncompatibleError
+            If the emission does not draw parameters and rows.
+        NotFittedError
+            If `n_features` is None and the estimator is not fitted.
+        """
+        n_samples, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
+        emission, family = self._prior_parts(n_features, n_tokens)
+        drawn = self._draw_prior_labels(n_samples, n_features, key)
+        family = with_components(family, drawn.n_components)
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            parameters = family.draw(no_statistics(family), subkey(key, Purpose.COMPONENTS))
+            X = family.sample(parameters, drawn.labels, subkey(key, Purpose.ROWS))
+        table = self._as_table(X) if n_features is None else X
+        if not return_parameters:
+            return table
+        # Rows are read without an effect on the estimator.
+        fitted = n_features is None
+        rows = emission.rows_of_values(self, X) if fitted else emission.read(BaseEstimator(), X, reset=True)
+        with Workers(self.n_jobs) as workers:
+            log_density = self._log_density_of_prior(family, rows, drawn, parameters, workers)
+        arrays = named_as_draws(family.attributes(parameters)) | drawn.parameters
+        return table, {**arrays, "labels": drawn.labels, **{name: np.array(of) for name, of in log_density.items()}}
+
+    def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
+        """The emission that reads rows, and a family with the hyperparameters of the constructor or of the fit."""
+        if n_features is None:
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
+            emission = self.emission_
+        else:
+            emission, caller = self._resolve_emission(), f"{type(self).__name__}.sample_prior with n_features"
+            self._check_offers(emission, emission, [HasPriorFamily], caller, self._emissions, "; or fit first")
+        return emission, self._prior_family(emission, n_features, n_tokens)
+
+    def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
+        """The family of the fit, or with `n_features` that of the emission."""
+        if n_features is None:
+            family = self._family
+        else:
+            n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
+            n_tokens = check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)
+            family = emission.prior_family(n_features, 1, n_tokens)
+        self._check_family(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
+        return family
 
 
 def named_as_draws(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Fitted attributes by the names that they have in ``posterior_``: without the last underscore."""
-    return {name.removesuffix("_"): value for name, value in attributes.items() if name != "n_categories_"}
+    """Fitted attributes by the names that they have in ``posterior_``, where the categories of columns are joined."""
+    named = {name.removesuffix("_"): value for name, value in attributes.items() if name != "n_categories_"}
+    return {**named, "components": side_by_side(named["components"])}
+
+
+def side_by_side(components: np.ndarray | list[np.ndarray]) -> np.ndarray:
+    """``components_`` as one array with a row for each component: the categories of all columns are concatenated."""
+    return np.concatenate(components, axis=1) if isinstance(components, list) else components

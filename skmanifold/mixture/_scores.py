@@ -93,10 +93,15 @@ class InformationCriteria:
     """Mixin for estimators whose estimate can be a mode of the posterior or the likelihood; not public."""
 
     if TYPE_CHECKING:
+        _family: Any
 
-        def _n_parameters(self) -> int: ...
+        @property
+        def weights_(self) -> np.ndarray: ...
 
         def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray: ...
+
+    def _n_parameters(self) -> int:
+        return self._family.n_parameters() + len(self.weights_) - 1
 
     def _has_criteria(self) -> bool:
         """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""

@@ -113,7 +113,7 @@ def test_fit_that_is_interrupted_after_its_last_pass_keeps_them(tmp_path, monkey
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skmanifold.mixture._exponential_family.fit_strategies.shares_and_log_density", interrupted)
+    monkeypatch.setattr("skmanifold.mixture._exponential_family.fit_strategies.label_rows", interrupted)
     mixture = ExponentialFamilyMixture(2, emission="poisson", max_iter=4, random_state=0)
     with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3), pytest.raises(KeyboardInterrupt):
         mixture.fit(X)

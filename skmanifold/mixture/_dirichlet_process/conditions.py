@@ -30,7 +30,7 @@ from ...utils._conditions import (
     key,
 )
 from ...utils._declared import Held, Settings, holds
-from .posterior_draws import ParameterDraw, PartitionDraw, with_new
+from .._memberships.process import ParameterDraw, PartitionDraw, with_new
 from .stochastic_slice import Blocks, StochasticSliceState
 from .stream import MOST_COMPONENTS, MixtureStream, state_of_blocks
 

@@ -20,7 +20,7 @@ from ...base import (
 from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._clusters.base import Clusters
-from ...emissions._estimator import WithEmission, sort_hyperparameters
+from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import RowEmission
 from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
@@ -39,7 +39,7 @@ from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
 @fitted_mixture
-class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstimator):
+class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
     Each row belongs to one of infinitely many components, of which finitely many have rows:
@@ -455,11 +455,3 @@ class DPMixture(WithEmission, PartitionInference, DensityMixin, BaseSampledEstim
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_summary")
-
-    def __sklearn_tags__(self) -> Any:
-        tags, kind = super().__sklearn_tags__(), self._emission_kind
-        tags.input_tags.sparse = kind.allows_sparse
-        tags.input_tags.allow_nan = kind.allows_missing
-        tags.input_tags.categorical = kind.has_codes
-        tags.input_tags.positive_only = kind.positive_only
-        return tags

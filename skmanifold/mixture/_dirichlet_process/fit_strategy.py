@@ -19,9 +19,9 @@ from ...models import IncompatibleError
 from ...samplers import SGRLD, BaseSampler
 from ...samplers._resolve import resolve_sampler
 from ...utils._threads import Workers
+from .._memberships.process import arrays_of, draw_store, partition_draw
 from .model import DPModel, Start, build_model
 from .point_estimate import find_typical_rows, partition_attributes, point_estimate, summary_attributes
-from .posterior_draws import arrays_of, draw_store, partition_draw
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from numbers import Integral
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import softmax
-from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
+from ...emissions._abilities import LearnsPrior
 from ...emissions._clusters.base import Clusters
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
-from ...random._keys import subkey
+from ...random._keys import Purpose, subkey
+from ...random._partitions import draw_partition
+from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...utils._threads import Workers, split_range
-from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import ClusterSummary, column_summary, names_for_summary, of_draws, summary_of
-from .._imputation.imputation import ImputesCells, Memberships
-from .._membership import MembershipTransformer
-from .._scores import DensityScores
+from .._densities import to_shares
+from .._imputation.imputation import ImputesCells
+from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
+from .._prior import DrawsFromPrior, PriorLabels
 from .point_estimate import drawn_sizes
-from .posterior_draws import ParameterDraw, PartitionDraw, log_predictive, with_new
-from .prior import DrawsFromPrior
 from .stream import MixtureStream
 
 _OF_COMPONENTS = (
@@ -38,19 +37,17 @@ _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
-class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, DensityScores):
+class PartitionInference(ImputesCells, DrawsFromPrior):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    n_jobs: int | None
+    concentration: float | None
+    concentration_prior: ArrayLike
     n_components_: int
-    n_features_in_: int
     labels_: np.ndarray
     typical_rows_: np.ndarray
-    emission_: Any
-    _family: Any
     _fitted_on_sparse: bool
     _key: np.uint64  # root of all random streams, set at the start of a fit
     _draws: list[PartitionDraw | ParameterDraw]
@@ -64,6 +61,10 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
         return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
+
+    @property
+    def _estimate(self) -> PartitionDraw:
+        return self._summary
 
     @property
     def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
@@ -85,83 +86,6 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         """Weights of the components, of shape (n_components_,)."""
         check_is_fitted(self)
         return self._summary.statistics.sizes / (self._summary.statistics.sizes.sum() + self._summary.concentration)
-
-    def score_samples(self, X: MatrixLike) -> np.ndarray:
-        r"""Log of the posterior predictive density of each row.
-
-        This is the log of the mean density of a new row over all draws of all chains. The density includes the
-        components with rows and the remaining weight of those without:
-
-        .. math:: \log \frac{1}{T} \sum_t \Bigl( \sum_j \omega_j^{(t)} f(x \mid \text{rows of } j)
-            + \omega_0^{(t)} \int f(x \mid \theta) dG_0(\theta) \Bigr).
-
-        With ``"slice"``, components and weights are integrated out given each drawn partition. With the other samplers,
-        the drawn components and weights are used. Missing cells are integrated out. Multinomial coefficients are left
-        out.
-
-        A fitted row that is the only row of its component in some draws raises its own density. To find outliers, fit
-        the mixture to other rows than those that are scored.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
-        """
-        return self._log_densities_of(self._read(X))
-
-    def _log_densities_of(self, rows: Any) -> np.ndarray:
-        with Workers(self.n_jobs) as workers:
-            return log_predictive(self._family.clusters(rows), self._predictive, workers)
-
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Probabilities of the components of the point partition, given that the row belongs to one of them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_components_)
-            Rows sum to 1.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
-        """
-        return softmax(self._summary_terms(X)[:, :-1], axis=1)
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most probable component of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Indices into ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
-        """
-        return self._summary_terms(X)[:, :-1].argmax(axis=1)
 
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same component.
@@ -188,7 +112,7 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
             if labels is None or labels.shape[1] == 0:
                 raise ValueError("No draws of the labels were kept: pass X.")
             return co_clustering(labels.reshape(-1, labels.shape[-1]))
-        clusters = self._clusters_of(X)
+        clusters = self._family_rows(self._read(X))
         n_bytes = 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
             raise ValueError(
@@ -197,48 +121,13 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         together = np.zeros((clusters.n_rows, clusters.n_rows))
         with Workers(self.n_jobs) as workers:
             for draw in self._predictive:
-                shares = softmax(draw.log_terms(clusters, workers), axis=1)[:, :-1]
+                shares = draw.log_terms(clusters, workers)
+                to_shares(shares, workers)
+                shares = shares[:, :-1]
                 together += shares @ shares.T
         together /= len(self._predictive)
         np.fill_diagonal(together, 1.0)
         return together
-
-    def sample(
-        self, n_samples: int = 1, random_state: RandomStateLike = None
-    ) -> tuple[np.ndarray | sp.csr_array, np.ndarray]:
-        """Draw rows from the posterior predictive distribution given the point partition.
-
-        Each row belongs to a component of the point partition or, with the remaining probability, to a new one. Its
-        category probabilities are drawn from the posterior of the component, independently for each row. For counts,
-        the number of tokens is that of a fitted row chosen at random. No cell is missing.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-        random_state : int, RandomState instance or None, default=None
-            Seed.
-
-        Returns
-        -------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-            Counts (sparse if X was sparse in `fit`), or codes of categories.
-        labels : ndarray of shape (n_samples,)
-            Components of the rows; -1 is a new component.
-
-        Raises
-        ------
-        ValueError
-            If `n_samples` is less than 1.
-        """
-        check_is_fitted(self)
-        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        rng = check_random_state(random_state)
-        sizes, left_over = self._summary.statistics.sizes, self._summary.concentration
-        shares = np.append(sizes, left_over) / (sizes.sum() + left_over)
-        labels = rng.choice(len(shares), n_samples, p=shares)
-        X = self._new_rows(with_new(self._summary.statistics), labels.astype(np.int32), rng)
-        return X, np.where(labels == self.n_components_, -1, labels)
 
     def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
         r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
@@ -330,39 +219,52 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
         return to_tree(exported, {"weights": ["rank"]}, component_draws=self._complete_draws)
 
-    def _read(self, X: MatrixLike) -> Any:
-        check_is_fitted(self)
-        return self._read_rows(self.emission_, X, None, reset=False)
-
-    def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
-        """Rows of the emission; in `fit` there is a key for random choices."""
-        return emission.read(self, X, reset=reset)
-
-    def _clusters_of(self, X: MatrixLike) -> Clusters:
-        rows = self._read(X)
+    def _family_rows(self, rows: Any) -> Clusters:
         return self._family.clusters(rows)
 
-    def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
-        clusters = self._family.clusters(rows)
-        return (draw.expected(clusters, workers) for draw in self._predictive)
+    def _drawn_parameters(self) -> Sequence[PartitionDraw | ParameterDraw]:
+        return self._predictive
 
-    def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
-        return self._predictive[draw].drawn(self._family.clusters(rows), key, workers)
+    def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
+        shape, rate = check_concentration_prior(self.concentration_prior, "concentration_prior")
+        rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
+        concentration = concentration_or_draw(rng, self.concentration, shape, rate)
+        labels = draw_partition(rng, n_rows, concentration)
+        sizes = np.bincount(labels)
+        numbers = {"n_components": np.array(len(sizes)), "concentration": np.array(concentration)}
+        weights = rng.dirichlet(np.append(sizes, concentration))[:-1]
+        return PriorLabels(labels, len(sizes), {**numbers, "weights": weights})
 
-    def _n_parameter_draws(self) -> int:
-        return len(self._predictive)
+    def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
+        free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()
+        if free:
+            raise ValueError(
+                f"{type(self).__name__} learns hyperparameters of {type(emission).__name__} that are None "
+                f"({', '.join(free)}): set them, or fit the estimator and omit n_features."
+            )
+        return super()._prior_family(emission, n_features, n_tokens)
+
+    def _log_density_of_prior(
+        self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
+    ) -> dict[str, float]:
+        clusters, concentration = family.clusters(rows), float(drawn.parameters["concentration"])
+        statistics = clusters.no_statistics(drawn.n_components)
+        clusters.count(drawn.labels, statistics, workers)
+        of_partition = log_partition_prior(statistics.sizes, concentration)
+        return {"log_joint": of_partition + clusters.log_marginal(statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._family.clusters().expected_of_blocks(self._summary.statistics)
 
-    def _new_rows(self, statistics: Any, labels: np.ndarray, rng: np.random.RandomState) -> Any:
-        """Rows drawn from the predictive distributions of clusters, a block at a time if they become sparse."""
-        clusters, key = self._family.clusters(), np.uint64(rng.randint(0, 2**63, dtype=np.uint64))
+    def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
+        """New rows, a block at a time if they become sparse."""
         if not self._fitted_on_sparse:
-            return self._as_table(clusters.new_rows(statistics, labels, key))
-        ranges = split_range(len(labels), max(1, _CELLS_AT_ONCE // self._family.n_features))
-        blocks = (clusters.new_rows(statistics, labels[a:b], subkey(key, a)) for a, b in ranges)
-        return sp.vstack([self._as_table(block) for block in blocks], format="csr")
+            return super()._new_rows(labels, key)
+        ranges, new_rows = (
+            split_range(len(labels), max(1, _CELLS_AT_ONCE // self._family.n_features)),
+            super()._new_rows,
+        )
+        return sp.vstack([new_rows(labels[a:b], subkey(key, a)) for a, b in ranges], format="csr")
 
     def _as_table(self, values: np.ndarray) -> Any:
         return sp.csr_array(values) if self._fitted_on_sparse else super()._as_table(values)
@@ -373,8 +275,3 @@ class PartitionInference(ImputesCells, DrawsFromPrior, MembershipTransformer, De
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]
-
-    def _summary_terms(self, X: MatrixLike) -> np.ndarray:
-        clusters = self._clusters_of(X)
-        with Workers(self.n_jobs) as workers:
-            return self._summary.log_terms(clusters, workers)

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import occupied, with_capacity
@@ -16,8 +15,8 @@ from ...metrics._partitions import compact_labels
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
+from .._memberships.process import ParameterDraw, draw_parameters, log_partition_prior
 from .gibbs_kernels import draw_labels, least_slice, shuffle_rows
-from .posterior_draws import ParameterDraw, draw_parameters
 from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
@@ -181,9 +180,7 @@ class DPModel:
     def log_joint(self, statistics: Any, concentration: float) -> float:
         """Log p(data, partition | concentration), with components and weights integrated out."""
         labels = occupied(statistics)
-        of_partition = len(labels) * math.log(concentration) + gammaln(statistics.sizes[labels]).sum()
-        of_partition += gammaln(concentration) - gammaln(concentration + self.n_rows)
-        return float(of_partition) + self.clusters.log_marginal(statistics)
+        return log_partition_prior(statistics.sizes[labels], concentration) + self.clusters.log_marginal(statistics)
 
     def draw(self, statistics: Any, concentration: float, key: np.uint64) -> ParameterDraw:
         """Draw weights and components given the partition, the largest component first.

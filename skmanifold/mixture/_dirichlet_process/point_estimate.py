@@ -10,8 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from ...emissions._clusters.base import Clusters
 from ...metrics._partitions import point_partition
 from ...utils._threads import Workers, split_range
+from .._densities import typical_rows
+from .._memberships.process import PartitionDraw, partition_draw
 from .model import DPModel
-from .posterior_draws import PartitionDraw, partition_draw
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
@@ -56,8 +57,7 @@ def find_typical_rows(summary: PartitionDraw, clusters: Clusters, labels: np.nda
     for start, stop in split_range(len(labels), _ROWS_AT_ONCE):
         terms = summary.log_terms(clusters.part(start, stop), workers)
         of_own[start:stop] = terms[np.arange(stop - start), labels[start:stop]]
-    order = np.lexsort((-of_own, labels))
-    return order[np.searchsorted(labels[order], np.arange(len(summary.statistics.sizes)))]
+    return typical_rows(of_own, labels, len(summary.statistics.sizes))
 
 
 def drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:

@@ -31,6 +31,7 @@ from ...utils._conditions import Array, Condition, Real, anything
 from ...utils._declared import Held, holds
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
+from .._memberships.process import ParameterDraw
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -41,7 +42,6 @@ from .gamma_target import (
 )
 from .gibbs_kernels import draw_from_logs
 from .model import DPModel
-from .posterior_draws import ParameterDraw
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence

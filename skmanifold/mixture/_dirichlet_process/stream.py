@@ -17,8 +17,8 @@ from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
+from .._memberships.process import ParameterDraw, PartitionDraw, arrays_of
 from .model import DPModel
-from .posterior_draws import ParameterDraw, PartitionDraw, arrays_of
 from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...utils._typing import ArrayLike
 from .._cluster_summary import ClusterSummary, column_summary, names_for_summary, of_draws, summary_of
+from .._densities import attributes_of
+from .._inference import MixtureInference
 
 
-class SummarizesComponents:
+class SummarizesComponents(MixtureInference):
     """The method `cluster_summary` of an estimator with a fixed number of components; not public."""
 
-    if TYPE_CHECKING:
-        labels_: np.ndarray
-        typical_rows_: np.ndarray
-        weights_: np.ndarray
-        _family: Any
+    labels_: np.ndarray
+    typical_rows_: np.ndarray
 
-        def _attributes_of_estimate(self) -> dict[str, Any]:
-            """Fitted attributes; for `Columns` those of each block."""
-            ...
-
-        def _matched_weights(self) -> np.ndarray:
-            """Drawn weights, (n_draws, K), whose components are in the order of the estimate."""
-            ...
-
-        def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
-            """Typical values of a column as the summary shows them."""
-            ...
+    def _matched_weights(self) -> np.ndarray:
+        """Drawn weights, (n_draws, K), whose components are in the order of the estimate."""
+        raise NotImplementedError
 
     def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
         r"""Weights and typical rows of the components, and the columns that separate them, as data frames.
@@ -75,7 +66,7 @@ class SummarizesComponents:
         """
         check_is_fitted(self)
         names = names_for_summary(self, feature_names)
-        found = column_summary(self._family, self._attributes_of_estimate(), self.weights_)
+        found = column_summary(self._family, attributes_of(self._family, self._estimate.parameters), self.weights_)
         of_components: dict[str, Any] = {"weight": self.weights_, **of_draws("weight", self._matched_weights())}
         if hasattr(self, "labels_"):
             of_components["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
@@ -83,21 +74,6 @@ class SummarizesComponents:
             of_components["typical_row"] = _with_missing(self.typical_rows_)
         summary = summary_of(names, of_components, found, self._typical_of)
         return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])
-
-
-def find_typical_rows(shares: np.ndarray, log_density: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The row of each component with the highest density in it among those with its label, and its log density, (K,).
-
-    Membership probabilities times densities of rows are the weighted densities of the components. Without rows, they
-    are -1 and -inf.
-    """
-    of_own = np.log(shares[np.arange(len(labels)), labels]) + log_density
-    order = np.lexsort((-of_own, labels))
-    components = np.arange(shares.shape[1])
-    first, stop = (np.searchsorted(labels[order], components, side=side) for side in ("left", "right"))
-    found = np.full(len(components), -1)
-    found[first < stop] = order[first[first < stop]]
-    return found, np.where(found < 0, -np.inf, of_own[found])
 
 
 def _with_missing(rows: np.ndarray) -> Any:

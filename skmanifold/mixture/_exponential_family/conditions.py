@@ -28,8 +28,8 @@ from ...utils._conditions import (
     placed,
 )
 from ...utils._declared import Held, Settings, holds
-from .inference import side_by_side
-from .model import Position
+from .._memberships.finite import Position
+from .._prior import side_by_side
 
 
 def _agree(mixture: Any, sizes: Sizes) -> str | None:

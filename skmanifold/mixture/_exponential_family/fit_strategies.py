@@ -22,11 +22,11 @@ from ...models import ExpectationModel
 from ...numerics.block_sums import BlockSums
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
+from .._densities import FamilyRows, label_rows, typical_rows
+from .._memberships.finite import DirichletWeights, Position
 from .._prior import named_as_draws
-from .cluster_summary import find_typical_rows
-from .inference import shares_and_log_density, side_by_side
 from .initial_labels import checked_labels, start_labels
-from .model import FamilyModel, Position
+from .model import FamilyModel
 from .row_weights import RowWeights, WeightedRows, check_takes_weights, read_weighted
 from .shards import check_parts, shard_mixture
 from .stored_shards import (
@@ -94,8 +94,7 @@ class RowsFit(FitStrategy):
         position = chain.sampler.parameters(chain.model, chain.state)
         draw = {"weights": position.weights}
         if chain.is_whole_draw(self.store.stride(chain.schedule.n_draws)):
-            draw |= named_as_draws(chain.model.family.attributes(position.parameters))
-            draw |= {"components": side_by_side(draw["components"]), "_position": position}
+            draw |= {**named_as_draws(chain.model.family.attributes(position.parameters)), "_position": position}
             if self.n_stored:
                 draw["labels"] = chain.state.latents[: self.n_stored]
         return draw
@@ -125,10 +124,10 @@ class RowsFit(FitStrategy):
 
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The most probable component of each row, also of weight zero, typical rows, and the rows in traces."""
-        shares, log_density = shares_and_log_density(self.family, self.data.every, fitted["_position"], workers)
-        labels = shares.argmax(axis=1)
+        rows, K = FamilyRows(self.family, self.data.every), self.family.n_components
+        labels, of_own = label_rows(fitted["_position"], rows, K, workers)
         of_traces = {} if self.data.weights is None else {"_n_units": self.here.total_weight}
-        return {"labels_": labels, "typical_rows_": find_typical_rows(shares, log_density, labels)[0], **of_traces}
+        return {"labels_": labels, "typical_rows_": typical_rows(of_own, labels, K), **of_traces}
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about a maximisation that has not converged."""
@@ -263,7 +262,7 @@ def mixture_model(
 
 
 def _weight_prior(mixture: Any) -> float:
-    return 1.0 / mixture.n_components if mixture.weight_prior is None else float(mixture.weight_prior)
+    return DirichletWeights.of_parameter(mixture.weight_prior, mixture.n_components).prior
 
 
 def fitted_parameters(family: RowFamily, position: Position) -> dict[str, Any]:

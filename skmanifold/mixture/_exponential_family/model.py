@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +18,20 @@ from ...emissions._abilities import (
     missing_members,
     needs_of_family,
 )
-from ...emissions._protocols import Arrays, RowFamily
+from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
 from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
-from ...utils._conditions import Array, anything
-from ...utils._declared import Held, holds
+from ...utils._declared import Held
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
+from .._memberships.finite import DirichletWeights, Position
 from .._scores import refuse_far_rows
-from .kernels import draw_labels_of_terms, fill_log_gammas, fill_shares
+from .kernels import draw_labels_of_terms, fill_shares
 from .pilot_runs import best_labels
 from .row_weights import RowWeights
 
@@ -50,14 +50,6 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
 
 def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
     return lambda model: model.family_offers(method)
-
-
-@holds(weights=Array("float64", ("n_components",), low=0, sums_to_one=0), parameters=anything)
-class Position(NamedTuple):
-    """Parameters of a mixture."""
-
-    weights: np.ndarray  # (K,)
-    parameters: Any  # of the family, which checks them
 
 
 class FamilyModel:
@@ -106,7 +98,7 @@ class FamilyModel:
             raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
         self.rows = rows
         self.first_row = first_row
-        self.weight_prior = weight_prior
+        self.weights = DirichletWeights(weight_prior)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
         self.start = start
         self.workers = workers
@@ -165,7 +157,7 @@ class FamilyModel:
     ) -> tuple[np.ndarray, BlockSums, float]:
         """Draw the labels of all rows given `position`; returns labels, statistics and log likelihood."""
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
-        shared = position, _log_weights(position), key, labels, log_density
+        shared = position, position.log_weights(), key, labels, log_density
         sums = self.workers.run(self._draw_and_count, [(*task, *shared) for task in self._tasks])
         return labels, self._merged(sums), self._log_likelihood(log_density)
 
@@ -179,7 +171,7 @@ class FamilyModel:
     def expect_latents(self, position: Position) -> tuple[BlockSums, float]:
         """Expected statistics given `position`, and the log likelihood."""
         log_density = np.empty(self.n_rows)
-        shared = position, _log_weights(position), log_density
+        shared = position, position.log_weights(), log_density
         sums = self.workers.run(self._share_and_sum, [(*task, *shared) for task in self._tasks])
         return self._merged(sums), self._log_likelihood(log_density)
 
@@ -217,17 +209,18 @@ class FamilyModel:
     def mode(self, statistics: BlockSums) -> Position:
         """Posterior mode of the parameters in the natural parametrisation."""
         total = statistics.total()
-        weights = total[0] + self.weight_prior
-        return Position(weights / weights.sum(), self.family.mode(total))
+        return Position(self.weights.mode(total[0]), self.family.mode(total))
 
     @available_if(_family_offers("draw"))
     def draw(self, statistics: BlockSums, key: np.uint64) -> Position:
         """Draw the parameters from their posterior given the statistics."""
-        return draw_position(self.family, statistics.total(), self.weight_prior, key)
+        total = statistics.total()
+        parameters = self.family.draw(total, subkey(key, Purpose.COMPONENTS))
+        return Position(self.weights.draw(total[0], key), parameters)
 
     def log_prior(self, position: Position) -> float:
         """Log prior density in the natural parametrisation, up to a constant."""
-        return self.weight_prior * float(np.log(position.weights).sum()) + self.family.log_prior(position.parameters)
+        return self.weights.log_prior(position.weights) + self.family.log_prior(position.parameters)
 
     @available_if(_family_offers("log_joint"))
     def log_joint(self, statistics: BlockSums, position: Position) -> float:
@@ -307,22 +300,3 @@ class FamilyModel:
         if self.row_weights is None:
             return exact_sum(log_density)
         return exact_sum(self.row_weights.values * log_density, self.row_weights.unit)
-
-
-def draw_position(family: Any, statistics: Arrays, weight_prior: float, key: np.uint64) -> Position:
-    """Draw weights and parameters from their posterior given statistics; statistics of zero give the prior."""
-    logs = np.empty(family.n_components)
-    fill_log_gammas(subkey(key, Purpose.WEIGHTS), statistics[0] + weight_prior, logs)
-    weights = np.exp(logs - logs.max())
-    return Position(weights / weights.sum(), family.draw(statistics, subkey(key, Purpose.COMPONENTS)))
-
-
-def _log_weights(position: Position) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(position.weights)
-
-
-def fill_log_terms(family: RowFamily, rows: Any, first: int, stop: int, position: Position, out: np.ndarray) -> None:
-    """Logs of weights times densities of rows first to stop, but for their ``log_base``, (stop - first, K)."""
-    out[:] = _log_weights(position)
-    family.add_log_densities(rows, first, stop, position.parameters, out)

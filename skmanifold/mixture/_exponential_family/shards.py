@@ -78,7 +78,7 @@ class ShardedMixture(ShardedModel):
 def shard_mixture(model: FamilyModel) -> ShardedMixture:
     """The same model, its rows on the workers of the session."""
     check_parts(model.rows)
-    builder = FamilyShards(model.family, model.weight_prior)
+    builder = FamilyShards(model.family, model.weights.prior)
     return ShardedMixture(model, open_shards(builder, BlockSource(model.rows, model.row_weights), model.workers))
 
 

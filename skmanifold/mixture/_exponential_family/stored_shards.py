@@ -19,9 +19,9 @@ from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._inputs.sparse_structure import join_rows
 from ...utils._threads import Workers, split_range
-from .cluster_summary import find_typical_rows
-from .inference import shares_and_log_density
-from .model import FamilyModel, Position
+from .._densities import FamilyRows, label_rows, typical_rows
+from .._memberships.finite import Position
+from .model import FamilyModel
 from .shards import FamilyShards, no_start
 
 SAMPLE_ROWS = 16_384  # read by this process, for initial labels and priors
@@ -101,10 +101,10 @@ class StoredFamilyShards(FamilyShards):
         K = model.n_components
         found = LabelledRows(np.empty(model.n_rows, np.int32), np.full(K, -1), np.full(K, -np.inf))
         for start, stop in split_range(model.n_rows, _ROWS):
-            part = model.rows.part(start, stop)
-            shares, log_density = shares_and_log_density(model.family, part, position, model.workers)
-            labels = shares.argmax(axis=1)
-            rows, of_rows = find_typical_rows(shares, log_density, labels)
+            part = FamilyRows(model.family, model.rows.part(start, stop))
+            labels, of_own = label_rows(position, part, K, model.workers)
+            rows = typical_rows(of_own, labels, K)
+            of_rows = np.where(rows < 0, -np.inf, of_own[rows])
             found.labels[start:stop] = labels
             found = found.better(LabelledRows(labels, rows + model.first_row + start, of_rows))
         return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasCells
 from ...emissions._cells import ExpectedCells
-from ...emissions._columns.estimator import WithColumns
 from ...emissions._columns.reading import Columns as Table
 from ...emissions._columns.selection import chosen_columns
 from ...models import IncompatibleError
@@ -20,41 +19,20 @@ from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...utils._protocol_check import offers
 from ...utils._threads import Workers, limit_threads, split_range
 from ...utils._typing import MatrixLike, RandomStateLike
+from .._inference import MixtureInference
 from .conditional import Conditional
 from .filling import filled
 
 _ROWS_AT_ONCE = 1 << 14  # memberships, and probabilities of categories, of so many rows are stored
 _TO_UNIT = 2.0**-64
 
-Memberships = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components
 
+class ImputesCells(MixtureInference):
+    """The methods `impute` and `conditional` of a mixture; not public."""
 
-class ImputesCells(WithColumns):
-    """Methods of an estimator with a fitted mixture; not public."""
-
-    if TYPE_CHECKING:
-        n_jobs: int | None
-        n_features_in_: int
-        emission_: Any
-        _family: Any
-
-        def score_samples(self, X: MatrixLike) -> np.ndarray: ...
-
-        def _read(self, X: MatrixLike) -> Any:
-            """Rows of the emission."""
-            ...
-
-        def _expected_memberships(self, rows: Any, workers: Workers) -> Iterator[Memberships]:
-            """Memberships and expected parameters, for each draw or for the estimate."""
-            ...
-
-        def _drawn_memberships(self, rows: Any, draw: int, key: np.uint64, workers: Workers) -> Memberships:
-            """Memberships and parameters of one posterior draw."""
-            ...
-
-        def _n_parameter_draws(self) -> int:
-            """Number of posterior draws; an error if the sampler draws no parameters."""
-            ...
+    def _drawn_parameters(self) -> Sequence[Any]:
+        """Posterior draws; an error if the sampler draws no parameters."""
+        raise NotImplementedError
 
     def impute(self, X: MatrixLike, n_draws: int | None = None, random_state: RandomStateLike = None) -> Any:
         r"""Fill the missing cells of rows.
@@ -108,7 +86,8 @@ class ImputesCells(WithColumns):
             expected = self._expected_cells(rows, values)
             return next(filled(self, X, values, [_most_typical(expected)]))
         n_draws = check_scalar(n_draws, "n_draws", Integral, min_val=1)
-        n_kept = self._n_parameter_draws()
+        draws = self._drawn_parameters()
+        n_kept = len(draws)
         if n_kept == 0:
             raise ValueError(
                 "The fit kept no draws of the parameters: raise max_draws_bytes, or lower burn_in or thin."
@@ -117,7 +96,7 @@ class ImputesCells(WithColumns):
         chosen = np.linspace(0, n_kept - 1, n_draws).round().astype(int)
         if n_draws > n_kept:
             chosen = np.arange(n_draws) * n_kept // n_draws  # numbers of uses differ by at most one
-        drawn = (self._drawn_cells(rows, values, int(draw), subkey(root, i)) for i, draw in enumerate(chosen))
+        drawn = (self._drawn_cells(rows, values, draws[draw], subkey(root, i)) for i, draw in enumerate(chosen))
         return list(filled(self, X, values, drawn))
 
     def conditional(self, X: MatrixLike, columns: Any) -> Conditional:
@@ -162,8 +141,8 @@ class ImputesCells(WithColumns):
         for family in getattr(self._family, "blocks", (self._family,)):
             if not offers(family, HasCells):
                 raise IncompatibleError(
-                    f"{type(family).__name__} has no distributions of single cells (cell_distribution), which "
-                    "imputation needs."
+                    f"The emission {type(self.emission_).__name__} has no distributions of single cells (the method "
+                    f"cell_distribution of {type(family).__name__}), which imputation needs."
                 )
         return self._read(X)
 
@@ -173,7 +152,9 @@ class ImputesCells(WithColumns):
         with Workers(self.n_jobs) as workers, limit_threads("blas"):  # other numbers of threads round otherwise
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 n_draws, part = 0, None
-                for shares, attributes in self._expected_memberships(rows.part(start, stop), workers):
+                bound = self._family_rows(rows.part(start, stop))
+                for draw in self._predictive:
+                    shares, attributes = draw.expected(bound, workers)
                     cells = self._family.cell_distribution(attributes)
                     part = cells.nothing(stop - start) if part is None else part
                     cells.add_expected(values[start:stop], shares, part)
@@ -189,14 +170,14 @@ class ImputesCells(WithColumns):
         assert whole is not None
         return whole
 
-    def _drawn_cells(self, rows: Any, values: np.ndarray, draw: int, key: np.uint64) -> np.ndarray:
+    def _drawn_cells(self, rows: Any, values: np.ndarray, draw: Any, key: np.uint64) -> np.ndarray:
         """Rows whose missing cells are drawn given one draw of the parameters."""
         out = np.empty(values.shape)
         of_labels, of_cells = subkey(key, Purpose.LABELS), subkey(key, Purpose.MISSING_CELLS)
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
-                of_rows = rows.part(start, stop), draw, subkey(key, Purpose.COMPONENTS)
-                shares, attributes = self._drawn_memberships(*of_rows, workers)
+                bound = self._family_rows(rows.part(start, stop))
+                shares, attributes = draw.drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
                 levels = np.cumsum(shares, axis=1)
                 places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
                 labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)

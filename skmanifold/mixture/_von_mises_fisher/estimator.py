@@ -33,8 +33,9 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array, of_columns, validate_sample_weight
-from .._exponential_family.inference import EstimateInference
-from .._exponential_family.model import Position
+from .._inference import EstimateInference
+from .._memberships.finite import Position
+from .._scores import InformationCriteria
 from .em import DirectionEM, Estimate
 
 
@@ -55,7 +56,14 @@ from .em import DirectionEM, Estimate
     _total=RealNumber(above=0, high=MOST_COUNTED),
 )
 class VonMisesFisherMixture(
-    PlainNumbers, LinksToItsPage, EstimateInference, SavesItself, CallbackSupportMixin, DensityMixin, BaseEstimator
+    PlainNumbers,
+    LinksToItsPage,
+    EstimateInference,
+    InformationCriteria,
+    SavesItself,
+    CallbackSupportMixin,
+    DensityMixin,
+    BaseEstimator,
 ):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
@@ -356,7 +364,7 @@ class VonMisesFisherMixture(
         if is_first:
             return em.begin_stream(em.begin_em(self._starts(em, 1)[0](), kind), is_hard, total)
         em.family = VonMisesFisherFamily(self._family.prior, kind, self.n_components, em.rows.n_features)
-        old = Estimate(self._position, self._lengths, self._total)
+        old = Estimate(self._estimate, self._lengths, self._total)
         return em.blend(old, is_hard, total, time**-self.learning_decay)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -367,7 +375,7 @@ class VonMisesFisherMixture(
         return "per_component" if self.concentration is None else self.concentration
 
     @property
-    def _position(self) -> Position:
+    def _estimate(self) -> Position:
         directions = np.ascontiguousarray(self.mean_directions_.T)
         return Position(self.weights_, VonMisesFisherParameters.of(directions, self.concentrations_))
 

@@ -9,13 +9,9 @@ from scipy.special import logsumexp, softmax
 
 from skmanifold.emissions._categories import family as categories
 from skmanifold.emissions._categories.family import CategoryCounts
-from skmanifold.mixture._dirichlet_process import posterior_draws
-from skmanifold.mixture._dirichlet_process.posterior_draws import (
-    ParameterDraw,
-    PartitionDraw,
-    log_predictive,
-    partition_draw,
-)
+from skmanifold.mixture import _densities
+from skmanifold.mixture._densities import log_predictive
+from skmanifold.mixture._memberships.process import ParameterDraw, PartitionDraw, partition_draw
 from skmanifold.utils._threads import Workers
 
 from ..exponential_family._mixtures import slow_log_terms
@@ -136,7 +132,7 @@ def test_cut_batch_and_order_change_no_byte(draw, monkeypatch):
     order = np.random.default_rng(0).permutation(len(rows))
     shuffled = clusters_of(rows[order], COLUMN_START)
     np.testing.assert_array_equal(draw.log_terms(shuffled, Workers(1)), whole[order])
-    monkeypatch.setattr(posterior_draws, "_CELLS_OF_TASK", 12)
+    monkeypatch.setattr(_densities, "_ROWS_OF_TASK", 12)
     monkeypatch.setattr(categories, "_CELLS_OF_TASK", 12)
     assert len(categories._tasks(whole)) == 100
     with Workers(3) as workers:
@@ -160,5 +156,5 @@ def test_a_partition_is_told_from_the_largest_component_down():
 def test_rows_are_told_alike_however_many_are_looked_at_at_once(monkeypatch, draw):
     clusters = clusters_of(TOKENS, COLUMN_START)
     whole = log_predictive(clusters, [draw, COUNTED], Workers(1))
-    monkeypatch.setattr(posterior_draws, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(_densities, "_ROWS_AT_ONCE", 4)
     np.testing.assert_array_equal(log_predictive(clusters, [draw, COUNTED], Workers(1)), whole)

@@ -351,7 +351,7 @@ def test_co_clustering_of_the_fitted_rows_counts_draws_of_their_labels(emission)
 def test_co_clustering_of_new_rows_is_that_of_independent_labels_given_each_draw(emission, sampler):
     mixture, X = small_fit(emission, sampler), data_of(emission)[:9]
     together = mixture.co_clustering(X)
-    clusters = mixture._clusters_of(X)
+    clusters = mixture._family_rows(mixture._read(X))
     expected = 0.0
     for draw in mixture._predictive:
         terms = draw.log_terms(clusters, Workers(1))

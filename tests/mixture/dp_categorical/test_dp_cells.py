@@ -74,5 +74,5 @@ def test_unknown_codes_stay_in_imputed_rows():
 def test_counts_have_no_cells_to_fill():
     mixture = small_fit("multinomial")
     for method, arguments in (("impute", ()), ("conditional", ([0],))):
-        with pytest.raises(IncompatibleError, match="MultinomialFamily has no distributions of single cells"):
+        with pytest.raises(IncompatibleError, match="The emission Multinomial has no distributions of single cells"):
             getattr(mixture, method)(small_counts(), *arguments)

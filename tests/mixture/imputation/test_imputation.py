@@ -323,13 +323,14 @@ def test_each_draw_is_used_for_several_tables_if_there_are_fewer_draws(kind, mon
     X, _ = two_clusters(80)
     holed, holes = with_holes(X)
     mixture, used = fitted(kind, holed, thin=6), []
-    assert len(mixture._draws) == 5
-    draw_cells = mixture._drawn_cells
+    draws, draw_cells = list(mixture._drawn_parameters()), mixture._drawn_cells
+    assert len(draws) == 5
 
     def recorded(rows, values, draw, key):
-        used.append(draw)
+        used.append(next(i for i, one in enumerate(draws) if one is draw))
         return draw_cells(rows, values, draw, key)
 
+    monkeypatch.setattr(mixture, "_drawn_parameters", lambda: draws)
     monkeypatch.setattr(mixture, "_drawn_cells", recorded)
     tables = mixture.impute(holed, n_draws=12, random_state=0)
     assert np.bincount(used).tolist() == [3, 2, 3, 2, 2]

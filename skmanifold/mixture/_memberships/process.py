@@ -1,30 +1,25 @@
-"""Draws from the posterior of a mixture: partitions or parameters, and the predictive densities that they give."""
+"""The Dirichlet process: prior of partitions, and draws from the posterior, which are partitions or parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import gammaln, logsumexp
 
 from ...emissions._clusters.base import Clusters
 from ...emissions._clusters.statistics import by_size, held_statistics, selected
 from ...inference._draw_store import DrawStore
-from ...numerics.vector_math import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._declared import holds
-from ...utils._njit import njit
-from ...utils._threads import Workers, split_range
-from .._imputation.imputation import Memberships
+from ...utils._threads import Workers
+from .._densities import Memberships, to_shares
 
 _TOLERANCE = 1e-6  # of sums to one
-_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
-_CELLS_OF_TASK = 20_000  # some milliseconds with a few tokens per row
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
@@ -43,25 +38,42 @@ class PartitionDraw(NamedTuple):
     statistics: Any  # of K clusters with rows
     concentration: float
 
+    @property
+    def weights(self) -> np.ndarray:
+        """Sizes of the clusters, and the concentration as that of a new one, (K + 1,)."""
+        return np.append(self.statistics.sizes, self.concentration)
+
     def log_terms(self, clusters: Clusters, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
-        shares = np.append(self.statistics.sizes, self.concentration)
-        terms = _begin(clusters, np.log(shares) - np.log(shares.sum()))
+        weights = self.weights
+        terms = _begin(clusters, np.log(weights) - np.log(weights.sum()))
         clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
     def expected(self, clusters: Clusters, workers: Workers) -> Memberships:
         """Memberships of the rows, and expected parameters of the components and of a new one."""
-        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        shares = self.log_terms(clusters, workers)
+        to_shares(shares, workers)
         return shares, clusters.cell_attributes(with_new(self.statistics))
 
     def drawn(self, clusters: Clusters, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and drawn parameters of the components and of a new one."""
         draw = draw_parameters(clusters, self.statistics, self.concentration, key, workers)
-        shares = softmax(draw.log_terms(clusters, workers), axis=1)
+        shares = draw.log_terms(clusters, workers)
+        to_shares(shares, workers)
         labels, statistics = np.arange(shares.shape[1]), with_new(self.statistics)
         components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
         return shares, clusters.drawn_attributes(components)
+
+    def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows from the predictive distributions of the clusters with these labels, or of a new one."""
+        return family.clusters().new_rows(with_new(self.statistics), labels, key)
+
+
+def log_partition_prior(sizes: np.ndarray, concentration: float) -> float:
+    """Log prior probability of a partition with clusters of these sizes, all positive."""
+    of_partition = len(sizes) * math.log(concentration) + gammaln(sizes).sum()
+    return float(of_partition + (gammaln(concentration) - gammaln(concentration + sizes.sum())))
 
 
 def with_new(statistics: Any) -> Any:
@@ -112,7 +124,8 @@ class ParameterDraw(NamedTuple):
         return self._memberships(clusters, new, workers)
 
     def _memberships(self, clusters: Clusters, new: np.ndarray, workers: Workers) -> Memberships:
-        shares = softmax(self.log_terms(clusters, workers), axis=1)
+        shares = self.log_terms(clusters, workers)
+        to_shares(shares, workers)
         return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
@@ -137,23 +150,6 @@ def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:
     return {"weights": np.exp(draw.log_weights[:-1]), **clusters.arrays_of(draw.components)}
 
 
-def log_predictive(clusters: Any, draws: Sequence[PartitionDraw | ParameterDraw], workers: Workers) -> np.ndarray:
-    """Log of the density of each row, averaged over the draws, (n_rows,)."""
-    out = np.empty(clusters.n_rows)
-    for start, stop in split_range(clusters.n_rows, _ROWS_AT_ONCE):
-        rows = clusters.part(start, stop)
-        by_draw = [_log_sums(draw.log_terms(rows, workers), workers) for draw in draws]
-        out[start:stop] = _log_sums(np.ascontiguousarray(np.transpose(by_draw)), workers)
-    return out - np.log(len(draws))
-
-
-def _log_sums(terms: np.ndarray, workers: Workers) -> np.ndarray:
-    out = np.empty(len(terms))
-    tasks = split_range(len(terms), max(1, _CELLS_OF_TASK // max(1, terms.shape[1])))
-    workers.run(_fill_log_sums, [(a, b, terms, out) for a, b in tasks])
-    return out
-
-
 def _begin(clusters: Clusters, log_weights: np.ndarray) -> np.ndarray:
     return np.repeat(log_weights[None], clusters.n_rows, axis=0)
 
@@ -162,21 +158,3 @@ def draw_store(mixture: Any, clusters: Clusters) -> DrawStore:
     """A store whose number of complete draws per chain takes about `max_draws_bytes` for all chains."""
     draw_bytes = 4 * clusters.n_rows + clusters.draw_bytes(_EXPECTED_COMPONENTS)
     return DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains, mixture.thin)
-
-
-@njit(cache=True, nogil=True)
-def _fill_log_sums(first, stop, terms, out):
-    """Log of the sum of each row's exponentials."""
-    n = terms.shape[1]
-    scratch = np.empty((2, n))
-    for row in range(first, stop):
-        largest = -np.inf
-        for k in range(n):
-            largest = max(largest, terms[row, k])
-        for k in range(n):
-            scratch[0, k] = terms[row, k] - largest
-        fill_exp(n, scratch[0], scratch[1], scratch[0])
-        total = 0.0
-        for k in range(n):
-            total += scratch[0, k]
-        out[row] = largest + math.log(total)

@@ -1,0 +1,221 @@
+"""Inference with a fitted mixture: memberships, densities, cells and new rows, at the estimate and for draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from ..emissions._columns.estimator import WithColumns
+from ..emissions._estimator import WithEmission
+from ..random._keys import Purpose, root_key, subkey
+from ..samplers import BaseSampler
+from ..utils._threads import Workers, limit_threads
+from ..utils._typing import MatrixLike, RandomStateLike
+from ._densities import FamilyRows, log_predictive, shares_and_log_density
+from ._membership import MembershipTransformer
+from ._memberships.finite import draw_labels
+from ._scores import DensityScores, refuse_far_rows
+
+
+class EstimateInference(MembershipTransformer, DensityScores):
+    """Methods of an estimator with an estimate of a mixture; not public.
+
+    When fitted, the estimator has the attributes declared here.
+    """
+
+    n_jobs: int | None
+    n_features_in_: int
+    _family: Any
+    _fitted_on_sparse = False
+
+    if TYPE_CHECKING:  # attributes or properties of the estimator
+
+        @property
+        def _estimate(self) -> Any:
+            """A `Position` or a `PartitionDraw`."""
+            ...
+
+        def _read(self, X: MatrixLike) -> Any: ...
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probabilities of the components given each row.
+
+        They are those at the estimate of the parameters; of a Dirichlet process mixture, those given the point
+        partition and that the row belongs to one of its components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to 1. There is a column for each entry of ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
+        """
+        return self._at_estimate(self._read(X))[0]
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Indices into ``weights_``.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[Any, np.ndarray]:
+        """Draw rows from the mixture.
+
+        With a fixed number of components these are rows at the estimate of the parameters. With a Dirichlet process
+        they have the predictive distribution given the point partition: each row belongs to one of its components or,
+        with the remaining probability, to a new one, and the parameters are drawn from the posterior of the component,
+        independently for each row.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+
+        Returns
+        -------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
+        labels : ndarray of shape (n_samples,)
+            Their components; -1 is a new one.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is less than 1.
+        IncompatibleError
+            If the emission has no new rows.
+        """
+        check_is_fitted(self)
+        self._check_has_new_rows()
+        n_samples, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
+        labels = draw_labels(self._estimate.weights, n_samples, subkey(key, Purpose.LABELS))
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            X = self._new_rows(labels, subkey(key, Purpose.ROWS))
+        return X, np.where(labels == len(self.weights_), -1, labels.astype(np.int64))
+
+    def _check_has_new_rows(self) -> None:
+        """Raise an IncompatibleError if the family has no new rows."""
+
+    def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
+        return self._estimate.new_rows(self._family, labels, key)
+
+    def _family_rows(self, rows: Any) -> Any:
+        """The rows as the methods of draws take them."""
+        return FamilyRows(self._family, rows)
+
+    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Memberships of rows, (n, K), and their log densities in these components."""
+        with Workers(self.n_jobs) as workers:
+            return shares_and_log_density(self._estimate, self._family_rows(rows), len(self.weights_), workers)
+
+    def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray:
+        return self._at_estimate(self._read(X))[1]
+
+
+class MixtureInference(WithEmission, WithColumns, EstimateInference):
+    """Methods of an estimator with a fitted mixture of the rows of an emission; not public.
+
+    When fitted, the estimator has the attributes declared here.
+    """
+
+    emission_: Any
+    sampler_: BaseSampler
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        r"""Log density of each row.
+
+        If the sampler draws, this is the log of the mean density over draws, which does not depend on the order of
+        the components: all draws of a Dirichlet process mixture, or `n_predictive_draws` of a mixture with a fixed
+        number of components. Else it is the log density at the estimate. With a Dirichlet process the density
+        includes the components with rows and the remaining weight of those without:
+
+        .. math:: \log \frac{1}{T} \sum_t \Bigl( \sum_j \omega_j^{(t)} f(x \mid \text{rows of } j)
+            + \omega_0^{(t)} \int f(x \mid \theta) dG_0(\theta) \Bigr).
+
+        With ``"slice"``, components and weights are integrated out given each drawn partition; with the other samplers
+        the drawn components and weights are used. A fitted row that is the only row of its component in some draws
+        raises its own density: to find outliers, fit the mixture to other rows than those that are scored.
+
+        The density of a row with missing cells is that of its observed cells. Multinomial rows are scored as their
+        tokens in a given order, without multinomial coefficients. Densities of Poisson counts include the factorials,
+        and densities of directions are relative to the uniform distribution on the sphere.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If X has other columns than in `fit`, or values that the emission does not allow.
+        """
+        return self._log_densities_of(self._read(X))
+
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
+        with Workers(self.n_jobs) as workers:
+            log_density = log_predictive(self._family_rows(rows), self._predictive, workers)
+        refuse_far_rows(log_density)
+        return log_density
+
+    @property
+    def _predictive(self) -> Sequence[Any]:
+        """The draws that predictions average over, or the estimate."""
+        raise NotImplementedError
+
+    def _read(self, X: MatrixLike) -> Any:
+        check_is_fitted(self)
+        return self._read_rows(self.emission_, X, None, reset=False)
+
+    def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
+        """Rows of the emission; in `fit` there is a key for random choices."""
+        return emission.read(self, X, reset=reset)
+
+    def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
+        return self._as_table(super()._new_rows(labels, key))
+
+    def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
+        """Raise an IncompatibleError unless the family satisfies the protocols that `whom` needs."""
+        self._check_family(self.emission_, self._family, protocols, whom)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, kind = super().__sklearn_tags__(), self._emission_kind
+        tags.input_tags.sparse = kind.allows_sparse
+        tags.input_tags.allow_nan = kind.allows_missing
+        tags.input_tags.categorical = kind.has_codes
+        tags.input_tags.positive_only = kind.positive_only
+        return tags

@@ -1,0 +1,84 @@
+"""The finite membership: K components, whose weights have a Dirichlet prior."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...random._keys import Purpose, fold_in_each, subkey
+from ...utils._conditions import Array, anything
+from ...utils._declared import holds
+from ...utils._threads import Workers
+from .._densities import FamilyRows, Memberships, to_shares
+from .._exponential_family.kernels import fill_log_gammas
+from .._scores import refuse_far_rows
+
+_TO_UNIT = 2.0**-64
+
+
+class DirichletWeights(NamedTuple):
+    r"""The prior of the weights of K components, :math:`w \sim \mathrm{Dir}(\alpha, \dots, \alpha)`."""
+
+    prior: float
+
+    @classmethod
+    def of_parameter(cls, weight_prior: float | None, n_components: int) -> DirichletWeights:
+        """The prior with this parameter of an estimator; None is one row for all components together."""
+        return cls(1.0 / n_components if weight_prior is None else float(weight_prior))
+
+    def mode(self, sizes: np.ndarray) -> np.ndarray:
+        """The mode of the weights in the natural parametrisation, given the sizes of the components, (K,)."""
+        weights = sizes + self.prior
+        return weights / weights.sum()
+
+    def draw(self, sizes: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw the weights given the sizes of the components, (K,); sizes of zero give the prior."""
+        logs = np.empty(len(sizes))
+        fill_log_gammas(subkey(key, Purpose.WEIGHTS), sizes + self.prior, logs)
+        weights = np.exp(logs - logs.max())
+        return weights / weights.sum()
+
+    def log_prior(self, weights: np.ndarray) -> float:
+        """Log prior density in the natural parametrisation, up to a constant."""
+        return self.prior * float(np.log(weights).sum())
+
+
+@holds(weights=Array("float64", ("n_components",), low=0, sums_to_one=0), parameters=anything)
+class Position(NamedTuple):
+    """Parameters of a finite mixture: an estimate, or a draw from the posterior."""
+
+    weights: np.ndarray  # (K,)
+    parameters: Any  # of the family, which checks them
+
+    def log_weights(self) -> np.ndarray:
+        """Logarithms of the weights, (K,)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def log_terms(self, rows: FamilyRows, workers: Workers) -> np.ndarray:
+        """Log of weight times density, (n_rows, K)."""
+        terms = np.repeat(self.log_weights()[None], rows.n_rows, axis=0)
+        rows.add_densities_of_rows(self.parameters, terms, workers)
+        return terms
+
+    def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components as attributes."""
+        shares = self.log_terms(rows, workers)
+        refuse_far_rows(to_shares(shares, workers))
+        return shares, rows.drawn_attributes(self.parameters)
+
+    def drawn(self, rows: FamilyRows, key: np.uint64, workers: Workers) -> Memberships:
+        """The same: there is nothing left to draw."""
+        return self.expected(rows, workers)
+
+    def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of the components with these labels."""
+        return family.sample(self.parameters, labels, key)
+
+
+def draw_labels(weights: np.ndarray, n_rows: int, key: np.uint64) -> np.ndarray:
+    """Components of rows, drawn with these weights, (n_rows,) int32."""
+    levels = np.cumsum(weights)
+    places = fold_in_each(key, np.arange(n_rows)) * _TO_UNIT * levels[-1]
+    return np.searchsorted(levels[:-1], places, side="right").astype(np.int32)
