@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import fill_log_gammas
 from ...utils._conditions import Array, anything
 from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._densities import FamilyRows, Memberships, to_shares
-from .._exponential_family.kernels import fill_log_gammas
 from .._scores import refuse_far_rows
 
 _TO_UNIT = 2.0**-64

@@ -27,7 +27,6 @@ def k_flats(
     n_components: int,
     dimensions,
     key: np.uint64,
-    n_iter: int = N_ITERATIONS,
     n_tries: int = N_TRIES,
     max_dimension: int | None = None,
 ) -> tuple[np.ndarray, float]:
@@ -44,8 +43,6 @@ def k_flats(
     dimensions : array-like of shape (n_components,), int or None
         None selects them at every refit by the loss.
     key : np.uint64
-    n_iter : int
-        Maximum number of iterations of each try.
     n_tries : int
         Number of tries. Each starts from subspaces through random rows and their neighbours. If dimensions are
         selected, the tries start with the dimensions 1, 2, 4, ... in turn.
@@ -61,7 +58,7 @@ def k_flats(
         Loss per row, up to a constant that does not depend on the partition.
     """
     flats = KFlats(X, n_components, dimensions, max_dimension)
-    return flats.best([flats.seed(key, n_try) for n_try in range(n_tries)], n_iter)
+    return flats.best([flats.seed(key, n_try) for n_try in range(n_tries)])
 
 
 class KFlats:
@@ -130,9 +127,9 @@ class KFlats:
         noise = _pooled_noise(sizes, spectra, dimensions, _LEAST_NOISE)
         return float(noise), float(_spectra_loss(sizes, spectra, dimensions, noise, log_n))
 
-    def best(self, starts, n_iter: int) -> tuple[np.ndarray, float]:
+    def best(self, starts) -> tuple[np.ndarray, float]:
         """Improve each initial partition; returns the one with the smallest loss, and the loss."""
-        refined = [self.refine(labels, n_iter) for labels in starts]
+        refined = [self.refine(labels, N_ITERATIONS) for labels in starts]
         least = min(loss for _, loss in refined)
         return next(result for result in refined if result[1] <= least + _SAME_LOSS * (1.0 + abs(least)))
 
