@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import fill_log_gammas
 from ...utils._conditions import Array, anything
 from ...utils._declared import holds
 from ...utils._threads import Workers

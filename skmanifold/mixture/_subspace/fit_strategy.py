@@ -16,7 +16,7 @@ from .._densities import FamilyRows, label_rows
 from .._memberships.finite import DirichletWeights, PositionDraws, evenly_spaced
 from .initial_partitions import start_partitions
 from .model import SingleSubspaceModel, SubspaceModel
-from .posterior_draws import estimate_subspaces, record_subspaces
+from .posterior_draws import draw_of_chain, estimate_subspaces
 from .priors import bound_family
 
 
@@ -56,8 +56,10 @@ class SubspacesFit(FitStrategy):
         return model
 
     def record(self, chain: Chain) -> dict[str, Any]:
-        """A draw of the parameters."""
-        return record_subspaces(chain, self.stride, self.n_stored)
+        """Every `stride`-th draw, counted from the last, with the labels of the first rows."""
+        if not chain.is_whole_draw(self.stride):
+            return {}
+        return {"_draw": draw_of_chain(chain), "_labels": chain.state.latents[: self.n_stored]}
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's draws, in one order of components, and the most probable component of each row."""

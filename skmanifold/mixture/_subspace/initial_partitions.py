@@ -50,12 +50,16 @@ def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: i
 def _label_some_rows(
     X: np.ndarray, family: SubspaceFamily, start: Callable[..., np.ndarray], key: np.uint64
 ) -> np.ndarray:
-    labels = np.full(len(X), -1, np.int32)
-    rows = np.empty((1, min(len(X), _MAX_ROWS)), np.int64)
-    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, len(X), rows)
-    rows.sort()
-    labels[rows[0]] = start(X[rows[0]], family, key)
+    labels, rows = np.full(len(X), -1, np.int32), _some_rows(len(X), _MAX_ROWS, key)
+    labels[rows] = start(X[rows], family, key)
     return labels
+
+
+def _some_rows(n: int, most: int, key: np.uint64) -> np.ndarray:
+    """Indices of at most so many of n rows, ascending."""
+    chosen = np.empty((1, min(n, most)), np.int64)
+    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
+    return np.sort(chosen[0])
 
 
 def _by_spectrum(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
@@ -93,7 +97,6 @@ def spectral_labels(
     n_components: int,
     key: np.uint64,
     dimensions=None,
-    n_iter: int = N_ITERATIONS,
     n_tries: int = N_TRIES,
     max_dimension: int | None = None,
 ) -> np.ndarray:
@@ -105,7 +108,7 @@ def spectral_labels(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    n_components, dimensions, n_iter, n_tries, max_dimension :
+    n_components, dimensions, n_tries, max_dimension :
         As in `k_flats`. With ``n_tries=0``, only spectral clusters are used.
     key : np.uint64
 
@@ -116,20 +119,13 @@ def spectral_labels(
     """
     flats = KFlats(X, n_components, dimensions, max_dimension)
     n = len(flats.rows)
-    some, sparse = np.arange(n), flats
     if n > _MAX_SPECTRAL_ROWS:
-        chosen = np.empty((1, _MAX_SPECTRAL_ROWS), np.int64)
-        sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
-        some = np.sort(chosen[0])
-        sparse = KFlats(flats.rows[some], n_components, dimensions, max_dimension)
-    starts = spectral_partitions(sparse.rows, n_components, key)
-    starts += [sparse.seed(key, n_try) for n_try in range(n_tries)]
-    labels, _ = sparse.best(starts, n_iter)
-    if sparse is flats:
-        return labels
-    of_all = np.full(n, -1)
-    of_all[some] = labels
-    return flats.refine(of_all, n_iter)[0]
+        some, labels = _some_rows(n, _MAX_SPECTRAL_ROWS, key), np.full(n, -1)
+        labels[some] = spectral_labels(flats.rows[some], n_components, key, dimensions, n_tries, max_dimension)
+        return flats.refine(labels, N_ITERATIONS)[0]
+    starts = spectral_partitions(flats.rows, n_components, key)
+    starts += [flats.seed(key, n_try) for n_try in range(n_tries)]
+    return flats.best(starts)[0]
 
 
 def spectral_partitions(rows, n_components: int, key: np.uint64) -> list[np.ndarray]:

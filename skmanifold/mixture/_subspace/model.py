@@ -11,6 +11,7 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
+from .._exponential_family.kernels import draw_labels_of_terms
 from .._memberships.finite import DirichletWeights, Position
 from .family import MOST, SubspaceFamily, Subspaces
 from .frame_kernels import (
@@ -21,7 +22,7 @@ from .frame_kernels import (
     move_frame,
     sum_of_squares,
 )
-from .label_kernels import add_moments, draw_labels
+from .label_kernels import add_log_terms, add_moments
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
@@ -80,10 +81,16 @@ class SubspaceModel:
 
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
         """Draw labels given subspaces, (n,) int32; also returns the sum of the log densities. `offsets` are (K,)."""
-        labels = np.empty(len(self.X), np.int32)
-        shared = *subspaces, offsets, key, labels
-        parts = self.workers.run(draw_labels, [(self.X, a, b, *shared) for a, b in self._pieces])
-        return labels, float(sum(parts))
+        labels, log_density = np.empty(len(self.X), np.int32), np.empty(len(self.X))
+
+        def draw(first: int, stop: int) -> None:
+            terms = np.zeros((stop - first, len(offsets)))
+            add_log_terms(self.X, first, stop, *subspaces, offsets, terms)
+            of_rows = labels[first:stop], log_density[first:stop]
+            draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
+
+        self.workers.run(draw, split_range(len(self.X), _ROWS))
+        return labels, float(log_density.sum())
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
         """Counts, means and scatters of the rows of each component; `origins`, (K, m), are points near the means."""

@@ -28,20 +28,13 @@ DRAW_AXES = {  # axes of exported arrays after chain and draw
 _ROWS = 1000  # used to match the components of different draws
 
 
-def record_subspaces(chain: Chain, stride: int, n_stored: int) -> dict[str, Any]:
-    """Record every `stride`-th draw, counted from the last, with the labels of the first `n_stored` rows."""
-    if not chain.is_whole_draw(stride):
-        return {}
-    return {"_draw": _draw_of_chain(chain), "_labels": chain.state.latents[:n_stored]}
-
-
 def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
     """Fitted attributes from the current chains: matched draws, and posterior means of the best chain."""
     best = best_chain(chains)
     of_chains: list[list[Any]] = [[draw["_draw"] for draw in chain.draws if "_draw" in draw] for chain in chains]
     made = bool(of_chains[best])
     if not made:  # stopped before the first draw
-        of_chains = [[_draw_of_chain(chain)] for chain in chains]
+        of_chains = [[draw_of_chain(chain)] for chain in chains]
     orders = match_draws(chains[best].model, of_chains, best)
     matched = [list(map(_in_order, *of_chain)) for of_chain in zip(of_chains, orders, strict=True)]
     fitted: dict[str, Any] = {}
@@ -136,7 +129,8 @@ def mean_basis(bases: list[np.ndarray], d: int) -> np.ndarray:
     return axes * signs[:, None]
 
 
-def _draw_of_chain(chain: Chain) -> Position:
+def draw_of_chain(chain: Chain) -> Position:
+    """The current draw, with centres in the space of X."""
     weights, subspaces = chain.state.position
     return Position(weights, subspaces.moved(chain.model.family.location))
 

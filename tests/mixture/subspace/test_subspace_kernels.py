@@ -9,9 +9,11 @@ from scipy.special import gammainc, gammaln, ive, log_softmax, logsumexp
 from skmanifold.distributions._truncated_gamma import draw_ratio
 from skmanifold.mixture._subspace import frame_kernels as frames
 from skmanifold.mixture._subspace.family import Subspaces
-from skmanifold.mixture._subspace.label_kernels import add_log_terms, add_moments, draw_labels
+from skmanifold.mixture._subspace.label_kernels import add_log_terms, add_moments
+from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.numerics import special
 from skmanifold.random._keys import subkey
+from skmanifold.utils._threads import Workers
 
 from ._subspace_references import KEY, compiled, keys_of, log_unit_gamma
 
@@ -142,18 +144,17 @@ def test_log_terms_are_those_of_normal_laws_however_rows_are_cut(n):
 
 
 @pytest.mark.extended
-def test_labels_follow_their_probabilities_however_rows_are_cut():
+def test_labels_follow_their_probabilities_however_rows_are_cut(monkeypatch):
     n, subspaces = 20_000, some_subspaces()
     X = np.tile([0.3, -0.2, 0.1, 0.4, 0.0], (n, 1))
-    shared = *subspaces, subspaces.log_offsets(), subkey(KEY, 15)
-    labels, cut = np.empty(n, np.int32), np.empty(n, np.int32)
-    total = draw_labels(X, 0, n, *shared, labels)
+    model = SubspaceModel(X, None, None, [], Workers(1))
+    labels, total = model.draw_labels(subspaces, subspaces.log_offsets(), subkey(KEY, 15))
     terms = reference_terms(X[:2], subspaces)[0]
     assert np.exp(log_softmax(terms)).min() > 0.02
     assert total == pytest.approx(n * logsumexp(terms), rel=1e-10)
     assert_agrees(summarize(labels[:, None] == np.arange(3)), np.exp(log_softmax(terms)))
-    for start, stop in ((n // 3, n), (0, 5), (5, n // 3)):
-        draw_labels(X, start, stop, *shared, cut)
+    monkeypatch.setattr("skmanifold.mixture._subspace.model._ROWS", 777)
+    cut, _ = model.draw_labels(subspaces, subspaces.log_offsets(), subkey(KEY, 15))
     np.testing.assert_array_equal(cut, labels)
 
 
