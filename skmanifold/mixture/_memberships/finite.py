@@ -14,7 +14,6 @@ from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._densities import FamilyRows, Memberships, to_shares
 from .._scores import refuse_far_rows
-from .kernels import fill_log_gammas
 
 _TO_UNIT = 2.0**-64
 
