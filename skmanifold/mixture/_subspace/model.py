@@ -11,8 +11,8 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
-from .._exponential_family.kernels import draw_labels_of_terms
 from .._memberships.finite import DirichletWeights, Position
+from .._memberships.kernels import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces
 from .frame_kernels import (
     best_dimension,
