@@ -25,12 +25,12 @@ from ...utils._conditions import (
 )
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
-from .._base import NoModeError, dense_topics
+from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
-from .kernels import add_labelled_products, add_shared_products
+from .kernels import add_counted_products, add_labelled_products, add_shared_products
 from .learned_prior import PriorNumbers, best_numbers
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
@@ -240,10 +240,18 @@ class GaussianFamily(Family):
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of word vectors by component."""
-        sizes, sums, products, *others = map(np.zeros, self.shapes())
-        vectors, shares = self.word_vectors, dense_topics(counts)
-        add_shared_products(vectors, 0, len(shares), shares, self.origin, sizes, sums, products)
-        return sizes, sums, products, *others
+        _, sums, products, *others = map(np.zeros, self.shapes())
+        table = counts.tocsr()
+        add_counted_products(
+            self.word_vectors,
+            np.asarray(table.indptr, dtype=np.int64),
+            np.asarray(table.indices, dtype=np.int32),
+            np.asarray(table.data, dtype=np.float64),
+            self.origin,
+            sums,
+            products,
+        )
+        return np.asarray(counts.totals, dtype=np.float64), sums, products, *others
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:
         """Log density of each word vector given each component."""

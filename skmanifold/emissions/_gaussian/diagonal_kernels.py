@@ -164,7 +164,7 @@ def draw_components(data, first, stop, posteriors, key, components):
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     (means, precisions, heights), d = components, data.rows.shape[1]
-    columns, total, n_seen = np.zeros((d, ROW_LANES)), np.empty(ROW_LANES), np.empty(ROW_LANES)
+    columns, block, n_seen = np.zeros((d, ROW_LANES)), np.empty((len(means), ROW_LANES)), np.empty(ROW_LANES)
     chosen, i = np.empty(ROW_LANES, np.int64), 0
     while i < len(rows):
         n = n_most = 0
@@ -177,9 +177,11 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
             i += 1
         is_complete = count_seen(columns, n_seen)
         for k in range(n_most):
-            fill_cell_densities(columns, is_complete, means[k], precisions[k], heights[k], total)
-            for lane in range(n):
-                scores[chosen[lane], k] = total[lane] if n_seen[lane] > 0.0 else 0.0
+            fill_cell_densities(columns, is_complete, means[k], precisions[k], heights[k], block[k])
+        for lane in range(n):
+            of_row, is_empty = scores[chosen[lane]], n_seen[lane] == 0.0
+            for k in range(n_above[chosen[lane]]):
+                of_row[k] = 0.0 if is_empty else block[k, lane]
 
 
 @njit(cache=True, nogil=True)

@@ -329,6 +329,23 @@ def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
 
 
 @njit(cache=True, nogil=True)
+def add_counted_products(X, indptr, components, counts, origin, sums, products):
+    """Add each row of X to sums and products of its components, weighted by its counts there."""
+    (K, d), n_products = sums.shape, len(products)
+    shifted, unused, others = np.empty(d), np.zeros((d, 1)), np.zeros(d)
+    for row in range(X.shape[0]):
+        for a in range(d):
+            shifted[a] = X[row, a] - origin[a]
+        of_all = 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            k, count = components[e], np.float64(counts[e])
+            of_all += count
+            _add_product(shifted, count, sums[k], products[k] if n_products == K else unused)
+        if n_products < K:
+            _add_product(shifted, of_all, others, products[0])
+
+
+@njit(cache=True, nogil=True)
 def factor_covariances(first, stop, covariances, least_share, factors, log_roots):
     """Invert the Cholesky factors of the covariances `first` to `stop`.
 
