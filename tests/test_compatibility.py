@@ -33,8 +33,9 @@ from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._exponential_family.model import FamilyModel
+from skmanifold.mixture._memberships.finite import DirichletWeights
+from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
-from skmanifold.mixture._subspace.parameters import Priors
 from skmanifold.models import (
     CollapsedModel,
     CollapsedVariationalModel,
@@ -132,8 +133,8 @@ def make_membership_model():
 def make_subspace_model():
     """Six rows of two features, and two subspaces, lines or points."""
     rows = np.random.default_rng(0).standard_normal((6, 2))
-    priors = Priors(np.log(np.full((2, 2), 0.5)), np.zeros(2), 1.0, 1.0, 0.1, 0.5, 1.0, True)
-    return SubspaceModel(rows, priors, [np.arange(6, dtype=np.int32) % 2], Workers(1))
+    family = SubspaceFamily(np.log(np.full((2, 2), 0.5)), np.zeros(2), 1.0, 1.0, 0.1, 0.5, True)
+    return SubspaceModel(rows, family, DirichletWeights(1.0), [np.arange(6, dtype=np.int32) % 2], Workers(1))
 
 
 def make_spherical_model():
@@ -279,7 +280,7 @@ def test_pair_runs_or_is_refused_in_one_sentence(sampler, make_model, runs):
         assert np.isfinite(state.log_density)
         if sampler in OF_SUBSPACES:
             assert state.latents.shape == (6,)
-            assert state.position.bases.shape[::2] == (2, 2)
+            assert state.position.parameters.bases.shape[::2] == (2, 2)
             return
         if make_model is make_family_model:
             tokens = state.statistics.total()[1]

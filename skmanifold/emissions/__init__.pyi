@@ -34,6 +34,7 @@ from ._multinomial import Multinomial as Multinomial
 from ._negative_binomial.emission import NegativeBinomial as NegativeBinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
+from ._protocols import HasKernels as HasKernels
 from ._protocols import HasWeightedSeeds as HasWeightedSeeds
 from ._protocols import RowEmission as RowEmission
 from ._protocols import RowFamily as RowFamily

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
-from ..utils._conditions import MOST_COUNTED, Array, refuse
+from ..utils._conditions import MOST_COUNTED
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers
 from ..utils._typing import BaseEstimator, MatrixLike
@@ -207,27 +207,6 @@ def refuse_unset(emission: BaseEmission, *names: str) -> None:
 
 class NoModeError(ValueError):
     """The parameters of a component have no posterior mode."""
-
-
-def check_shapes(parameters: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """Raise a ValueError if parameters are not a tuple of float64 arrays of these shapes.
-
-    Parameters
-    ----------
-    parameters : object
-        Parameters from a file.
-    shapes : tuple of tuple of int
-        A shape for each array.
-
-    Raises
-    ------
-    ValueError
-        If the number of arrays, a shape or a dtype is wrong.
-    """
-    if not isinstance(parameters, tuple) or len(parameters) != len(shapes):
-        refuse("parameters", f"is a {type(parameters).__name__}, not the parameters of such components")
-    for i, (array, shape) in enumerate(zip(parameters, shapes, strict=True)):
-        Array("float64", shape)(array, f"parameters[{i}]", {})
 
 
 def dense_topics(counts: TokenCounts) -> np.ndarray:

@@ -97,11 +97,13 @@ class Bernoulli(BaseEmission):
 
     def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
         """Make the family of rows."""
-        return self._bind(rows.n_features, n_components)
+        return self.prior_family(rows.n_features, n_components, 0)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> BernoulliFamily:
         """Make a family whose hyperparameters do not depend on rows."""
-        return self._bind(n_features, n_components)
+        ones = positive_prior(self.ones_prior, n_features, "ones_prior")
+        zeros = positive_prior(self.zeros_prior, n_features, "zeros_prior")
+        return BernoulliFamily(ones, zeros, n_components)
 
     def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> BernoulliFamily:
         """Make the family of rows, which does not depend on the weights."""
@@ -126,7 +128,7 @@ class Bernoulli(BaseEmission):
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
         """Make the family of tokens."""
-        return self._bind(tokens.n_features // 2, n_components)
+        return self.prior_family(tokens.n_features // 2, n_components, 0)
 
     def _check_events(self, estimator: BaseEstimator, counts: Counts) -> None:
         """Raise a ValueError if a cell is not valid; it names the first one and its place."""
@@ -143,11 +145,6 @@ class Bernoulli(BaseEmission):
             f"emission='bernoulli' takes {takes}, and NaN where a cell is missing, but X has {values[entry]} in "
             f"{place}{cure}."
         )
-
-    def _bind(self, n_features: int, n_components: int) -> BernoulliFamily:
-        ones = positive_prior(self.ones_prior, n_features, "ones_prior")
-        zeros = positive_prior(self.zeros_prior, n_features, "zeros_prior")
-        return BernoulliFamily(ones, zeros, n_components)
 
 
 def _weigh_tokens(rows: LinearRows) -> Counts:
@@ -337,6 +334,7 @@ class BernoulliFamily(FeatureFamily):
     parameters_type = LinearParameters
     bounds_of_means = 0.0, 1.0
     draw_features: ClassVar[Any] = draw_logits
+    fill_rows: ClassVar[Any] = fill_events
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 1000
 
@@ -371,12 +369,6 @@ class BernoulliFamily(FeatureFamily):
     def cell_distribution(self, attributes: dict[str, Any]) -> EventCells:
         """The distributions of single cells of components with these attributes."""
         return EventCells(attributes["components_"])
-
-    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_events(key, labels, np.ascontiguousarray(parameters.means.T), out)
-        return out
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of tokens by component; cells assigned to other components count as missing."""

@@ -40,7 +40,7 @@ class BoundRows:
 
     n_components: int
     n_features: int
-    prior: Any
+    prior: Any = None
     rows: Any
     n_rows: int
     data: Any

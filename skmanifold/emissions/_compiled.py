@@ -52,17 +52,9 @@ class CompiledFamily(Family):
 
         return self._sum_each_block(first, stop, first_block, memberships, add)
 
-    def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
-        """Initial labels by k-means, with features scaled to equal ranges; missing cells are at the means."""
-        return self._seeded(rows, key)
-
-    def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, of weighted rows."""
-        return self._seeded(rows, key, row_weights)
-
-    def _seeded(self, rows: Any, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
-        filled = rows.filled(0, rows.n_rows, np.nanmean(rows.values, axis=0))
-        return cluster_rows(filled, self.n_components, key, row_weights)
+    def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
+        """Initial labels by k-means, with features scaled to equal ranges."""
+        return cluster_rows(rows.values, self.n_components, key, row_weights)
 
 
 @njit(cache=True, nogil=True)

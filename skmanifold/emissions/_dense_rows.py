@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,13 +20,16 @@ class DenseRows(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features), float64
-        C-contiguous.
+        C-contiguous; NaN where a cell is missing.
     log_base : ndarray of shape (n_rows,) or None
         The part of each row's log density that does not depend on the parameters; None if it is zero.
+    patterns : ndarray of shape (n_rows,), uint64, or None
+        Of rows with missing cells, see `IncompleteRows`; None if no cell is missing.
     """
 
     values: np.ndarray
     log_base: np.ndarray | None = None
+    patterns: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -40,11 +43,11 @@ class DenseRows(NamedTuple):
 
     @property
     def has_missing(self) -> bool:
-        """Whether cells may be missing: False."""
-        return False
+        """Whether cells may be missing."""
+        return self.patterns is not None
 
     def filled(self, start: int, stop: int, origin: np.ndarray) -> np.ndarray:
-        """The values of the rows `start` to `stop`; no cell is missing.
+        """The values of the rows `start` to `stop`, with those of an origin in missing cells.
 
         Parameters
         ----------
@@ -58,9 +61,10 @@ class DenseRows(NamedTuple):
         Returns
         -------
         values : ndarray of shape (stop - start, n_features)
-            A view.
+            A view if no cell is missing.
         """
-        return self.values[start:stop]
+        values = self.values[start:stop]
+        return np.where(np.isnan(values), origin, values) if self.has_missing else values
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes.
@@ -76,11 +80,11 @@ class DenseRows(NamedTuple):
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_dense(self.values, key, first_row)
 
-    def part(self, start: int, stop: int) -> DenseRows:
+    def part(self, start: int, stop: int) -> Self:
         """The rows `start` to `stop`, or to the last."""
-        return DenseRows(self.values[start:stop], None if self.log_base is None else self.log_base[start:stop])
+        return self._chosen(slice(start, stop))
 
-    def take(self, rows: np.ndarray) -> DenseRows:
+    def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices.
 
         Parameters
@@ -93,25 +97,25 @@ class DenseRows(NamedTuple):
         taken : DenseRows
             These rows alone.
         """
-        return DenseRows(self.values[rows], None if self.log_base is None else self.log_base[rows])
+        return self._chosen(rows)
+
+    def _chosen(self, rows: Any) -> Self:
+        others = (None if array is None else array[rows] for array in self[1:])
+        return type(self)(self.values[rows], *others)
 
 
-class IncompleteRows(NamedTuple):
-    """Rows of real numbers with missing cells.
+class IncompleteRows(DenseRows):
+    """Rows of real numbers with missing cells, or some of these rows.
 
     Attributes
     ----------
-    values : ndarray of shape (n_rows, n_features), float64
-        C-contiguous; NaN where a cell is missing.
+    values, log_base : ndarray
+        As of `DenseRows`.
     patterns : ndarray of shape (n_rows,), uint64
         A number for the set of missing cells of each row, 0 if it is empty. With more than 64 features, it is a hash.
-    log_base : ndarray of shape (n_rows,) or None
-        The part of each row's log density that does not depend on the parameters; None if it is zero.
     """
 
-    values: np.ndarray
     patterns: np.ndarray
-    log_base: np.ndarray | None = None
 
     @classmethod
     def of_values(cls, values: np.ndarray) -> IncompleteRows:
@@ -129,42 +133,7 @@ class IncompleteRows(NamedTuple):
         """
         patterns = np.empty(len(values), np.uint64)
         fill_patterns(values, patterns)
-        return cls(values, patterns)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.values.shape[1]
-
-    @property
-    def has_missing(self) -> bool:
-        """Whether cells may be missing: True."""
-        return True
-
-    def filled(self, start: int, stop: int, origin: np.ndarray) -> np.ndarray:
-        """The values of the rows `start` to `stop`, with those of an origin in missing cells.
-
-        Parameters
-        ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
-        origin : ndarray of shape (n_features,)
-            Values for missing cells.
-
-        Returns
-        -------
-        values : ndarray of shape (stop - start, n_features)
-            A new array.
-        """
-        values = self.values[start:stop]
-        return np.where(np.isnan(values), origin, values)
+        return cls(values, patterns=patterns)
 
     def split(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Indices of the complete rows among the rows `start` to `stop`, and of the others, sorted by pattern.
@@ -187,41 +156,6 @@ class IncompleteRows(NamedTuple):
         order = np.argsort(patterns, kind="stable")
         n_complete = len(order) - np.count_nonzero(patterns)
         return start + order[:n_complete], start + order[n_complete:]
-
-    def cells(self) -> np.ndarray:
-        """Cells as numbers and codes.
-
-        Returns
-        -------
-        cells : ndarray of shape (n_rows, n_features)
-            A new array; NaN where a cell is missing.
-        """
-        return self.values.copy()
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
-        return hash_dense(self.values, key, first_row)
-
-    def part(self, start: int, stop: int) -> IncompleteRows:
-        """The rows `start` to `stop`, or to the last."""
-        log_base = None if self.log_base is None else self.log_base[start:stop]
-        return IncompleteRows(self.values[start:stop], self.patterns[start:stop], log_base)
-
-    def take(self, rows: np.ndarray) -> IncompleteRows:
-        """The rows with these indices.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int64
-            Indices of rows.
-
-        Returns
-        -------
-        taken : IncompleteRows
-            These rows alone, also if none of them has a missing cell.
-        """
-        log_base = None if self.log_base is None else self.log_base[rows]
-        return IncompleteRows(self.values[rows], self.patterns[rows], log_base)
 
 
 def read_dense(

@@ -48,6 +48,8 @@ class Family(BoundRows):
 
         def draw(self, statistics: Any, key: np.uint64) -> Parameters: ...
 
+        def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray: ...
+
         def attributes(self, parameters: Parameters) -> dict[str, Any]: ...
 
         def sample(self, parameters: Parameters, labels: np.ndarray, key: np.uint64) -> np.ndarray: ...
@@ -114,6 +116,11 @@ class Family(BoundRows):
                 add(first + start + a, first + start + b, of_block, *(array[block] for array in arrays))
 
         return self.sum_blocks(stop - first, first_block, add_blocks, shapes)
+
+    @available_if(lambda family: hasattr(family, "seed_weighted_labels"))
+    def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
+        """Initial labels of the rows."""
+        return self.seed_weighted_labels(rows, key, None)
 
     # Components
 

@@ -1,17 +1,24 @@
-"""Base class of families of independent features, some of whose cells may be missing: binary rows and counts."""
+"""Base classes of binary rows and of counts, whose features are independent and whose cells may be missing."""
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
+from sklearn.base import BaseEstimator
 
+from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._declared import holds
+from ..utils._sklearn import Interval
 from ..utils._threads import Workers, split_by_task
+from ..utils._typing import MatrixLike
+from ._base import BaseEmission, positive_prior, refuse_unset
 from ._linear import LinearFamily
 from ._linear_kernels import FeatureGroups, LinearPosterior
-from ._linear_rows import LinearRows
+from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays
 
 _DRAWS_OF_TASK = 10_000  # some milliseconds
@@ -38,11 +45,22 @@ class FeatureFamily(LinearFamily):
 
     bounds_of_means = 0.0, np.inf
     draw_features: ClassVar[Any]  # kernel that draws the natural parameters of some features
+    fill_rows: ClassVar[Any]  # kernel that draws rows
     log_marginal_of_label: ClassVar[Any]  # kernel
 
     if TYPE_CHECKING:
 
-        def mode(self, statistics: Arrays) -> Any: ...
+        def _prior(self) -> tuple[np.ndarray, ...]:
+            """Hyperparameters, (n_features,) each, that `draw_features` reads."""
+            ...
+
+        def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+            """Parameters of the posterior distributions of some features, (K, n_columns) each."""
+            ...
+
+        def _drawn(self, naturals: np.ndarray) -> Any:
+            """The parameters with these natural parameters, which `draw_features` has drawn."""
+            ...
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -67,21 +85,9 @@ class FeatureFamily(LinearFamily):
 
     # Posterior
 
-    def _prior(self) -> tuple[np.ndarray, ...]:
-        """Hyperparameters, (n_features,) each, that `draw_features` reads."""
-        raise NotImplementedError
-
-    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters of the posterior distributions of some features, (K, n_columns) each."""
-        raise NotImplementedError
-
     def _by_feature(self, statistics: Arrays) -> tuple[np.ndarray, ...]:
         """Parameters of the posterior distributions, (n_features, K), with the components contiguous in memory."""
         return tuple(np.ascontiguousarray(array.T) for array in self._posterior(statistics))
-
-    def _drawn(self, naturals: np.ndarray) -> Any:
-        """The parameters with these natural parameters, which `draw_features` has drawn."""
-        raise NotImplementedError
 
     def draw(self, statistics: Arrays, key: np.uint64) -> Any:
         """Draw the parameters from their posterior given statistics."""
@@ -100,6 +106,12 @@ class FeatureFamily(LinearFamily):
         tasks = split_by_task(np.arange(self.n_features) * len(labels) // _DRAWS_OF_TASK)
         workers.run(type(self).draw_features, [(first, stop, *arguments) for first, stop in tasks])
         return naturals
+
+    def sample(self, parameters: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw new rows from given components, without missing cells."""
+        out = np.empty((len(labels), self.n_features), np.int64)
+        type(self).fill_rows(key, labels, np.ascontiguousarray(parameters.means.T), *parameters[3:], out)
+        return out
 
     # Bound to rows
 
@@ -124,6 +136,69 @@ class FeatureFamily(LinearFamily):
     def _add_given_tables(self, kernel: Any, tables: tuple, out: np.ndarray, workers: Workers) -> None:
         """Add log densities of the rows that `kernel` computes from `tables`."""
         self._add_by_ranges(lambda a, b, scores: kernel(a, b, *self.rows[:3], *tables, scores), out, workers)
+
+
+class CountEmission(BaseEmission):
+    """Base class of emissions of counts whose cells may be missing.
+
+    A ``shape_prior`` of None makes the prior mean of a feature, ``shape_prior / rate_prior``, that of the data; half a
+    count is added to the sum of each feature, because it may be zero.
+    """
+
+    allows_missing = True
+    shape_prior: Any
+    rate_prior: Any
+    _parameter_constraints: ClassVar[dict] = {
+        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
+        """Validate X of counts and NaN; the base of log densities is minus the logs of the factorials."""
+        counts = read_counts(estimator, X, reset=reset, missing=True, emission=self)
+        # A missing cell's statistic is 1, whose factorial is 1.
+        return LinearRows(*counts[:3], counts.n_features // 2, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
+
+    def bind(self, rows: LinearRows, n_components: int) -> Any:
+        """Make the family of rows."""
+        return self.bind_weighted(rows, n_components, None)
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> Any:
+        """Make a family whose hyperparameters do not depend on rows."""
+        refuse_unset(self, "shape_prior")
+        return self.bind(LinearRows.none(n_features), n_components)
+
+    if TYPE_CHECKING:  # each emission has its own
+
+        def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> Any: ...
+
+    def _prior_of_means(self, rows: LinearRows, row_weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes and rates of the prior, (n_features,) each, given rows that may have weights."""
+        m, shape = rows.n_features, self.shape_prior
+        rate = positive_prior(self.rate_prior, m, "rate_prior")
+        if shape is None:
+            counts, n_missing = np.split(rows.overall(2 * m, row_weights), 2)
+            n_rows = rows.n_rows if row_weights is None else row_weights.sum()
+            shape = rate * (counts + 0.5) / np.maximum(n_rows - n_missing, 1.0)
+        return positive_prior(shape, m, "shape_prior"), rate
+
+
+class CountFamily(FeatureFamily):
+    """Base class of families of counts, with hyperparameters `shape` and `rate`, (n_features,), of the means."""
+
+    def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
+        self.shape = shape
+        self.rate = rate
+        self.n_components = n_components
+        self.n_features = len(shape)
+
+    def _prior(self) -> tuple[np.ndarray, ...]:
+        return self.shape, self.rate
+
+    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes plus sums of counts, and rates plus numbers of observed cells, (K, n_columns) each."""
+        shapes = statistics[1][:, : self.n_features][:, columns] + self.shape[columns]
+        return shapes, self.observed(statistics)[:, columns] + self.rate[columns]
 
 
 def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:

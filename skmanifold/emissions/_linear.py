@@ -108,13 +108,8 @@ class LinearFamily(Family):
         return float(sizes @ parameters.offsets + (totals * parameters.naturals).sum())
 
     @available_if(lambda family: offers(family, HasHighestLogDensities))
-    def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels from seeds among the rows; available if the family has `highest_log_densities`."""
-        return seed_labels(self, rows, key)
-
-    @available_if(lambda family: offers(family, HasHighestLogDensities))
-    def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, of weighted rows; available under the same condition."""
         return seed_labels(self, rows, key, row_weights)
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:

@@ -20,8 +20,7 @@ from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import positive_prior
 from ._cells import CountCells
-from ._count_rows import CountEmission, CountFamily
-from ._feature_family import LinearCounts, group_features
+from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
     SIZES,
@@ -290,6 +289,7 @@ class PoissonFamily(CountFamily):
 
     parameters_type = LinearParameters
     draw_features: ClassVar[Any] = draw_rates
+    fill_rows: ClassVar[Any] = fill_poisson
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 500
 
@@ -311,12 +311,6 @@ class PoissonFamily(CountFamily):
     def cell_distribution(self, attributes: dict[str, Any]) -> CountCells:
         """The distributions of single cells of components with these attributes."""
         return CountCells(attributes["components_"])
-
-    def sample(self, parameters: LinearParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        fill_poisson(key, labels, np.ascontiguousarray(parameters.means.T), out)
-        return out
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
         """The parameters with these natural parameters."""

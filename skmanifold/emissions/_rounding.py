@@ -14,9 +14,8 @@ import numpy as np
 from ..random._keys import root_key, subkey
 from ._abilities import LearnsPrior
 from ._columns.rows import ColumnRows
-from ._dense_rows import DenseRows, IncompleteRows
+from ._dense_rows import DenseRows
 
-_NUMBERS = DenseRows, IncompleteRows
 _ROWS_READ = 20_000  # of a column, to find its grid
 _MOST_RATIO = 50.0  # of the median gap between the numbers of a column and the width of its cells
 _NOISE = {True: 2.0**-22, False: 2.0**-36}  # relative to the largest number, by whether it was a float32
@@ -46,7 +45,7 @@ def spread_rows(emission: Any, rows: Any, key: np.uint64) -> Any:
 
 def _are_numbers(emission: Any, rows: Any) -> bool:
     """Whether rows are of numbers with a density whose prior is learned; dense rows may also be of counts."""
-    return isinstance(emission, LearnsPrior) and isinstance(rows, _NUMBERS)
+    return isinstance(emission, LearnsPrior) and isinstance(rows, DenseRows)
 
 
 def cell_width(column: np.ndarray) -> float:

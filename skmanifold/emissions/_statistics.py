@@ -7,6 +7,8 @@ arrays. Not every label has rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -98,12 +100,14 @@ def shapes_of(statistics: Any) -> list:
     return [type(statistics), *(array.shape for array in statistics)]
 
 
-def join_statistics(blocks: list) -> Any:
+def join_statistics(blocks: Iterable[Any]) -> Any:
     """Statistics of several blocks, of which there is at least one, as nested pairs."""
-    *before, joined = blocks
-    for block in reversed(before):
-        joined = _joined(block, joined)
-    return joined
+    return in_pairs(_joined, blocks)
+
+
+def in_pairs(pair: Callable[[Any, Any], Any], items: Iterable[Any]) -> Any:
+    """Nested pairs of items, of which there is at least one: the first, and the pair of the others or the last."""
+    return reduce(lambda rest, first: pair(first, rest), reversed(list(items)))
 
 
 def _joined(first: Any, rest: Any) -> JoinedStatistics:

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from ..emissions import BaseEmission, Categorical, LinearRows, Multinomial
 from ..emissions._abilities import in_words
@@ -24,7 +22,6 @@ from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ..utils._validation import FIT_OR_GIVE_N_FEATURES
 from ._dirichlet_process.conditions import fitted_mixture
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
@@ -352,10 +349,9 @@ class DPCategoricalMixture(DPMixture):
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
             emission: Any = self._fitted_emission
         else:
-            n_features, given = check_scalar(n_features, "n_features", Integral, min_val=1), self._resolve_emission()
+            given = self._resolve_emission()
             emission = self._of_codes(given) if given.has_codes else self._of_counts(given, no_rows(n_features))
         return emission, self._prior_family(emission, n_features, n_tokens)
 

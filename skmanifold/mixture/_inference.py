@@ -39,7 +39,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
 
         @property
         def _estimate(self) -> Any:
-            """A `Position` or a `PartitionDraw`."""
+            """A `Position`, the `PositionDraws` or a `PartitionDraw`."""
             ...
 
         def _read(self, X: MatrixLike) -> Any: ...
@@ -71,8 +71,9 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Posterior probabilities of the components given each row.
 
-        They are those at the estimate of the parameters; of a Dirichlet process mixture, those given the point
-        partition and that the row belongs to one of its components.
+        They are those at the estimate of the parameters; of a mixture of subspaces, those averaged over draws of the
+        subspaces; of a Dirichlet process mixture, those given the point partition and that the row belongs to one of
+        its components.
 
         Parameters
         ----------
@@ -87,7 +88,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Raises
         ------
         ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
+            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self._at_estimate(self._read(X))[0]
 
@@ -107,17 +108,17 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Raises
         ------
         ValueError
-            If X has other columns than in `fit`, or values that the emission does not allow.
+            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X).argmax(axis=1)
 
     def sample(self, n_samples: int = 1, random_state: RandomStateLike = None) -> tuple[Any, np.ndarray]:
         """Draw rows from the mixture.
 
-        With a fixed number of components these are rows at the estimate of the parameters. With a Dirichlet process
-        they have the predictive distribution given the point partition: each row belongs to one of its components or,
-        with the remaining probability, to a new one, and the parameters are drawn from the posterior of the component,
-        independently for each row.
+        With a fixed number of components these are rows at the estimate of the parameters; of a mixture of subspaces,
+        each is a row of a random draw of the subspaces. With a Dirichlet process they have the predictive distribution
+        given the point partition: each row belongs to one of its components or, with the remaining probability, to a
+        new one, and the parameters are drawn from the posterior of the component, independently for each row.
 
         Parameters
         ----------
@@ -152,7 +153,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         """Raise an IncompatibleError if the family has no new rows."""
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
-        return self._estimate.new_rows(self._family, labels, key)
+        return self._as_table(self._estimate.new_rows(self._family, labels, key))
+
+    def _as_table(self, values: np.ndarray) -> Any:
+        """New rows in the form of those of `fit`."""
+        return values
 
     def _family_rows(self, rows: Any) -> Any:
         """The rows as the methods of draws take them."""
@@ -230,9 +235,6 @@ class MixtureInference(WithEmission, WithColumns, EstimateInference):
     def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
         """Rows of the emission; in `fit` there is a key for random choices."""
         return emission.read(self, X, reset=reset)
-
-    def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
-        return self._as_table(super()._new_rows(labels, key))
 
     def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
         """Raise an IncompatibleError unless the family satisfies the protocols that `whom` needs."""

@@ -15,7 +15,9 @@ from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import BaseEstimator, RandomStateLike
 from ..utils._validation import FIT_OR_GIVE_N_FEATURES
-from ._inference import MixtureInference
+from ._densities import FamilyRows, log_predictive
+from ._inference import EstimateInference, MixtureInference
+from ._memberships.finite import DirichletWeights, Position, draw_labels
 
 
 class PriorLabels(NamedTuple):
@@ -26,17 +28,32 @@ class PriorLabels(NamedTuple):
     parameters: dict[str, np.ndarray]  # of the membership, by the names of ``posterior_``
 
 
-class DrawsFromPrior(MixtureInference):
-    """The method `sample_prior` of a mixture; not public."""
+class DrawsFromPrior(EstimateInference):
+    """The method `sample_prior` of a mixture, by default with a fixed number of components; not public."""
+
+    n_components: int
+    weight_prior: float | None
 
     def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
         """Labels from the prior of the membership."""
-        raise NotImplementedError
+        K = len(self.weights_) if n_features is None else self.n_components
+        prior = DirichletWeights.of_parameter(self.weight_prior, K)
+        weights = prior.draw(np.zeros(K), subkey(key, Purpose.PRIOR))
+        return PriorLabels(draw_labels(weights, n_rows, subkey(key, Purpose.LABELS)), K, {"weights": weights})
 
     def _log_density_of_prior(
         self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
     ) -> dict[str, float]:
         """The log density of drawn rows that a fit records, by its name."""
+        position = Position(drawn.parameters["weights"], parameters)
+        return {"log_likelihood": log_predictive(FamilyRows(family, rows), [position], workers).sum()}
+
+    def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
+        """What reads rows, and a family with the hyperparameters of the constructor or of the fit."""
+        raise NotImplementedError
+
+    def _rows_of_prior(self, reader: Any, X: Any, fitted: bool) -> Any:
+        """Drawn rows as the family takes them, without an effect on the estimator."""
         raise NotImplementedError
 
     def sample_prior(
@@ -74,8 +91,8 @@ class DrawsFromPrior(MixtureInference):
         X : ndarray or csr_array of shape (n_samples, n_features)
             Rows without missing cells; without `n_features`, in the form of those of `fit`.
         parameters : dict of str to ndarray
-            Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"weights"``,
-            ``"components"`` and the other parameters of the emission, with names and shapes as in ``posterior_``.
+            Only if `return_parameters` is True: ``"labels"``, the component of each row, ``"weights"``, and the
+            parameters of the components, such as ``"components"``, with names and shapes as in ``posterior_``.
             With a fixed number of components also the log likelihood of X as ``"log_likelihood"``. With a Dirichlet
             process also ``"n_components"``, ``"concentration"`` and the log joint density of X and the partition as
             ``"log_joint"``; components without rows are left out, and the largest is first.
@@ -90,27 +107,35 @@ class DrawsFromPrior(MixtureInference):
             If `n_features` is None and the estimator is not fitted.
         """
         n_samples, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
-        emission, family = self._prior_parts(n_features, n_tokens)
+        if n_features is None:
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
+        else:
+            n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
+        reader, family = self._prior_parts(n_features, n_tokens)
         drawn = self._draw_prior_labels(n_samples, n_features, key)
-        family = with_components(family, drawn.n_components)
+        if drawn.n_components != family.n_components:
+            family = with_components(family, drawn.n_components)
         with limit_threads("blas"):  # other numbers of threads round otherwise
             parameters = family.draw(no_statistics(family), subkey(key, Purpose.COMPONENTS))
             X = family.sample(parameters, drawn.labels, subkey(key, Purpose.ROWS))
         table = self._as_table(X) if n_features is None else X
         if not return_parameters:
             return table
-        # Rows are read without an effect on the estimator.
-        fitted = n_features is None
-        rows = emission.rows_of_values(self, X) if fitted else emission.read(BaseEstimator(), X, reset=True)
+        rows = self._rows_of_prior(reader, X, fitted=n_features is None)
         with Workers(self.n_jobs) as workers:
             log_density = self._log_density_of_prior(family, rows, drawn, parameters, workers)
         arrays = named_as_draws(family.attributes(parameters)) | drawn.parameters
         return table, {**arrays, "labels": drawn.labels, **{name: np.array(of) for name, of in log_density.items()}}
 
+
+class DrawsFromEmission(DrawsFromPrior, MixtureInference):
+    """The method `sample_prior` of a mixture of the rows of an emission; not public."""
+
+    def _rows_of_prior(self, reader: Any, X: Any, fitted: bool) -> Any:
+        return reader.rows_of_values(self, X) if fitted else reader.read(BaseEstimator(), X, reset=True)
+
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
-        """The emission that reads rows, and a family with the hyperparameters of the constructor or of the fit."""
         if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
             emission = self.emission_
         else:
             emission, caller = self._resolve_emission(), f"{type(self).__name__}.sample_prior with n_features"
@@ -122,7 +147,6 @@ class DrawsFromPrior(MixtureInference):
         if n_features is None:
             family = self._family
         else:
-            n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
             n_tokens = check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)
             family = emission.prior_family(n_features, 1, n_tokens)
         self._check_family(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
@@ -131,8 +155,7 @@ class DrawsFromPrior(MixtureInference):
 
 def named_as_draws(attributes: dict[str, Any]) -> dict[str, Any]:
     """Fitted attributes by the names that they have in ``posterior_``, where the categories of columns are joined."""
-    named = {name.removesuffix("_"): value for name, value in attributes.items() if name != "n_categories_"}
-    return {**named, "components": side_by_side(named["components"])}
+    return {name.removesuffix("_"): side_by_side(of) for name, of in attributes.items() if name != "n_categories_"}
 
 
 def side_by_side(components: np.ndarray | list[np.ndarray]) -> np.ndarray:

@@ -243,7 +243,10 @@ class StickBreakingModel(Protocol):
 
 @runtime_checkable
 class SubspaceMixtureModel(Protocol):
-    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels."""
+    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels.
+
+    Parameters have ``weights``, and the subspaces as ``parameters``.
+    """
 
     @property
     def start_model(self) -> Any:
@@ -252,7 +255,7 @@ class SubspaceMixtureModel(Protocol):
 
     @property
     def beginnings(self) -> Any:
-        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
+        """Pairs, one or several: labels to begin with, and the parameters fitted to their rows."""
         ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
@@ -276,13 +279,13 @@ class SubspaceMixtureModel(Protocol):
         """
         ...
 
-    def draw_subspaces(self, subspaces: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
+    def draw_subspaces(self, position: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
         """Gibbs transitions of all parameters given the labels.
 
         Parameters
         ----------
-        subspaces : object
-            Parameters of the subspaces.
+        position : object
+            The parameters.
         labels : ndarray of shape (n_rows,)
             Label of each row.
         n_sweeps : int
@@ -292,7 +295,7 @@ class SubspaceMixtureModel(Protocol):
 
         Returns
         -------
-        subspaces : object
+        position : object
             The new parameters.
         """
         ...
@@ -302,10 +305,12 @@ class SubspaceMixtureModel(Protocol):
 class SubspaceWalkModel(Protocol):
     """A mixture of affine subspaces with sufficient statistics and conditional distributions.
 
-    Rows are relative to the location of the prior of the centres.
+    Rows are relative to the location of the prior of the centres. Parameters have ``weights``, and the subspaces as
+    ``parameters``.
     """
 
-    priors: Any  # with ``log_dimension``, ``centre_variance`` and ``ratio_shape``
+    family: Any  # priors: ``log_dimension``, ``centre_variance`` and ``ratio_shape``
+    weights: Any  # the prior of the weights, with the method ``draw(counts, key)``
     n_adapting: int  # steps in which a sampler may be tuned
 
     @property
@@ -315,7 +320,7 @@ class SubspaceWalkModel(Protocol):
 
     @property
     def beginnings(self) -> Any:
-        """Pairs, one or several: labels to begin with, and the subspaces nearest to their rows."""
+        """Pairs, one or several: labels to begin with, and the parameters fitted to their rows."""
         ...
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
@@ -372,22 +377,5 @@ class SubspaceWalkModel(Protocol):
         -------
         noise : ndarray of shape (n_components,)
             Precisions.
-        """
-        ...
-
-    def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw the weights given the counts.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (n_components,)
-            Number of rows of each component.
-        key : uint64
-            Key of the random stream.
-
-        Returns
-        -------
-        weights : ndarray of shape (n_components,)
-            Weights, which sum to 1.
         """
         ...

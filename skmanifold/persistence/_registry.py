@@ -137,8 +137,8 @@ _PLACES = {
     "DPStreamMixture": "mixture._dirichlet_process.stochastic_slice:Instantiated",
     "DPStreamState": "mixture._dirichlet_process.stochastic_slice:StreamState",
     "ParameterDraw": "mixture._memberships.process:ParameterDraw",
-    "Subspaces": "mixture._subspace.parameters:Subspaces",
-    "SubspacePriors": "mixture._subspace.parameters:Priors",
+    "Subspaces": "mixture._subspace.family:Subspaces",
+    "SubspaceFamily": "mixture._subspace.family:SubspaceFamily",
 }
 _PACKAGE = __package__.rpartition(".")[0]
 _NAMES = {f"{_PACKAGE}.{place.replace(':', '.')}": name for name, place in _PLACES.items()}

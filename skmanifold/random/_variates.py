@@ -341,6 +341,15 @@ def _insert(slots, row):
 
 
 @njit(cache=True, nogil=True)
+def fill_permutation(key, out):
+    """Fill `out` with its indices in random order (Fisher and Yates)."""
+    for i in range(len(out)):
+        j = np.int64(uniform(key, i) * (i + 1))
+        out[i] = out[j]
+        out[j] = i
+
+
+@njit(cache=True, nogil=True)
 def sample_rows(keys, purpose, n_samples, out):
     """Draw n distinct rows of ``range(n_samples)`` for each chain.
 
@@ -384,6 +393,13 @@ def sample_rows(keys, purpose, n_samples, out):
 
 
 @njit(cache=True, nogil=True)
+def fill_log_gammas(key, shapes, out):
+    """Fill a vector with logarithms of gamma variates of rate 1 with these shapes."""
+    for k in range(len(shapes)):
+        out[k] = log_gamma_variate(fold_in(key, k), shapes[k])
+
+
+@njit(cache=True, nogil=True)
 def fill_log_gamma_variates(key, shapes, out):
     """Fill a matrix with logarithms of gamma variates of rate 1; each entry has its own key.
 
@@ -397,6 +413,4 @@ def fill_log_gamma_variates(key, shapes, out):
         Output: the logarithms.
     """
     for i in range(shapes.shape[0]):
-        of_row = fold_in(key, i)
-        for k in range(shapes.shape[1]):
-            out[i, k] = log_gamma_variate(fold_in(of_row, k), shapes[i, k])
+        fill_log_gammas(fold_in(key, i), shapes[i], out[i])

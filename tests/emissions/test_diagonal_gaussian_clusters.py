@@ -45,7 +45,7 @@ def clusters_of(X, kind, prior=None, origin=None):
     prior = prior or PRIORS[kind]
     origin = prior.mean + 0.25 if origin is None else origin
     rows = IncompleteRows.of_values(np.asarray(X, float))
-    return DiagonalFamily(prior, 1, origin, spherical=kind == "spherical").clusters(rows)
+    return DiagonalFamily(prior, 1, origin).clusters(rows)
 
 
 def counted(clusters, labels, capacity=6, workers=ONE):

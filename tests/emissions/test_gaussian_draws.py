@@ -119,9 +119,9 @@ def test_squared_lengths_are_those_of_the_reference_to_the_last_bit():
     n, d, padded = LANES, 5, 2 * ENTRIES
     X, mean, factor = rng.standard_normal((n, d)), rng.standard_normal(d), np.tril(rng.standard_normal((d, d)))
     out, total = np.zeros((n, 1)), np.zeros(n)
-    add_full_densities(X, 0, n, mean[None], factor[None], np.zeros(1), out)
     columns, wide = np.zeros((padded, n)), np.zeros((padded, padded))
     columns[:d], wide[:d, :d] = (X - mean).T, factor
+    add_full_densities(X, 0, n, mean[None], wide[None], np.zeros(1), out)
     for first in range(0, padded, ENTRIES):
         _add_squares_reference(wide, columns, first, first + ENTRIES, 0, total)
     assert np.array_equal(out[:, 0], -0.5 * total)

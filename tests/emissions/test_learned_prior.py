@@ -10,9 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.emissions._gaussian import diagonal as diagonal_gaussian
+from skmanifold.emissions._gaussian import base
 from skmanifold.emissions._gaussian import full as full_gaussian
-from skmanifold.emissions._gaussian import tied_start
 from skmanifold.emissions._gaussian.learned_prior import PriorNumbers
 from skmanifold.emissions._gaussian.matrices import MatrixFamily
 from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
@@ -82,7 +81,6 @@ def test_log_marginals_differ_from_those_of_the_clusters_by_a_constant(kind, mis
     X, labels = table(missing=missing)
     clusters, _ = clusters_of(X, kind)
     statistics, found = counted(clusters, labels), []
-    module = full_gaussian if kind == "full" else diagonal_gaussian
     for chosen in [PriorNumbers(*each) for each in product((0.3, 40.0), (2.5, 9.0), (1e-3, 0.7, 30.0))]:
         wrong = PriorNumbers(chosen.factor, chosen.degrees + 1.0, chosen.mean_precision)
         of_numbers = []
@@ -91,7 +89,7 @@ def test_log_marginals_differ_from_those_of_the_clusters_by_a_constant(kind, mis
             out += [log_marginal(chosen), log_marginal(wrong)]
             return chosen
 
-        monkeypatch.setattr(module, "best_numbers", choose)
+        monkeypatch.setattr(base, "best_numbers", choose)
         adapted = clusters.with_learned_prior(statistics, ALL)
         assert adapted.prior[1::2] == (chosen.mean_precision, chosen.degrees)
         of_clusters = adapted.log_marginal(statistics)
@@ -461,7 +459,7 @@ def test_passes_of_tied_clusters_are_those_of_em(monkeypatch):
         densities = np.column_stack([multivariate_normal(mean, covariance).pdf(gaps) for mean in means])
         joint = densities * (sizes + 1.0)
         shares = joint / joint.sum(axis=1, keepdims=True)
-        monkeypatch.setattr(tied_start, "_N_PASSES", n_passes)
-        monkeypatch.setattr(tied_start, "_ROWS_AT_ONCE", 7)
-        np.testing.assert_array_equal(tied_start.tied_labels(X, labels, 2, scatter), shares.argmax(axis=1))
+        monkeypatch.setattr(full_gaussian, "_N_PASSES", n_passes)
+        monkeypatch.setattr(full_gaussian, "_ROWS_AT_ONCE", 7)
+        np.testing.assert_array_equal(full_gaussian.tied_labels(X, labels, 2, scatter), shares.argmax(axis=1))
         sizes, sums = shares.sum(axis=0), shares.T @ gaps

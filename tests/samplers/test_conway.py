@@ -7,9 +7,12 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
+from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.manifolds import Stiefel
+from skmanifold.mixture._densities import FamilyRows
+from skmanifold.mixture._memberships.finite import DirichletWeights
+from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
-from skmanifold.mixture._subspace.parameters import Priors
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import ConwayWalk
 from skmanifold.samplers._latent.conway_kernels import draw_within, walk_subspaces
@@ -259,9 +262,9 @@ def model_of(X, n_components=2, n_adapting=60, max_dimension=2, seed=0, kind=Sub
     log_dimension = np.full((n_components, max_dimension + 1), -np.inf)
     log_dimension[:, 1:] = -np.log(max_dimension)
     variance = float((X**2).sum(axis=1).mean())
-    priors = Priors(log_dimension, np.zeros(m), variance, 1.0, 0.1, 0.5, 1.0, True)
+    family = SubspaceFamily(log_dimension, np.zeros(m), variance, 1.0, 0.1, 0.5, True)
     start = np.random.default_rng(seed).integers(n_components, size=len(X)).astype(np.int32)
-    return kind(X, priors, [start], Workers(1), n_adapting=n_adapting)
+    return kind(X, family, DirichletWeights(1.0), [start], Workers(1), n_adapting=n_adapting)
 
 
 def run(model, n_steps, sampler=None, key=KEY):
@@ -284,7 +287,9 @@ def test_line_and_plane_are_told_apart():
     model.starts = [KMeans(2, n_init=1, random_state=0).fit_predict(X).astype(np.int32)]
     begin = accuracy(model.starts[0], truth)
     states = list(run(model, 120, ConwayWalk(n_moves=30)))
-    by_likelihood = [accuracy(model.log_terms(state.position).argmax(axis=1), truth) for state in states[60::4]]
+    rows = FamilyRows(model.family, DenseRows(model.X))
+    terms = [state.position.log_terms(rows, model.workers) for state in states[60::4]]
+    by_likelihood = [accuracy(of_draw.argmax(axis=1), truth) for of_draw in terms]
     assert np.median(by_likelihood) > 0.93 > begin
     drawn = [accuracy(state.latents, truth) for state in states[60:]]
     assert np.median(drawn) > 0.8
@@ -342,7 +347,7 @@ def test_clusters_without_rows_fall_back_to_the_prior():
     model = model_of(X, n_components=12)
     empty = []
     for state in run(model, 60, ConwayWalk(n_moves=3)):
-        for values in (*state.position, *state.walk[:4]):
+        for values in (state.position.weights, *state.position.parameters, *state.walk[:4]):
             assert np.all(np.isfinite(values))
         empty.append(12 - len(np.unique(state.latents)))
     assert max(empty) > 3
@@ -361,7 +366,8 @@ def test_labels_are_drawn_by_loss_and_weights_with_the_parameters_of_the_step():
     model, sampler, temperature = model_of(X, kind=Listening), ConwayWalk(0.3), 0.3
     position = sampler.step(model, sampler.init(model, KEY)).position
     loss, offsets = model.heard[1]
-    np.testing.assert_allclose(offsets, np.log(position.weights) - temperature * position.dims, rtol=1e-14)
+    position, weights = position.parameters, position.weights
+    np.testing.assert_allclose(offsets, np.log(weights) - temperature * position.dims, rtol=1e-14)
     assert not loss.ratios.any()
     for k in range(2):
         P = position.basis(k).T @ position.basis(k)

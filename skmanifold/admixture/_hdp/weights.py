@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...random._keys import fold_in, subkey, uniform
-from ...random._variates import log_beta_variate, log_gamma_variate
+from ...random._variates import fill_log_gammas, log_beta_variate, log_gamma_variate
 from ...utils._conditions import Array, Real
 from ...utils._declared import holds
 from ...utils._njit import njit
@@ -109,15 +109,9 @@ def _count_tables(first, stop, token_start, topics, expected, first_row, key):
 def draw_weights(n_tables: np.ndarray, concentration: float, key: np.uint64) -> TopicWeights:
     """Draw the weights given the tables of each topic, (K,), all positive, and the concentration gamma."""
     logs = np.empty(len(n_tables) + 1)
-    _fill_log_gammas(key, np.append(n_tables, concentration), logs)
+    fill_log_gammas(key, np.append(n_tables, concentration), logs)
     logs -= np.logaddexp.reduce(logs)
     return TopicWeights(np.exp(logs[:-1]), float(logs[-1]))
-
-
-@njit(cache=True)
-def _fill_log_gammas(key, shapes, out):
-    for k in range(len(shapes)):
-        out[k] = log_gamma_variate(fold_in(key, k), shapes[k])
 
 
 def draw_topic_concentration(weights: TopicWeights, prior: tuple[float, float], key: np.uint64) -> float:

@@ -16,7 +16,6 @@ from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
 from .._statistics import move_rows
-from . import split_kernels  # noqa: F401 - its kernels are chosen by type
 from .kernels import (
     CategoryData,
     CategoryPosterior,

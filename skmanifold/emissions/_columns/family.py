@@ -19,10 +19,9 @@ from .._abilities import CompletesRows
 from .._cells import JoinedCells, distribution_of_columns
 from .._family import FAMILY, Family
 from .._protocols import Arrays
-from .._statistics import join_statistics
+from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
-from .rows import ColumnRows, scattered
-from .seeds import cluster_tables
+from .rows import ColumnRows, cluster_tables, scattered
 from .selection import named_errors
 
 
@@ -166,12 +165,8 @@ class ColumnsFamily(Family):
         triples = zip(self.blocks, self._divided(statistics), parameters.blocks, strict=True)
         return sum(block.log_likelihood(own, of_block) for block, own, of_block in triples)
 
-    def seed_labels(self, rows: ColumnRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, in which each column has the same weight."""
-        return cluster_tables(rows, self.n_components, key)
-
-    def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key, row_weights)
 
     @available_if(_all_offer("n_parameters"))
@@ -259,7 +254,7 @@ class ColumnsFamily(Family):
         bound.names, bound.blocks = self.names[order], tuple(blocks[i] for i in order)
         bound.places = tuple(self.places[i] for i in order)
         bound.rows, bound.n_rows = rows, bound.blocks[0].n_rows
-        bound.data = _nested(JoinedData, [block.data for block in bound.blocks])
+        bound.data = in_pairs(JoinedData, [block.data for block in bound.blocks])
         return bound
 
     def part(self, start: int, stop: int) -> ColumnsFamily:
@@ -277,7 +272,7 @@ class ColumnsFamily(Family):
     @property
     def prior(self) -> tuple:
         """Priors of the blocks."""
-        return tuple(_prior_of(block) for block in self.blocks)
+        return tuple(block.prior for block in self.blocks)
 
     def of_block(self, name: str) -> Any:
         """The family of one block.
@@ -297,7 +292,7 @@ class ColumnsFamily(Family):
     def with_prior(self, prior: tuple) -> ColumnsFamily:
         """These rows with other priors of those blocks whose prior is learned."""
         pairs = zip(self.blocks, prior, strict=True)
-        same = (block if own is _prior_of(block) else block.with_prior(own) for block, own in pairs)
+        same = (block if own is block.prior else block.with_prior(own) for block, own in pairs)
         return self._with_blocks(same, self.rows)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
@@ -318,8 +313,7 @@ class ColumnsFamily(Family):
         spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
         posteriors, sides = zip(*spaces, strict=True)
         of_sides, posteriors_of_sides = zip(*sides, strict=True)
-        joined = join_statistics(list(of_sides)), _nested(Joined, list(posteriors_of_sides))
-        return _nested(Joined, list(posteriors)), joined
+        return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
@@ -365,7 +359,8 @@ class ColumnsFamily(Family):
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components in each block."""
         pairs = self._with(statistics)
-        return _nested(Joined, [block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs])
+        drawn = (block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs)
+        return in_pairs(Joined, drawn)
 
     def log_marginal(self, statistics: Any) -> float:
         """Log density of all rows given their labels."""
@@ -431,10 +426,6 @@ class ColumnsFamily(Family):
         pairs = self._with(statistics)
         return scattered(self.places, [block.new_rows(own, labels, subkey(key, i)) for i, block, own in pairs])
 
-    def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
-        """Initial labels from seeds that are spread over the rows."""
-        return cluster_tables(self.rows, n_clusters, key)
-
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
         return sum(block.draw_bytes(n_components) for block in self.blocks)
@@ -456,18 +447,6 @@ def _beside(sums: list[BlockSums]) -> BlockSums:
 
 def _without_sizes(sums: BlockSums) -> tuple:
     return tuple((level, index, arrays[1:]) for level, index, arrays in sums.nodes)
-
-
-def _prior_of(block: Any) -> Any:
-    return getattr(block, "prior", None)
-
-
-def _nested(kind: Any, items: list) -> Any:
-    """Nested pairs of items, of which there is at least one."""
-    *before, nested = items
-    for item in reversed(before):
-        nested = kind(item, nested)
-    return nested
 
 
 def _unnested(nested: Any, n_items: int) -> list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,12 +25,13 @@ from ...utils._conditions import (
 )
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers, split_range
-from .._base import NoModeError, check_shapes
+from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .kernels import add_counted_products, add_labelled_products, add_shared_products
+from .learned_prior import PriorNumbers, best_numbers
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
@@ -150,8 +152,8 @@ def family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
     full = family.has_matrices
     if (family.prior.covariance.ndim == 2) != full or family._width != (family.n_features if full else 1):
         return "has a prior of another shape"
-    wanted = 1 if getattr(family, "spherical", False) else family.n_features
-    return None if len(family.prior.covariance) == wanted else "has a prior of another shape"
+    wanted = (family.n_features,) if full else (1, family.n_features)
+    return None if len(family.prior.covariance) in wanted else "has a prior of another shape"
 
 
 OF_GAUSSIANS: dict[str, Condition] = {
@@ -195,12 +197,6 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (self._n_matrices(K), d, self._width)
 
-    def parameter_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of means, covariances, factors and offsets."""
-        K, d = self.n_components, self.n_features
-        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
-        return (K, d), of_covariances, of_covariances, (K,)
-
     def _n_matrices(self, n_components: int) -> int:
         """Number of covariances of so many components."""
         return 1 if self.shares_covariance else n_components
@@ -208,14 +204,12 @@ class GaussianFamily(Family):
     def check_parameters(self, parameters: GaussianParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
-        check_shapes(parameters, self.parameter_shapes())
+        K, d = self.n_components, self.n_features
+        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
+        Array("float64", of_covariances)(parameters.covariances, "covariances of the parameters", {})
 
-    def seed_labels(self, rows: DenseRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""
-        return cluster_rows(rows.values, self.n_components, key)
-
-    def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels as of `seed_labels`, by k-means of weighted rows."""
         return cluster_rows(rows.values, self.n_components, key, row_weights)
 
     def sum_labels(
@@ -302,6 +296,13 @@ class GaussianFamily(Family):
         bound._check_proper()
         return bound._draw(sums, np.arange(self.n_components), key, ONE)
 
+    def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
+        """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
+        prior = self.prior
+        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
+        factor, degrees, mean_precision = best_numbers(log_marginal, given, free, self._least_degrees)
+        return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
+
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
         _, means, scatters, degrees = self._posterior(statistics)
@@ -340,7 +341,7 @@ class GaussianFamily(Family):
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
-        return cluster_rows(self.data.values, n_clusters, key, n_sampled=n_sampled)
+        return cluster_rows(self.rows.values, n_clusters, key, n_sampled=n_sampled)
 
     def _normals(self, n_rows: int, key: np.uint64) -> np.ndarray:
         """Rows of standard normal variates; row i depends only on the key and i."""
@@ -350,11 +351,13 @@ class GaussianFamily(Family):
 
     if TYPE_CHECKING:  # each subclass defines these
         _least_degrees: float  # of freedom, above which covariances have a finite mean
-        n_rows: int  # of clusters
+        rows: Any  # of clusters
 
         def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
 
         def _add_densities(self, X, first, stop, parameters, out): ...
+
+        def _bound(self, rows: Any) -> Any: ...
 
         def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]: ...
 

@@ -9,19 +9,18 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS
-from ...utils._conditions import FLAG, MOST_COUNTED, Array, Sizes
+from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._cells import NormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._statistics import occupied
+from .._statistics import occupied, selected
 from .base import (
     LOG_2PI,
     OF_GAUSSIANS,
     GaussianFamily,
     GaussianParameters,
-    NormalPrior,
     Posterior,
     family_agrees,
     refuse_far_rows,
@@ -39,7 +38,7 @@ from .diagonal_kernels import (
     total_log_marginal,
 )
 from .kernels import add_diagonal_densities
-from .learned_prior import PriorNumbers, best_numbers, pooled
+from .learned_prior import PriorNumbers, pooled
 from .missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
@@ -73,7 +72,7 @@ class DiagonalSums(NamedTuple):
         return 0, 0, 0, 0
 
 
-@holds(family_agrees, **OF_GAUSSIANS, spherical=FLAG)
+@holds(family_agrees, **OF_GAUSSIANS)
 class DiagonalFamily(GaussianFamily):
     """Gaussian family with one variance for each feature of a component, or one for all features.
 
@@ -84,21 +83,15 @@ class DiagonalFamily(GaussianFamily):
     Parameters
     ----------
     prior : NormalPrior
-        Prior of the means and variances.
+        Prior of the means and variances; with one variance if all features of a component share it.
     n_components : int
         Number of components K.
     origin : ndarray of shape (d,)
         A point near the rows, which reduces rounding errors.
-    spherical : bool
-        Whether all features of a component share one variance.
     """
 
     has_matrices, _least_degrees = False, 2.0
     scales: np.ndarray  # of clusters of rows, (d,)
-
-    def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray, spherical: bool):
-        super().__init__(prior, n_components, origin)
-        self.spherical = spherical
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, squares and numbers of missing cells."""
@@ -107,8 +100,11 @@ class DiagonalFamily(GaussianFamily):
     def _of_sums(self, statistics: Arrays) -> tuple[DiagonalFamily, DiagonalSums]:
         """The family and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
-        bound = self._with_rows(np.empty((0, self.n_features)), np.ones(self.n_features))
-        return bound, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        bound = copy(self)
+        bound.scales = np.ones(self.n_features)
+        return bound._bound(DenseRows(np.empty((0, self.n_features)))), DiagonalSums(
+            sizes, sizes[:, None] - missing, sums, products[:, :, 0]
+        )
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, *statistics[1:]), self.scales
@@ -118,16 +114,16 @@ class DiagonalFamily(GaussianFamily):
 
     def _draw(self, statistics, labels, key, workers) -> GaussianParameters:
         means, precisions, _ = self.draw_components(statistics, labels, key, workers)
-        return self._parameters(np.ascontiguousarray(means.T), np.ascontiguousarray(1.0 / precisions.T))
+        return self._parameters(means, 1.0 / precisions)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-gamma density of the natural parameters, up to a constant."""
         prior = self.prior
         gaps = prior.mean_precision * (parameters.means - prior.mean) ** 2
         variances = parameters.covariances
-        if self.spherical:
-            gaps, variances = gaps.sum(axis=1, keepdims=True), variances[:, :1]
-        power = prior.degrees - 2.0 - self.n_features // len(prior.covariance)
+        n_pools = len(prior.covariance)
+        gaps, variances = gaps.reshape(len(gaps), n_pools, -1).sum(axis=2), variances[:, :n_pools]
+        power = prior.degrees - 2.0 - self.n_features // n_pools
         return float(-0.5 * (power * np.log(variances) + (prior.covariance + gaps) / variances).sum())
 
     def log_likelihood(self, statistics: Arrays, parameters: GaussianParameters) -> float:
@@ -141,26 +137,22 @@ class DiagonalFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper()
-        values = np.empty((0, self.n_features)) if rows is None else rows.values
+        rows = DenseRows(np.empty((0, self.n_features))) if rows is None else rows
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
-        scales = np.array(np.broadcast_to(scales, self.n_features))
+        scaled = copy(self)
+        scaled.scales = np.array(np.broadcast_to(scales, self.n_features))
         with np.errstate(over="ignore"):
-            bound = self._with_rows(np.ascontiguousarray((values - self.origin) / scales), scales)
-        refuse_far_rows(bound.data.values, bound.data.mean)
+            bound = scaled._bound(rows._replace(values=np.ascontiguousarray((rows.values - self.origin) / scales)))
+        refuse_far_rows(bound.data.rows, bound.data.mean)
         return bound
-
-    def _with_rows(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalFamily:
-        bound = copy(self)
-        bound.scales = scales
-        return bound._bind(bound._data(rows, scales))
 
     def _is_definite(self) -> bool:
         return self.prior.covariance.min() > 0.0
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances."""
-        return self.n_components * (self.n_features + (1 if self.spherical else self.n_features))
+        return self.n_components * (self.n_features + len(self.prior.covariance))
 
     def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells:
         """The distributions of single cells of components with these attributes."""
@@ -207,23 +199,9 @@ class DiagonalFamily(GaussianFamily):
 
     # Clusters of rows
 
-    def part(self, start: int, stop: int) -> DiagonalFamily:
-        """The clusters of some of the rows."""
-        return copy(self)._bind(self.data._replace(values=self.data.values[start:stop]))
-
-    def subset(self, rows: np.ndarray) -> DiagonalFamily:
-        """The clusters of the rows with these indices."""
-        return copy(self)._bind(self.data._replace(values=self.data.values[rows]))
-
-    def with_prior(self, prior: NormalPrior) -> DiagonalFamily:
-        """These rows with another prior, in the same units."""
-        other = copy(self)
-        other.prior = prior
-        return other._with_rows(self.data.values, self.scales)
-
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalFamily:
         """These rows with the most probable prior given a partition."""
-        labels, prior, data = occupied(statistics), self.prior, self.data
+        labels, data = occupied(statistics), self.data
         K, n_pools, d = len(labels), len(data.scatter), len(self.origin)
         observed, sums = statistics.observed[labels].astype(float), statistics.sums[labels]
         means = np.divide(sums, observed, out=np.repeat(data.mean[np.newaxis], K, axis=0), where=observed > 0.0)
@@ -233,7 +211,6 @@ class DiagonalFamily(GaussianFamily):
             whole = data.scatter * K ** (-2.0 / d)
             squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
             reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
-        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
 
         def log_marginal(numbers: PriorNumbers) -> float:
             factor, degrees, mean_precision = numbers
@@ -241,9 +218,7 @@ class DiagonalFamily(GaussianFamily):
             data_of_numbers = data._replace(**changed)
             return total_log_marginal(data_of_numbers, posteriors_of(data_of_numbers, *statistics[1:]))
 
-        factor, degrees, mean_precision = best_numbers(log_marginal, given, free, 2.0)
-        spread = factor * reference * self.scales[:n_pools] ** 2
-        return self.with_prior(NormalPrior(prior.mean, mean_precision, spread, degrees))
+        return self._with_best_prior(log_marginal, free, reference * self.scales[:n_pools] ** 2)
 
     def no_statistics(self, capacity: int) -> DiagonalSums:
         """Sums of no rows."""
@@ -266,10 +241,11 @@ class DiagonalFamily(GaussianFamily):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        shape, tasks = (self.n_features, len(labels)), split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features))
+        shape = len(labels), self.n_features
         components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
-        shared = labels, *statistics[1:], key, components
-        workers.run(draw_components, [(self.data, a, b, *shared) for a, b in tasks])
+        posteriors = posteriors_of(self.data, *selected(statistics, labels)[1:])
+        tasks = split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features))
+        workers.run(draw_components, [(self.data, *task, posteriors, key, components) for task in tasks])
         return components
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
@@ -279,21 +255,20 @@ class DiagonalFamily(GaussianFamily):
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
-        shared = self.data.values, self.data.pool_start, terms, out
+        shared = self.data.rows, self.data.pool_start, terms, out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
-        of_components = [np.ascontiguousarray(part.T) for part in components]
-        tasks = [(self.data.values, a, b, *of_components, out[a:b]) for a, b in self._tasks(out.shape[1])]
+        tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d)."""
         means, precisions, _ = components
         return {
-            "components_": self.origin + self.scales * means.T,
-            "covariances_": self.scales**2 / precisions.T,
+            "components_": self.origin + self.scales * means,
+            "covariances_": self.scales**2 / precisions,
         }
 
     def rows_of_batch(self) -> int:
@@ -323,18 +298,15 @@ class DiagonalFamily(GaussianFamily):
         """Ranges of rows of about a millisecond."""
         return split_range(self.n_rows, max(1, _CELLS_OF_TASK // max(1, n_labels * len(self.origin))))
 
-    def _bind(self, data: DiagonalData) -> DiagonalFamily:
-        """Set the rows and the prior, as the kernels read them."""
-        self.data, self.n_rows = data, len(data.values)
-        return self
-
-    def _data(self, rows: np.ndarray, scales: np.ndarray) -> DiagonalData:
-        """Rows, relative to the origin and in units of scales, and the prior."""
-        d, (mean, mean_precision, covariance, degrees) = self.n_features, self.prior
+    def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
+        """These rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
+        d, scales, (mean, mean_precision, covariance, degrees) = self.n_features, self.scales, self.prior
         n_pools = len(covariance)
-        n_table = min(len(rows) * (d // n_pools) + 1, _N_LOG_GAMMAS)
-        return DiagonalData(
-            rows,
+        n_table = min(rows.n_rows * (d // n_pools) + 1, _N_LOG_GAMMAS)
+        bound = copy(self)
+        bound.rows, bound.n_rows = rows, rows.n_rows
+        bound.data = DiagonalData(
+            rows.values,
             np.arange(n_pools + 1) * (d // n_pools),
             (mean - self.origin) / scales,
             float(mean_precision),
@@ -343,6 +315,7 @@ class DiagonalFamily(GaussianFamily):
             np.log(scales),
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
+        return bound
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:

@@ -21,19 +21,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.simd import prefetch
+from ...numerics.row_batches import ROW_LANES
 from ...numerics.special import log_rising_of_real
 from ...numerics.vector_math import fill_log
 from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate, normal
 from ...utils._njit import njit, njit_part
 from .. import kernels
+from .kernels import count_seen, fill_cell_densities
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_AHEAD = 3  # a row is prefetched so many rows before its use
-_CELLS_OF_LINE = 8  # in a cache line of 64 bytes
 _LARGE, _SMALL = 1e100, 1e-100  # products beyond them are replaced by their logarithms
 _N_FACTORS = 4  # of products whose sizes are not checked: each is below 1e75
 
@@ -41,7 +40,7 @@ _N_FACTORS = 4  # of products whose sizes are not checked: each is below 1e75
 class DiagonalData(NamedTuple):
     """Rows with missing cells and their prior, relative to an origin and in units of scales."""
 
-    values: np.ndarray  # (n_rows, d)
+    rows: np.ndarray  # (n_rows, d)
     pool_start: np.ndarray  # (n_pools + 1,) int64: pool g has the features pool_start[g] to pool_start[g + 1]
     mean: np.ndarray  # (d,)
     mean_precision: float  # in rows
@@ -54,9 +53,9 @@ class DiagonalData(NamedTuple):
 class DiagonalComponents(NamedTuple):
     """Parameters of K components; the log density of cell x is ``height - precision (x - mean)^2 / 2``."""
 
-    means: np.ndarray  # (d, K)
-    precisions: np.ndarray  # (d, K)
-    heights: np.ndarray  # (d, K): log densities at the means, in the units of the user's rows
+    means: np.ndarray  # (K, d)
+    precisions: np.ndarray  # (K, d)
+    heights: np.ndarray  # (K, d): log densities at the means, in the units of the user's rows
 
 
 class DiagonalPosteriors(NamedTuple):
@@ -87,7 +86,7 @@ def _count_row(data, statistics, row, label, sign):
     observed, sums, squares = statistics.observed[label], statistics.sums[label], statistics.squares[label]
     statistics.sizes[label] += sign
     for j in range(len(observed)):
-        x = data.values[row, j]
+        x = data.rows[row, j]
         if x == x:
             observed[j] += sign
             sums[j] += sign * x
@@ -144,54 +143,45 @@ def fill_posterior(data, observed, sums, squares, posteriors, c):
 
 
 @njit(cache=True, nogil=True)
-def draw_components(data, first, stop, labels, observed, sums, squares, key, components):
-    """Draw the components `first` to `stop` given the sums of their labels; labels beyond the capacity have no rows."""
-    posterior = no_posteriors(data, 1, observed)
-    no_cells, zeros = posterior.observed[0].copy(), np.zeros(len(data.mean))
+def draw_components(data, first, stop, posteriors, key, components):
+    """Draw the components `first` to `stop` from their posteriors."""
+    means, precisions, heights = components
     for k in range(first, stop):
-        label = labels[k]
-        if label < len(observed):
-            fill_posterior(data, observed[label], sums[label], squares[label], posterior, 0)
-        else:
-            fill_posterior(data, no_cells, zeros, zeros, posterior, 0)
         of_component = fold_in(key, k)
         of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
         for g in range(len(data.scatter)):
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posterior.pooled[0, g]))
-            log_root = max(0.5 * (log_gamma - math.log(0.5 * posterior.scatters[0, g])), _LEAST_LOG_ROOT)
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[k, g]))
+            log_root = max(0.5 * (log_gamma - math.log(0.5 * posteriors.scatters[k, g])), _LEAST_LOG_ROOT)
             precision = math.exp(2.0 * log_root)
             for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                precision_of_mean = precision * (data.mean_precision + posterior.observed[0, j])
-                components.means[j, k] = posterior.means[0, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
-                components.precisions[j, k] = precision
-                components.heights[j, k] = log_root - data.log_scales[j] - _HALF_LOG_2PI
+                precision_of_mean = precision * (data.mean_precision + posteriors.observed[k, j])
+                means[k, j] = posteriors.means[k, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
+                precisions[k, j] = precision
+                heights[k, j] = log_root - data.log_scales[j] - _HALF_LOG_2PI
 
 
 @kernels.fill_scores.of(DiagonalData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    d = data.values.shape[1]
-    present, totals = np.empty(d, np.int64), total_heights(components)
-    for i in range(len(rows)):
-        if i + _AHEAD < len(rows):
-            for j in range(0, d, _CELLS_OF_LINE):
-                prefetch(data.values, rows[i + _AHEAD] * d + j)
-        n = n_above[i]
-        if n > 1:
-            for k in range(n):
-                scores[i, k] = 0.0
-            add_scores(data.values[rows[i]], n, components, totals, present, scores[i])
-
-
-@njit(cache=True, nogil=True)
-def total_heights(components):
-    """Log densities of complete rows at the means, (K,)."""
-    d, K = components.means.shape
-    totals = np.zeros(K)
-    for j in range(d):
-        for k in range(K):
-            totals[k] += components.heights[j, k]
-    return totals
+    (means, precisions, heights), d = components, data.rows.shape[1]
+    columns, block, n_seen = np.zeros((d, ROW_LANES)), np.empty((len(means), ROW_LANES)), np.empty(ROW_LANES)
+    chosen, i = np.empty(ROW_LANES, np.int64), 0
+    while i < len(rows):
+        n = n_most = 0
+        while i < len(rows) and n < ROW_LANES:
+            if n_above[i] > 1:
+                chosen[n], n_most = i, max(n_most, n_above[i])
+                for j in range(d):
+                    columns[j, n] = data.rows[rows[i], j]
+                n += 1
+            i += 1
+        is_complete = count_seen(columns, n_seen)
+        for k in range(n_most):
+            fill_cell_densities(columns, is_complete, means[k], precisions[k], heights[k], block[k])
+        for lane in range(n):
+            of_row, is_empty = scores[chosen[lane]], n_seen[lane] == 0.0
+            for k in range(n_above[chosen[lane]]):
+                of_row[k] = 0.0 if is_empty else block[k, lane]
 
 
 @njit(cache=True, nogil=True)
@@ -202,36 +192,6 @@ def list_present(x, out):
         out[n] = j
         n += x[j] == x[j]
     return n
-
-
-@njit(cache=True, nogil=True)
-def add_scores(x, n, components, totals, present, scores):
-    """Add to `scores` the log densities of a row given the first n components; `present` is overwritten."""
-    means, precisions, heights = components
-    n_present = list_present(x, present)
-    if n_present == 0:
-        return
-    for k in range(n):
-        scores[k] += totals[k]
-    if n_present < len(x):
-        for j in range(len(x)):
-            if x[j] != x[j]:
-                for k in range(n):
-                    scores[k] -= heights[j, k]
-    whole = n_present - n_present % 4
-    for p in range(0, whole, 4):  # scores are read and written once for four cells
-        a, b, c, d = present[p], present[p + 1], present[p + 2], present[p + 3]
-        x_a, x_b, x_c, x_d = x[a], x[b], x[c], x[d]
-        for k in range(n):
-            of_a, of_b, of_c, of_d = x_a - means[a, k], x_b - means[b, k], x_c - means[c, k], x_d - means[d, k]
-            two = precisions[a, k] * of_a * of_a + precisions[b, k] * of_b * of_b
-            scores[k] -= 0.5 * (two + (precisions[c, k] * of_c * of_c + precisions[d, k] * of_d * of_d))
-    for p in range(whole, n_present):
-        j = present[p]
-        cell = x[j]
-        for k in range(n):
-            gap = cell - means[j, k]
-            scores[k] -= 0.5 * (precisions[j, k] * gap * gap)
 
 
 # Marginal densities
@@ -283,7 +243,7 @@ def log_predictive(data, row, posteriors, c):
     for g in range(len(data.scatter)):
         m, squares = 0, 0.0
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            x = data.values[row, j]
+            x = data.rows[row, j]
             if x == x:
                 gap, weight = x - posteriors.means[c, j], posteriors.weights[c, j]
                 squares += weight * (gap * gap)
@@ -343,8 +303,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
         x, scores = rows[row], out[row]
         is_complete = list_present(x, present) == d
         if is_complete:
-            for k in range(K):
-                scores[k] += terms.totals[k]
+            scores += terms.totals
         last, m_last, n_factors = 0, 0, 0
         for g in range(len(pool_start) - 1):
             m = 0
@@ -353,12 +312,12 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
                 if cell == cell:
                     _add_squares(cell, terms.means[j], terms.factors[j], m == 0, squares)
                     if not is_complete:
-                        _add(terms.heights[j], scores)
+                        scores += terms.heights[j]
                     m += 1
             if m == 0:
                 continue
             if not is_complete:
-                _add(terms.steps[pool_start[g] + g + m], scores)
+                scores += terms.steps[pool_start[g] + g + m]
             if n_factors == _N_FACTORS or (n_factors and (terms.groups[g] != terms.groups[last] or m != m_last)):
                 _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
                 n_factors = 0
@@ -383,12 +342,6 @@ def _add_squares(cell, means, factors, is_first, squares):
         for k in range(len(means)):
             gap = cell - means[k]
             squares[k] += factors[k] * (gap * gap)
-
-
-@njit(cache=True, nogil=True)
-def _add(terms, scores):
-    for k in range(len(terms)):
-        scores[k] += terms[k]
 
 
 @njit(cache=True, nogil=True)
@@ -439,7 +392,7 @@ def _update_posterior(data, statistics, posterior, row, label, sign):
     observed, means, weights = posterior.observed[label], posterior.means[label], posterior.weights[label]
     for g in range(len(data.scatter)):
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            x = data.values[row, j]
+            x = data.rows[row, j]
             if x != x:
                 continue
             observed[j] += sign

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from numbers import Real
 from typing import ClassVar, Literal
 
@@ -26,11 +24,11 @@ from .tied import TiedFamily
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
 _LEAST_SQUARE = np.finfo(np.float64).tiny  # smaller numbers have fewer digits
-_FAMILIES: dict[str, Callable[..., GaussianFamily]] = {
+_FAMILIES: dict[str, type[GaussianFamily]] = {
     "full": FullFamily,
     "tied": TiedFamily,
-    "diag": partial(DiagonalFamily, spherical=False),
-    "spherical": partial(DiagonalFamily, spherical=True),
+    "diag": DiagonalFamily,
+    "spherical": DiagonalFamily,
 }
 
 
@@ -179,7 +177,7 @@ class Gaussian(BaseEmission):
 
     def family_type(self) -> type:
         """The class of the families that `bind` makes."""
-        return {"full": FullFamily, "tied": TiedFamily}.get(self.covariance_type, DiagonalFamily)
+        return _FAMILIES[self.covariance_type]
 
     def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
         """Make the family of rows."""

@@ -6,20 +6,23 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ...numerics.row_squares import ENTRIES
 from ...utils._declared import holds
 from ...utils._threads import split_range
 from .._bound_rows import StartEffort
 from .._statistics import OF_ROWS, occupied
-from .base import OF_GAUSSIANS, GaussianParameters, NormalPrior, family_agrees
+from .base import OF_GAUSSIANS, GaussianParameters, family_agrees
 from .full_kernels import FullData, FullPosterior, fill_posteriors
 from .kernels import add_full_densities
-from .learned_prior import MatrixMoments, PriorNumbers, best_numbers, pooled
+from .learned_prior import MatrixMoments, pooled
 from .matrices import COST_OF_TASK, MatrixFamily, sums_declaration, symmetric
-from .tied_start import tied_labels
 
 _MANY_COLUMNS = 32  # distances between rows say little then
+_N_PASSES = 40
+_ROWS_AT_ONCE = 1 << 12
+_PRIOR_ROWS = 1.0  # with the mean of all rows, in each cluster
 
 
 @holds(**sums_declaration("capacity"))
@@ -54,7 +57,7 @@ class FullFamily(MatrixFamily):
     data_type, sums_type = FullData, FullSums
 
     def _add_densities(self, X, first, stop, parameters, out):
-        add_full_densities(X, first, stop, parameters.means, parameters.factors, parameters.offsets, out)
+        add_full_densities(X, first, stop, parameters.means, self._prepared(parameters), parameters.offsets, out)
 
     def _fill_posterior(self, statistics, labels, sizes, means, workers):
         d = self.n_features
@@ -96,9 +99,7 @@ class FullFamily(MatrixFamily):
             K, whole = len(labels), prior.covariance * len(labels) ** (-2.0 / d)
             reference = pooled(scatters.sum(axis=0), sizes.sum(), K, whole, d + 2.0)
         moments = MatrixMoments(sizes, means - (prior.mean - self.origin), scatters, reference)
-        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
-        factor, degrees, mean_precision = best_numbers(moments.log_marginal, given, free, d + 1.0)
-        return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
+        return self._with_best_prior(moments.log_marginal, free, reference)
 
     def new_posterior(self, capacity: int, statistics: FullSums, key: np.uint64) -> FullPosterior:
         """Space for the posteriors of labels."""
@@ -122,3 +123,49 @@ class FullFamily(MatrixFamily):
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return 1000 + 45 * self.n_features
+
+
+def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int, scatter: np.ndarray) -> np.ndarray:
+    """The likeliest clusters of rows after some passes of EM for Gaussian clusters with one covariance.
+
+    Distances between rows say little in many dimensions. Such passes find the metric of the clusters, and a pass takes
+    a time proportional to K d + d^2 a row.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows without missing cells.
+    labels : ndarray of shape (n,)
+        Labels to start from.
+    n_clusters : int
+        Number of clusters K.
+    scatter : ndarray of shape (d, d)
+        Positive definite; added to the scatter of the rows within clusters.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,), int32
+    """
+    n, d = rows.shape
+    gaps = rows - rows.mean(axis=0)
+    whole = gaps.T @ gaps + scatter
+    sizes, sums = np.bincount(labels, minlength=n_clusters).astype(float), np.zeros((n_clusters, d))
+    np.add.at(sums, labels, gaps)
+    found = np.empty(n, np.int32)
+    for _ in range(_N_PASSES):
+        precisions = sizes + _PRIOR_ROWS
+        means = sums / precisions[:, np.newaxis]
+        within = (whole - (precisions[:, np.newaxis] * means).T @ means) / n
+        images = solve_triangular(np.linalg.cholesky(within), np.vstack([means, np.eye(d)]).T, lower=True)
+        weights = images[:, n_clusters:].T @ images[:, :n_clusters]  # of the columns, in the score of each cluster
+        offsets = np.log(precisions) - 0.5 * (images[:, :n_clusters] ** 2).sum(axis=0)
+        sizes, sums = np.zeros(n_clusters), np.zeros((n_clusters, d))
+        for start, stop in split_range(n, _ROWS_AT_ONCE):
+            scores = gaps[start:stop] @ weights + offsets
+            found[start:stop] = scores.argmax(axis=1)
+            scores -= scores.max(axis=1, keepdims=True)
+            shares = np.exp(scores, out=scores)
+            shares /= shares.sum(axis=1, keepdims=True)
+            sizes += shares.sum(axis=0)
+            sums += shares.T @ gaps[start:stop]
+    return found

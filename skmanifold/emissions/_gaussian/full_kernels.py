@@ -46,7 +46,8 @@ def _count_row(data, statistics, row, label, sign):
     statistics.sizes[label] += sign
     total, product = statistics.sums[label], statistics.products[label]
     if statistics.sizes[label] == 0:
-        _clear(total, product)
+        total[:] = 0.0
+        product[:] = 0.0
         return
     x, origin = row_of(data, statistics, row), data.origin
     for a in range(len(x)):
@@ -54,14 +55,6 @@ def _count_row(data, statistics, row, label, sign):
         total[a] += entry
         for b in range(a + 1):
             product[a, b] += entry * (x[b] - origin[b])
-
-
-@njit(cache=True, nogil=True)
-def _clear(total, product):
-    for a in range(len(total)):
-        total[a] = 0.0
-        for b in range(a + 1):
-            product[a, b] = 0.0
 
 
 @kernels.merge_labels.of(FullData)
@@ -74,7 +67,8 @@ def _merge_labels(data, statistics, kept, gone):
         sums[kept, a] += sums[gone, a]
         for b in range(a + 1):
             products[kept, a, b] += products[gone, a, b]
-    _clear(sums[gone], products[gone])
+    sums[gone, :] = 0.0
+    products[gone, :, :] = 0.0
 
 
 @njit(cache=True, nogil=True)

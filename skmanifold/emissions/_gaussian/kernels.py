@@ -11,11 +11,12 @@ from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit, njit_part
 
+_ONES = np.ones(4)
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances
 
 
 @njit(cache=True, nogil=True)
-def add_full_densities(X, first, stop, means, factors, offsets, out):
+def add_full_densities(X, first, stop, means, padded, offsets, out):
     """Add ``offset - |A (x - mean)|^2 / 2`` of each component to `out`, (stop - first, K), A lower triangular.
 
     Parameters
@@ -23,16 +24,12 @@ def add_full_densities(X, first, stop, means, factors, offsets, out):
     X : (n, d)
     first, stop : int
         Rows; `out` begins with the first.
-    means, factors, offsets : (K, d), (K, d, d), (K,)
+    means, offsets : (K, d), (K,)
+    padded : (K, n_padded, n_padded)
+        A, with zeros beyond d; n_padded is a multiple of `ENTRIES`.
     out : (stop - first, K)
     """
-    K, d = means.shape
-    n_padded = d + -d % ENTRIES
-    padded = np.zeros((K, n_padded, n_padded))  # with zeros above the diagonal too, which add nothing
-    for k in range(K):
-        for j in range(d):
-            for a in range(j + 1):
-                padded[k, j, a] = factors[k, j, a]
+    (K, d), n_padded = means.shape, padded.shape[1]
     columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
     total = np.empty(FULL_LANES)
     for start in range(first, stop, FULL_LANES):
@@ -86,38 +83,54 @@ def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
     rows, total, n_seen = np.empty((d, ROW_LANES)), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for start in range(first, stop, ROW_LANES):
         load_rows(X, start, stop, rows)
-        n_seen[:] = 0.0
-        for a in range(d):
-            for lane in range(ROW_LANES):
-                n_seen[lane] += rows[a, lane] == rows[a, lane]
-        is_complete = n_seen.min() == d
+        is_complete = count_seen(rows, n_seen)
         for k in range(K):
-            m, p, height = means[k], precisions[k], 0.0
-            total[:] = 0.0
-            for a in range(0, d - 3, 4):  # totals are read and written once for four cells
-                m_0, m_1, m_2, m_3 = m[a], m[a + 1], m[a + 2], m[a + 3]
-                p_0, p_1, p_2, p_3 = p[a], p[a + 1], p[a + 2], p[a + 3]
-                h_0, h_1 = 2.0 * heights[k, a], 2.0 * heights[k, a + 1]
-                h_2, h_3 = 2.0 * heights[k, a + 2], 2.0 * heights[k, a + 3]
-                height += (h_0 + h_1) + (h_2 + h_3)
-                if is_complete:  # the same sums, faster
-                    for lane in range(ROW_LANES):
-                        x_0, x_1 = rows[a, lane] - m_0, rows[a + 1, lane] - m_1
-                        x_2, x_3 = rows[a + 2, lane] - m_2, rows[a + 3, lane] - m_3
-                        total[lane] += (p_0 * x_0 * x_0 + p_1 * x_1 * x_1) + (p_2 * x_2 * x_2 + p_3 * x_3 * x_3)
-                    continue
-                for lane in range(ROW_LANES):
-                    two = _square(rows[a, lane], m_0, p_0, h_0) + _square(rows[a + 1, lane], m_1, p_1, h_1)
-                    more = _square(rows[a + 2, lane], m_2, p_2, h_2) + _square(rows[a + 3, lane], m_3, p_3, h_3)
-                    total[lane] += two + more
-            for a in range(d - d % 4, d):
-                m_0, p_0, h_0 = m[a], p[a], 2.0 * heights[k, a]
-                height += h_0
-                for lane in range(ROW_LANES):
-                    total[lane] += _square(rows[a, lane], m_0, p_0, h_0)
+            fill_cell_densities(rows, is_complete, means[k], precisions[k], heights[k], total)
             for lane in range(min(ROW_LANES, stop - start)):
                 if n_seen[lane] > 0.0:
-                    out[start + lane - first, k] += 0.5 * (height - total[lane])
+                    out[start + lane - first, k] += total[lane]
+
+
+@njit_part
+def count_seen(rows, n_seen):
+    """Fill `n_seen` with the numbers of observed cells of the rows in the lanes; returns whether none is missing."""
+    n_seen[:] = 0.0
+    for a in range(len(rows)):
+        for lane in range(ROW_LANES):
+            n_seen[lane] += rows[a, lane] == rows[a, lane]
+    n_incomplete = 0
+    for lane in range(ROW_LANES):
+        n_incomplete += n_seen[lane] < len(rows)
+    return n_incomplete == 0
+
+
+@njit_part
+def fill_cell_densities(rows, is_complete, m, p, h, total):
+    """Fill `total`, (ROW_LANES,), with log densities of the rows in the lanes, given a component's (d,) parameters."""
+    d, height = len(m), 0.0
+    total[:] = 0.0
+    for a in range(0, d - 3, 4):  # totals are read and written once for four cells
+        m_0, m_1, m_2, m_3 = m[a], m[a + 1], m[a + 2], m[a + 3]
+        p_0, p_1, p_2, p_3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+        h_0, h_1, h_2, h_3 = 2.0 * h[a], 2.0 * h[a + 1], 2.0 * h[a + 2], 2.0 * h[a + 3]
+        height += (h_0 + h_1) + (h_2 + h_3)
+        if is_complete:  # the same sums, faster
+            for lane in range(ROW_LANES):
+                x_0, x_1 = rows[a, lane] - m_0, rows[a + 1, lane] - m_1
+                x_2, x_3 = rows[a + 2, lane] - m_2, rows[a + 3, lane] - m_3
+                total[lane] += (p_0 * x_0 * x_0 + p_1 * x_1 * x_1) + (p_2 * x_2 * x_2 + p_3 * x_3 * x_3)
+            continue
+        for lane in range(ROW_LANES):
+            two = _square(rows[a, lane], m_0, p_0, h_0) + _square(rows[a + 1, lane], m_1, p_1, h_1)
+            more = _square(rows[a + 2, lane], m_2, p_2, h_2) + _square(rows[a + 3, lane], m_3, p_3, h_3)
+            total[lane] += two + more
+    for a in range(d - d % 4, d):
+        m_0, p_0, h_0 = m[a], p[a], 2.0 * h[a]
+        height += h_0
+        for lane in range(ROW_LANES):
+            total[lane] += _square(rows[a, lane], m_0, p_0, h_0)
+    for lane in range(ROW_LANES):
+        total[lane] = 0.5 * (height - total[lane])
 
 
 @njit(inline="always")
@@ -229,29 +242,18 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
 
 @njit(cache=True, nogil=True)
 def add_products(X, begin, order, start, stop, origin, four, total, product):
-    """Add the rows ``begin + order[i]``, i from `start` to `stop`, to the sums of one label; `four` is scratch, (4, d).
-
-    Sums are read and written once for four rows, which are added in turn.
-    """
-    d, full = X.shape[1], product.shape[1] > 1
+    """Add the rows ``begin + order[i]``, i from `start` to `stop`, to the sums of a label; `four` has shape (4, d)."""
+    d = X.shape[1]
     for i in range(start, stop, 4):
         n = min(4, stop - i)
         for r in range(n):
             for a in range(d):
                 four[r, a] = X[begin + order[i + r], a] - origin[a]
-        if n < 4:
-            for r in range(n):
-                _add_product(four[r], 1.0, total, product)
+        if n == 4:
+            _add_four_products(four, _ONES, total, product)
             continue
-        for a in range(d):
-            x0, x1, x2, x3 = four[0, a], four[1, a], four[2, a], four[3, a]
-            total[a] = total[a] + x0 + x1 + x2 + x3
-            if full:
-                for b in range(a + 1):
-                    with_two = product[a, b] + x0 * four[0, b] + x1 * four[1, b]
-                    product[a, b] = with_two + x2 * four[2, b] + x3 * four[3, b]
-            else:
-                product[a, 0] = product[a, 0] + x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
+        for r in range(n):
+            _add_product(four[r], 1.0, total, product)
 
 
 @njit(cache=True, nogil=True)

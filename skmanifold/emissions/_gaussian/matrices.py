@@ -24,7 +24,6 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     MatrixComponents,
-    NormalPrior,
     Posterior,
     refuse_far_rows,
     refuse_singular,
@@ -255,15 +254,12 @@ class MatrixFamily(GaussianFamily):
         bound._incomplete = np.flatnonzero(patterns)
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
-        bound._set_data(place, patterns)
-        return bound
-
-    def _set_data(self, place: np.ndarray, patterns: np.ndarray) -> None:
         mean, mean_precision, covariance, degrees = self.prior
         covariance = np.ascontiguousarray(covariance, np.float64)
         of_prior = mean - self.origin, float(mean_precision), covariance, float(degrees)
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
-        self.data = self.data_type(self.rows.values, place, patterns, self.origin, *of_prior, log_det)
+        bound.data = self.data_type(rows.values, place, patterns, self.origin, *of_prior, log_det)
+        return bound
 
     def _is_definite(self) -> bool:
         return bool(np.isfinite(self.data.log_det))
@@ -271,21 +267,6 @@ class MatrixFamily(GaussianFamily):
     @property
     def _least_degrees(self) -> float:  # type: ignore[override]
         return self.n_features + 1.0
-
-    def part(self, start: int, stop: int) -> Any:
-        """The clusters of some of the rows."""
-        return self._bound(self.rows.part(start, stop))
-
-    def subset(self, rows: np.ndarray) -> Any:
-        """The clusters of the rows with these indices."""
-        return self._bound(self.rows.take(rows))
-
-    def with_prior(self, prior: NormalPrior) -> Any:
-        """These rows with another prior."""
-        other = copy(self)
-        other.prior = prior
-        other._set_data(self.data.place, self.data.patterns)
-        return other
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels; then those with missing cells, sorted by these cells."""
@@ -396,10 +377,10 @@ class MatrixFamily(GaussianFamily):
         ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
         order_by_label(labels[complete], ends, order)
         statistics.sizes[:] += np.diff(ends)
-        n_matrices, tasks = len(statistics.products), []
+        by_label, n_matrices, tasks = complete[order], len(statistics.products), []
         for k in np.flatnonzero(np.diff(ends)).tolist():
             into = np.empty((4, self.n_features)), statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
-            tasks.append((self.rows.values, 0, complete[order], ends[k], ends[k + 1], self.origin, *into))
+            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], self.origin, *into))
         (workers if n_matrices > 1 else ONE).run(add_products, tasks)
         if len(self._incomplete):
             self._count_incomplete(self._incomplete, 1, labels, statistics, workers)

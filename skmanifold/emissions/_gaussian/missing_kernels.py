@@ -17,7 +17,7 @@ import numpy as np
 from ...numerics.reductions import dot
 from ...random._keys import fold_in
 from ...random._variates import normal
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 from .._pattern_kernels import find_missing, have_same_missing
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -68,20 +68,20 @@ def missing_cells(columns, precisions):
     return MissingCells(columns, precisions, np.empty((n_factors, d, d)), np.empty(n_factors), *of_row)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def find_cells(cells, X, row):
     """Find the missing cells of a row."""
     cells.n_missing[0] = find_missing(X, row, cells.seen, cells.missing)
     cells.log_roots[:] = np.nan
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def are_alike(X, patterns, row, last):
     """Whether the same cells of two rows are missing; false if there is no last row, -1."""
     return last >= 0 and patterns[row] == patterns[last] and have_same_missing(X, row, last)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def fill_root(cells, f):
     """Fill the Cholesky factor of the precision of the missing cells, unless it is known."""
     if not np.isnan(cells.log_roots[f]):
@@ -105,7 +105,7 @@ def fill_root(cells, f):
     cells.log_roots[f] = log_root
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def fill_gaps(cells, X, row, mean, f):
     """Fill the differences of a row from the mean of a component with the factor f, which are ``cells.gaps``.
 
@@ -268,7 +268,7 @@ def add_expected_products(
         _add_conditional_covariance(cells, f, weights[f], inverse, products[f])
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_conditional_covariance(cells, f, weight, inverse, product):
     """Add a multiple of the inverse of L L' to the missing cells of a lower triangle."""
     if weight == 0.0:

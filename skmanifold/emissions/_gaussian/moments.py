@@ -51,10 +51,11 @@ def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> t
     total = weights.sum()
     if total == 0.0 or not math.isfinite(total):
         raise ValueError("X has no tokens.")
-    if np.isnan(X.min()):
-        return _of_observed_cells(X, weights, full)
-    mean = np.einsum("i,ij->j", weights, X) / total
-    return mean, _scatter(X, mean, weights, full) / _degrees(total)
+    seen = ~np.isnan(X)
+    totals = weights @ seen
+    mean = np.einsum("i,ij->j", weights, np.where(seen, X, 0.0)) / totals
+    degrees, scatter = _degrees(totals), _scatter(X, mean, weights, full)
+    return mean, scatter / (np.sqrt(np.outer(degrees, degrees)) if full else degrees)
 
 
 def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -> np.ndarray:
@@ -74,15 +75,6 @@ def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -
 def _degrees(totals: float | np.ndarray) -> np.ndarray:
     """Divisors of squares: the totals of weights less one, but not less than half, as weights may be fractions."""
     return np.where(np.greater(totals, 0.0), np.maximum(np.subtract(totals, 1.0), np.divide(totals, 2.0)), np.inf)
-
-
-def _of_observed_cells(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
-    seen = ~np.isnan(X)
-    totals = np.einsum("i,ij->j", weights, seen)
-    mean = np.einsum("i,ij->j", weights, np.where(seen, X, 0.0)) / totals
-    scatter = _scatter(X, mean, weights, full)
-    degrees = _degrees(totals)
-    return mean, scatter / (np.sqrt(np.outer(degrees, degrees)) if full else degrees)
 
 
 def warn_of_dependent_columns(estimator: BaseEstimator, X: np.ndarray) -> None:

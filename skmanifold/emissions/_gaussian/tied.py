@@ -13,7 +13,7 @@ from .._statistics import OF_ROWS, occupied
 from .base import OF_GAUSSIANS, ONE, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
-from .learned_prior import PriorNumbers, best_numbers
+from .learned_prior import PriorNumbers
 from .matrices import MatrixFamily, sums_declaration, symmetric
 from .tied_kernels import TiedData, TiedPosterior
 
@@ -70,14 +70,12 @@ class TiedFamily(MatrixFamily):
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""
         prior = self.prior
-        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
 
         def log_marginal(numbers: PriorNumbers) -> float:
             return self.with_prior(prior._replace(mean_precision=numbers.mean_precision)).log_marginal(statistics)
 
         of_means = {"mean_precision"}.intersection(free)
-        numbers = best_numbers(log_marginal, given, of_means, self.n_features + 1.0)
-        return self.with_prior(prior._replace(mean_precision=numbers.mean_precision))
+        return self._with_best_prior(log_marginal, of_means, prior.covariance)
 
     def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
         """Space for the posteriors of labels, with a covariance drawn given the partition."""
@@ -102,7 +100,8 @@ class TiedFamily(MatrixFamily):
         if len(self._incomplete):
             return super().relabelled(labels, statistics, new_labels, workers)
         again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
-        super(MatrixFamily, self).count(labels, again, workers)
+        again = again._replace(products=np.zeros((1, self.n_features, 1)))  # squares alone, which take less time
+        super().count(labels, again, workers)
         return again._replace(products=statistics.products)
 
     def add_log_density_of_new(self, components: MatrixComponents, out: np.ndarray, workers: Workers) -> None:

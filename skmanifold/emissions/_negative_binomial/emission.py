@@ -10,7 +10,7 @@ import numpy as np
 from ...utils._sklearn import Interval
 from ...utils._typing import ArrayLike
 from .._base import positive_prior
-from .._count_rows import CountEmission
+from .._feature_family import CountEmission
 from .._linear_rows import LinearRows
 from .dispersions import dispersions_of
 from .family import NegativeBinomialFamily

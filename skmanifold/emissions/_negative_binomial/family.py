@@ -14,8 +14,7 @@ from ...utils._conditions import Array
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._cells import OverdispersedCells
-from .._count_rows import CountFamily
-from .._feature_family import LinearCounts, group_features
+from .._feature_family import CountFamily, LinearCounts, group_features
 from .._linear import MOST_NATURAL, PRIOR, SIZES
 from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
@@ -80,6 +79,7 @@ class NegativeBinomialFamily(CountFamily):
 
     parameters_type = NegativeBinomialParameters
     draw_features: ClassVar[Any] = draw_logits
+    fill_rows: ClassVar[Any] = fill_negative_binomial
     log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 1000
 
@@ -121,13 +121,9 @@ class NegativeBinomialFamily(CountFamily):
         of_cells = self.dispersions.log_rising(parameters.sizes, self._n_observed(statistics))
         return super().log_likelihood(statistics, parameters) + of_cells
 
-    def seed_labels(self, rows: LinearRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means of the logs of counts plus one."""
-        return cluster_rows(_log_counts(rows), self.n_components, key)
-
-    def seed_weighted_labels(self, rows: LinearRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows by k-means of the logs of counts plus one."""
-        return cluster_rows(_log_counts(rows), self.n_components, key, row_weights)
+        return cluster_rows(np.log1p(rows.cells()), self.n_components, key, row_weights)
 
     def n_parameters(self) -> int:
         """Number of free parameters: a mean for each feature of each component, and a dispersion for each feature."""
@@ -137,13 +133,6 @@ class NegativeBinomialFamily(CountFamily):
     def cell_distribution(self, attributes: dict[str, Any]) -> OverdispersedCells:
         """The distributions of single cells of components with these attributes."""
         return OverdispersedCells(attributes["components_"], attributes["dispersions_"])
-
-    def sample(self, parameters: NegativeBinomialParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components, without missing cells."""
-        out = np.empty((len(labels), self.n_features), np.int64)
-        means = np.ascontiguousarray(parameters.means.T)
-        fill_negative_binomial(key, labels, means, parameters.sizes, out)
-        return out
 
     def attributes(self, parameters: Any) -> dict[str, Any]:
         """The fitted attributes ``components_``, the expected rows, and ``dispersions_``."""
@@ -250,8 +239,3 @@ def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Log of Gamma(x + n) / Gamma(x), by beta functions, which keep the digits of large x."""
     return gammaln(n) - betaln(x, n)
-
-
-def _log_counts(rows: LinearRows) -> np.ndarray:
-    """Logs of counts plus one as a dense array, NaN where a cell is missing."""
-    return np.log1p(rows.cells())

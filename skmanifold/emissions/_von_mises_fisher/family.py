@@ -174,14 +174,11 @@ class VonMisesFisherFamily(Family):
 
         return self._sum_each_block(first, stop, first_block, log_density[first:stop], add)
 
-    def seed_labels(self, rows: DirectedRows, key: np.uint64) -> np.ndarray:
+    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
-        return self.seed_weighted_labels(rows, key, np.ones(rows.n_rows))
-
-    def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray) -> np.ndarray:
-        """Initial labels of weighted rows."""
+        weights = np.ones(rows.n_rows) if row_weights is None else row_weights
         with Workers(1) as workers:  # chains may run in parallel
-            return SphericalKMeans(rows, row_weights, self.n_components, workers).labels_from_rows(key)
+            return SphericalKMeans(rows, weights, self.n_components, workers).labels_from_rows(key)
 
     # Posterior and parameters
 
@@ -203,25 +200,25 @@ class VonMisesFisherFamily(Family):
     def draw(self, statistics: Arrays, key: np.uint64) -> VonMisesFisherParameters:
         """Draw concentrations with the directions integrated out, and then directions."""
         own = DirectionSums(*statistics)
-        directions, concentrations = self._draw(own, own, key)
-        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations)
+        return self._draw(own, own, key)
 
     def draw_components(
         self, statistics: DirectionSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> VonMisesFisherParameters:
         """Draw parameters in the order of memory and the precision that scores of these rows need."""
         own = selected(statistics, labels)
-        directions, concentrations = self._draw(own, statistics if self._is_shared else own, key)
-        if isinstance(self.data, DenseDirectionData):
-            return VonMisesFisherParameters.of(directions.astype(self.data.values.dtype).T, concentrations)
-        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations)
+        drawn = self._draw(own, statistics if self._is_shared else own, key)
+        if isinstance(self.data, SparseDirectionData):
+            return drawn
+        return drawn._replace(directions=np.asfortranarray(drawn.directions, self.data.values.dtype))
 
-    def _draw(self, own: DirectionSums, every: DirectionSums, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
-        """Directions, (K, n_features), and concentrations, which depend on the statistics `every`."""
+    def _draw(self, own: DirectionSums, every: DirectionSums, key: np.uint64) -> VonMisesFisherParameters:
+        """Draw parameters of components; concentrations depend on the statistics `every`."""
         concentrations = np.full(len(own.sizes), self._given)
         if self._given == 0.0:
             concentrations[:] = self._draw_concentrations(every, subkey(key, _OF_CONCENTRATIONS))
-        return _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations), concentrations
+        directions = _draw_means(subkey(key, _OF_DIRECTIONS), own, concentrations)
+        return VonMisesFisherParameters.of(np.ascontiguousarray(directions.T), concentrations)
 
     def _draw_concentrations(self, statistics: DirectionSums, key: np.uint64) -> np.ndarray:
         """Learned concentrations of components, or the one that they share."""

@@ -7,21 +7,12 @@ import numpy as np
 from ...emissions.kernels import fill_scores
 from ...numerics.simd import prefetch
 from ...numerics.vector_math import fill_exp
-from ...random._keys import fold_in, uniform
+from ...random._keys import fold_in
 from ...random._variates import open_uniform
 from ...utils._njit import njit, njit_part
 
 _AHEAD = 8  # the label of a row is prefetched so many rows before its use
 _ROWS_AT_ONCE = 64  # whose scores are stored
-
-
-@njit(cache=True, nogil=True)
-def shuffle_rows(key, out):
-    """Fill `out` with its indices in random order (Fisher and Yates)."""
-    for i in range(len(out)):
-        j = np.int64(uniform(key, i) * (i + 1))
-        out[i] = out[j]
-        out[j] = i
 
 
 @njit(cache=True, nogil=True)

@@ -23,7 +23,7 @@ from .._cluster_summary import ClusterSummary, column_summary, names_for_summary
 from .._densities import to_shares
 from .._imputation.imputation import ImputesCells
 from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
-from .._prior import DrawsFromPrior, PriorLabels
+from .._prior import DrawsFromEmission, PriorLabels
 from .point_estimate import drawn_sizes
 from .stream import MixtureStream
 
@@ -37,7 +37,7 @@ _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
-class PartitionInference(ImputesCells, DrawsFromPrior):
+class PartitionInference(ImputesCells, DrawsFromEmission):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.

@@ -12,11 +12,12 @@ import numpy as np
 from ...emissions._family import Family
 from ...emissions._statistics import occupied, with_capacity
 from ...metrics._partitions import compact_labels
+from ...random._variates import fill_permutation
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
 from .._memberships.process import ParameterDraw, draw_parameters, log_partition_prior
-from .gibbs_kernels import draw_labels, least_slice, shuffle_rows
+from .gibbs_kernels import draw_labels, least_slice
 from .split_merge import split_merge
 
 Start = int | np.ndarray | Callable[[np.uint64], np.ndarray]  # initial labels; an int is the number of random ones
@@ -96,7 +97,7 @@ class DPModel:
         if self.batch_size is None or self.batch_size >= self.n_rows:
             return [np.arange(self.n_rows)]
         order = np.empty(self.n_rows, np.int64)
-        shuffle_rows(key, order)
+        fill_permutation(key, order)
         return [np.sort(order[start:stop]) for start, stop in split_range(self.n_rows, self.batch_size)]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:

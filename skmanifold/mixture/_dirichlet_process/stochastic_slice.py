@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...emissions._categories.family import CategoryCounts
-from ...emissions._categories.split_kernels import add_predictive
+from ...emissions._categories.kernels import add_predictive
 from ...emissions._linear_kernels import add_entries
 from ...emissions._statistics import n_used
 from ...models import IncompatibleError

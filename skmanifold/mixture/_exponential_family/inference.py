@@ -16,27 +16,22 @@ from ...emissions._protocols import RowEmission
 from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
 from ...models import IncompatibleError
-from ...random._keys import Purpose, subkey
 from ...utils._protocol_check import offers
-from ...utils._threads import Workers
-from .._densities import FamilyRows, log_predictive
 from .._imputation.imputation import ImputesCells
-from .._memberships.finite import DirichletWeights, Position, draw_labels
-from .._prior import DrawsFromPrior, PriorLabels, side_by_side
+from .._memberships.finite import Position, evenly_spaced
+from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
 from .cluster_summary import SummarizesComponents
 from .model import FAMILY_NEEDS
 
 
-class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromPrior, InformationCriteria):
+class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
     n_predictive_draws: int
-    n_components: int
-    weight_prior: float | None
     n_polish: int
     _emissions = EMISSIONS
     _families = ROW_FAMILIES
@@ -150,8 +145,7 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromPrior, Inform
 
     @property
     def _predictive(self) -> list[Position]:
-        chosen = np.linspace(0, len(self._draws) - 1, min(self.n_predictive_draws, len(self._draws)))
-        return [self._draws[i] for i in np.unique(chosen.astype(int))] or [self._position]
+        return evenly_spaced(self._draws, self.n_predictive_draws) or [self._position]
 
     def _drawn_parameters(self) -> list[Position]:
         if not self.sampler_.draws_parameters:
@@ -163,19 +157,6 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromPrior, Inform
 
     def _check_has_new_rows(self) -> None:
         self._check_offered([HasNewRows], f"{type(self).__name__}.sample")
-
-    def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
-        K = len(self.weights_) if n_features is None else self.n_components
-        prior = DirichletWeights.of_parameter(self.weight_prior, K)
-        weights = prior.draw(np.zeros(K), subkey(key, Purpose.PRIOR))
-        return PriorLabels(draw_labels(weights, n_rows, subkey(key, Purpose.LABELS)), K, {"weights": weights})
-
-    def _log_density_of_prior(
-        self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
-    ) -> dict[str, float]:
-        position = Position(drawn.parameters["weights"], parameters)
-        log_density = log_predictive(FamilyRows(family, rows), [position], workers)
-        return {"log_likelihood": log_density.sum()}
 
     def _n_parameters(self) -> int:
         self._check_offered([HasParameterCount], "An information criterion")

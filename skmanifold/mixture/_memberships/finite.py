@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
+from ...random._variates import fill_log_gammas
 from ...utils._conditions import Array, anything
 from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._densities import FamilyRows, Memberships, to_shares
 from .._scores import refuse_far_rows
-from .kernels import fill_log_gammas
 
 _TO_UNIT = 2.0**-64
 
@@ -75,6 +76,41 @@ class Position(NamedTuple):
     def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of the components with these labels."""
         return family.sample(self.parameters, labels, key)
+
+
+class PositionDraws(NamedTuple):
+    """Draws from the posterior with matched components, as an estimate: densities are means over the draws."""
+
+    draws: Sequence[Position]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Mean weights of the components, (K,)."""
+        return np.mean([draw.weights for draw in self.draws], axis=0)
+
+    def log_terms(self, rows: FamilyRows, workers: Workers) -> np.ndarray:
+        """Log of weight times density, averaged over the draws, (n_rows, K)."""
+        total = self.draws[0].log_terms(rows, workers)
+        for draw in self.draws[1:]:
+            np.logaddexp(total, draw.log_terms(rows, workers), out=total)
+        return total - np.log(len(self.draws))
+
+    def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of the components with these labels, each of a draw that is chosen by its weight of the label."""
+        chosen, X = np.empty(len(labels), np.int32), np.empty((len(labels), family.n_features))
+        for k, weights in enumerate(np.transpose([draw.weights for draw in self.draws])):
+            rows = np.flatnonzero(labels == k)
+            chosen[rows] = draw_labels(weights, len(rows), subkey(key, Purpose.LABELS, k))
+        for i, draw in enumerate(self.draws):
+            rows = np.flatnonzero(chosen == i)
+            X[rows] = family.sample(draw.parameters, labels[rows], subkey(key, Purpose.ROWS, i))
+        return X
+
+
+def evenly_spaced(draws: Sequence[Position], n: int) -> list[Position]:
+    """At most `n` evenly spaced draws, including the last unless `n` is 1."""
+    chosen = np.linspace(0, len(draws) - 1, min(n, len(draws)))
+    return [draws[i] for i in np.unique(chosen.astype(int))]
 
 
 def draw_labels(weights: np.ndarray, n_rows: int, key: np.uint64) -> np.ndarray:

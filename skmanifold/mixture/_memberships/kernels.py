@@ -1,4 +1,4 @@
-"""Kernels of mixtures: labels and responsibilities of rows given the logs of weights times densities, and weights."""
+"""Kernels of mixtures: labels and responsibilities of rows given the logs of weights times densities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in, uniform
-from ...random._variates import log_gamma_variate
 from ...utils._njit import njit
 
 
@@ -79,10 +78,3 @@ def fill_shares(terms, scratch, log_density):
         for k in range(n_components):
             terms[i, k] /= total
         log_density[i] += math.log(total)
-
-
-@njit(cache=True, nogil=True)
-def fill_log_gammas(key, shapes, out):
-    """Draw the logarithms of gamma variates of rate one with these shapes, (K,)."""
-    for k in range(len(shapes)):
-        out[k] = log_gamma_variate(fold_in(key, k), shapes[k])

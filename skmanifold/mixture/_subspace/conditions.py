@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from ...inference._draw_conditions import traces
 from ...samplers import BaseSampler
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
 from ...utils._declared import Held, Settings, holds
-from .parameters import MOST, Priors, Subspaces, are_orthonormal
+from .._memberships.finite import Position
+from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 
 _PER_COMPONENT = "n_components", "n_features"
 
@@ -18,8 +20,10 @@ def _agree(mixture: Any, sizes: Sizes) -> str | None:
         return "has no draws"
     if "log_likelihood" not in mixture._posterior:
         return "lacks the log likelihood of its draws"
-    if any(len(chain) != len(mixture._whole_draws) for chain in mixture._chains):
+    if any(len(draws) != len(mixture._whole_draws) for draws in mixture._chains):
         return "has chains of different lengths"
+    for draw in (*mixture._draws, *chain.from_iterable(mixture._chains)):
+        Held(Subspaces)(draw.parameters, "a draw", sizes)
     for dimension, basis in zip(mixture.dimensions_, mixture.bases_, strict=True):
         if len(basis) != dimension:
             return "has bases of other dimensions than dimensions_"
@@ -36,15 +40,15 @@ fitted_mixture = holds(
     weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
     **traces("log_likelihood"),
     best_chain_=Whole(below="n_chains"),
-    _draws=ListOf(Held(Subspaces)),
-    _chains=ListOf(ListOf(Held(Subspaces)), "n_chains"),
+    _draws=ListOf(Held(Position)),
+    _chains=ListOf(ListOf(Held(Position)), "n_chains"),
     _whole_draws=index("n_whole", below="n_draws"),
     dimension_posterior_=Array("float64", ("n_components", None), low=0, sums_to_one=1),
     dimensions_=Array("int64", ("n_components",), low=0),
     bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
     noise_variance_=Array("float64", ("n_components",), above=0),
     centre_prior_mean_=Array("float64", ("n_features",), low=-MOST, high=MOST),
-    _priors=Held(Priors),
+    _family=Held(SubspaceFamily),
     _stored_labels=Lacking(Array("int32", ("n_chains", "n_whole", None), low=0, below="n_components")),
     labels_=index("n_rows", below="n_components"),
     sampler_=Settings(BaseSampler),

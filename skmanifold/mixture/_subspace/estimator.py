@@ -15,11 +15,10 @@ from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .conditions import fitted_mixture
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
-from .prior_draws import DrawsFromPrior
 
 
 @fitted_mixture
-class SubspaceMixture(DrawsFromPrior, SubspaceInference, DensityMixin, BaseSampledEstimator):
+class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 
     A row is a point of one of K affine subspaces (lines, planes, ...), plus noise in the orthogonal directions:

@@ -13,7 +13,7 @@ import numpy as np
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...random._keys import Purpose, fold_in, uniform
-from ...random._variates import half_angle_sine, normal
+from ...random._variates import fill_permutation, half_angle_sine, normal
 from ...utils._njit import njit
 from .birth_death_kernels import birth_death_step, log_gain, orthonormalise, resize_rows
 
@@ -148,18 +148,6 @@ def frame_size(d, m):
 
 
 @njit(cache=True, nogil=True)
-def _random_permutation(n, key):
-    """A uniformly distributed permutation."""
-    order = np.empty(n, np.int64)
-    for place in range(n):
-        order[place] = place
-    for last in range(n - 1, 0, -1):
-        i = np.int64(uniform(key, last) * (last + 1))
-        order[last], order[i] = order[i], order[last]
-    return order
-
-
-@njit(cache=True, nogil=True)
 def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     """Rotate and flip the directions of a frame, (D, m), of which the first `d` span the subspace, given n rows.
 
@@ -168,7 +156,8 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
     dimension would be too large or too small.
     """
     D, size = len(frame), len(Y)
-    order = _random_permutation(D, fold_in(key, _ORDER))
+    order = np.empty(D, np.int64)
+    fill_permutation(fold_in(key, _ORDER), order)
     along = np.dot(frame, Y.T)
     rows, scatters = np.zeros((D, size + D)), np.empty(D)
     inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)

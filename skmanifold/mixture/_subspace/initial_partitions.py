@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ...random._keys import Purpose, subkey
 from ...random._variates import sample_rows
 from .._labels import read_labels
+from .family import SubspaceFamily
 from .k_flats import N_ITERATIONS, N_TRIES, KFlats, k_flats
-from .parameters import Priors
 
 _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
@@ -24,62 +24,68 @@ _N_KMEANS = 3
 _LEAST_DEGREE = 1e-12  # relative degree of a row that is orthogonal to all others
 
 
-def start_partitions(X: np.ndarray, priors: Priors, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
+def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
     """Initial labels, each (n,) int32; -1 for rows that were not used.
 
     Parameters
     ----------
     X : ndarray of shape (n, m)
         Rows.
-    priors : Priors
+    family : SubspaceFamily
     init : str or array-like
         Parameter of the estimator.
     n_init : int
         Number of partitions; 1 if `init` gives labels.
     key : uint64
     """
-    K = len(priors.log_dimension)
+    K = family.n_components
     if not isinstance(init, str):
         return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
     if K == 1:
         return [np.zeros(len(X), np.int32)]
     methods = tuple(_METHODS) if init == "auto" else (init,)
-    return [_label_some_rows(X, priors, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
+    return [_label_some_rows(X, family, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
 
 
-def _label_some_rows(X: np.ndarray, priors: Priors, start: Callable[..., np.ndarray], key: np.uint64) -> np.ndarray:
-    labels = np.full(len(X), -1, np.int32)
-    rows = np.empty((1, min(len(X), _MAX_ROWS)), np.int64)
-    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, len(X), rows)
-    rows.sort()
-    labels[rows[0]] = start(X[rows[0]], priors, key)
+def _label_some_rows(
+    X: np.ndarray, family: SubspaceFamily, start: Callable[..., np.ndarray], key: np.uint64
+) -> np.ndarray:
+    labels, rows = np.full(len(X), -1, np.int32), _some_rows(len(X), _MAX_ROWS, key)
+    labels[rows] = start(X[rows], family, key)
     return labels
 
 
-def _by_spectrum(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
-    return spectral_labels(X, len(priors.log_dimension), key, _fixed(priors), max_dimension=priors.max_dimension)
+def _some_rows(n: int, most: int, key: np.uint64) -> np.ndarray:
+    """Indices of at most so many of n rows, ascending."""
+    chosen = np.empty((1, min(n, most)), np.int64)
+    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
+    return np.sort(chosen[0])
 
 
-def _by_k_flats(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
-    return k_flats(X, len(priors.log_dimension), _fixed(priors), key, max_dimension=priors.max_dimension)[0]
+def _by_spectrum(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
+    return spectral_labels(X, family.n_components, key, _fixed(family), max_dimension=family.max_dimension)
 
 
-def _by_centres(X: np.ndarray, priors: Priors, key: np.uint64) -> np.ndarray:
+def _by_k_flats(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
+    return k_flats(X, family.n_components, _fixed(family), key, max_dimension=family.max_dimension)[0]
+
+
+def _by_centres(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # given if there are fewer distinct rows than components
-        return KMeans(len(priors.log_dimension), n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
+        return KMeans(family.n_components, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
 
 
-_METHODS: dict[str, Callable[[np.ndarray, Priors, np.uint64], np.ndarray]] = {
+_METHODS: dict[str, Callable[[np.ndarray, SubspaceFamily, np.uint64], np.ndarray]] = {
     "spectral": _by_spectrum,
     "k-flats": _by_k_flats,
     "k-means": _by_centres,
 }
 
 
-def _fixed(priors: Priors) -> np.ndarray | None:
+def _fixed(family: SubspaceFamily) -> np.ndarray | None:
     """The dimensions if the prior fixes them, otherwise None."""
-    possible = np.isfinite(priors.log_dimension)
+    possible = np.isfinite(family.log_dimension)
     return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
 
 
@@ -91,7 +97,6 @@ def spectral_labels(
     n_components: int,
     key: np.uint64,
     dimensions=None,
-    n_iter: int = N_ITERATIONS,
     n_tries: int = N_TRIES,
     max_dimension: int | None = None,
 ) -> np.ndarray:
@@ -103,7 +108,7 @@ def spectral_labels(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    n_components, dimensions, n_iter, n_tries, max_dimension :
+    n_components, dimensions, n_tries, max_dimension :
         As in `k_flats`. With ``n_tries=0``, only spectral clusters are used.
     key : np.uint64
 
@@ -114,20 +119,13 @@ def spectral_labels(
     """
     flats = KFlats(X, n_components, dimensions, max_dimension)
     n = len(flats.rows)
-    some, sparse = np.arange(n), flats
     if n > _MAX_SPECTRAL_ROWS:
-        chosen = np.empty((1, _MAX_SPECTRAL_ROWS), np.int64)
-        sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
-        some = np.sort(chosen[0])
-        sparse = KFlats(flats.rows[some], n_components, dimensions, max_dimension)
-    starts = spectral_partitions(sparse.rows, n_components, key)
-    starts += [sparse.seed(key, n_try) for n_try in range(n_tries)]
-    labels, _ = sparse.best(starts, n_iter)
-    if sparse is flats:
-        return labels
-    of_all = np.full(n, -1)
-    of_all[some] = labels
-    return flats.refine(of_all, n_iter)[0]
+        some, labels = _some_rows(n, _MAX_SPECTRAL_ROWS, key), np.full(n, -1)
+        labels[some] = spectral_labels(flats.rows[some], n_components, key, dimensions, n_tries, max_dimension)
+        return flats.refine(labels, N_ITERATIONS)[0]
+    starts = spectral_partitions(flats.rows, n_components, key)
+    starts += [flats.seed(key, n_try) for n_try in range(n_tries)]
+    return flats.best(starts)[0]
 
 
 def spectral_partitions(rows, n_components: int, key: np.uint64) -> list[np.ndarray]:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import xlogy
 
 from ...numerics.symmetric_eigen import gram_of_columns, gram_of_rows, symmetric_eigen
 from ...random._keys import Purpose, subkey, uniform
-from .k_flats_kernels import (
-    assign_nearer_rows,
-    assign_rows,
-    centre_rows,
-    choose_dimensions_and_noise,
-    nearest_rows,
-    pooled_noise,
-    spectra_loss,
-    write_axes,
-)
+from .family import Subspaces, add_terms
 
 N_ITERATIONS = 50  # most runs converge within ten iterations
 N_TRIES = 20
@@ -25,6 +17,8 @@ _MAX_RESEEDED_ROUNDS = 10  # after these rounds an empty cluster stays empty
 _LEAST_ROWS = 4  # rows for each axis of a subspace whose dimension is selected
 _SAME_LOSS = 1e-9  # relative tolerance, so that rounding does not decide between equal partitions
 _LEAST_NOISE = 1e-10  # noise variance, relative to a mean variance of 1, of rows that lie exactly on subspaces
+_MAX_NOISE_ROUNDS = 20
+_LEAST_AXIS = 1e-12  # relative variance; with few rows, smaller ones are rounding errors
 _LEAST_SPREAD = 1e-7  # relative singular value; smaller ones are rounding errors
 
 
@@ -33,7 +27,6 @@ def k_flats(
     n_components: int,
     dimensions,
     key: np.uint64,
-    n_iter: int = N_ITERATIONS,
     n_tries: int = N_TRIES,
     max_dimension: int | None = None,
 ) -> tuple[np.ndarray, float]:
@@ -50,8 +43,6 @@ def k_flats(
     dimensions : array-like of shape (n_components,), int or None
         None selects them at every refit by the loss.
     key : np.uint64
-    n_iter : int
-        Maximum number of iterations of each try.
     n_tries : int
         Number of tries. Each starts from subspaces through random rows and their neighbours. If dimensions are
         selected, the tries start with the dimensions 1, 2, 4, ... in turn.
@@ -67,7 +58,7 @@ def k_flats(
         Loss per row, up to a constant that does not depend on the partition.
     """
     flats = KFlats(X, n_components, dimensions, max_dimension)
-    return flats.best([flats.seed(key, n_try) for n_try in range(n_tries)], n_iter)
+    return flats.best([flats.seed(key, n_try) for n_try in range(n_tries)])
 
 
 class KFlats:
@@ -99,39 +90,46 @@ class KFlats:
         """Improve a partition by Lloyd's iterations; returns the partition and its loss per row."""
         (n, width), n_subspaces = self.rows.shape, self.n_components
         labels, dimensions = np.array(labels, np.int64), self.dimensions.copy()
-        sizes, means, spectra = np.empty(n_subspaces), np.zeros((n_subspaces, width)), np.zeros((n_subspaces, width))
-        axes, costs = np.zeros((n_subspaces, self.max_dimension, width)), np.empty(n)
+        means, spectra = np.zeros((n_subspaces, width)), np.zeros((n_subspaces, width))
+        axes = np.zeros((n_subspaces, self.max_dimension, width))
         for iteration in range(n_iter + 1):
-            loss = 0.0
-            for k in range(n_subspaces):
-                members = np.flatnonzero(labels == k)
-                sizes[k] = len(members)
-                if len(members) == 0:
-                    spectra[k] = 0.0
-                    continue
-                _fit_axes(self.rows, members, means[k], axes[k], spectra[k])
-                loss -= sizes[k] * math.log(sizes[k] / n)
-            noise, spectral_loss = self._fit_spectra(sizes, spectra, dimensions)
-            loss += spectral_loss
+            sizes = np.bincount(labels[labels >= 0], minlength=n_subspaces).astype(np.float64)
+            spectra[sizes == 0.0] = 0.0
+            for k in np.flatnonzero(sizes):
+                means[k], axes[k], spectra[k] = _fit_axes(self.rows[labels == k], self.max_dimension)
+            noise, loss = self._fit_spectra(sizes, spectra, dimensions)
+            loss -= xlogy(sizes, sizes / n).sum()
             if iteration == n_iter:
                 break
-            n_moved = assign_rows(self.rows, sizes, means, axes, spectra, dimensions, noise, labels, costs)
-            filled = iteration < _MAX_RESEEDED_ROUNDS and _reseed_empty(self.rows, dimensions, labels, costs)
-            if n_moved == 0 and not filled:
+            terms = self._log_terms(sizes, means, axes, spectra, dimensions, noise)
+            nearest, highest = terms.argmax(axis=1), terms.max(axis=1)
+            moved, labels = bool(np.any(nearest != labels)), nearest
+            filled = iteration < _MAX_RESEEDED_ROUNDS and _reseed_empty(self.rows, dimensions, labels, highest)
+            if not moved and not filled:
                 break
         return labels, loss / n
+
+    def _log_terms(self, sizes, means, axes, spectra, dimensions, noise: float) -> np.ndarray:
+        """Log of weight times density, (n_rows, K); -inf in a subspace without rows."""
+        bases = [of[:d] for of, d in zip(axes, dimensions, strict=True)]
+        ratios = [noise / np.maximum(of[:d], noise) for of, d in zip(spectra, dimensions, strict=True)]
+        subspaces = Subspaces.of(bases, ratios, means, np.full(len(sizes), 1.0 / noise))
+        with np.errstate(divide="ignore"):
+            terms = np.repeat(np.log(sizes / len(self.rows))[None], len(self.rows), axis=0)
+        add_terms(self.rows, 0, len(self.rows), subspaces, subspaces.log_offsets(), terms)
+        return terms
 
     def _fit_spectra(self, sizes, spectra, dimensions) -> tuple[float, float]:
         """Noise variance and loss of the spectra; selects `dimensions`, in place, if they are not given."""
         log_n = math.log(len(self.rows))
         if self.inferred:
             return choose_dimensions_and_noise(sizes, spectra, self.max_dimension, _LEAST_NOISE, log_n, dimensions)
-        noise = pooled_noise(sizes, spectra, dimensions, _LEAST_NOISE)
-        return noise, spectra_loss(sizes, spectra, dimensions, noise, log_n)
+        noise = _pooled_noise(sizes, spectra, dimensions, _LEAST_NOISE)
+        return float(noise), float(_spectra_loss(sizes, spectra, dimensions, noise, log_n))
 
-    def best(self, starts, n_iter: int) -> tuple[np.ndarray, float]:
+    def best(self, starts) -> tuple[np.ndarray, float]:
         """Improve each initial partition; returns the one with the smallest loss, and the loss."""
-        refined = [self.refine(labels, n_iter) for labels in starts]
+        refined = [self.refine(labels, N_ITERATIONS) for labels in starts]
         least = min(loss for _, loss in refined)
         return next(result for result in refined if result[1] <= least + _SAME_LOSS * (1.0 + abs(least)))
 
@@ -140,34 +138,96 @@ def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
     """Partition by subspaces through single rows and their neighbours; each row is chosen far from the earlier ones."""
     n = len(rows)
     labels, gaps = np.zeros(n, np.int64), np.full(n, np.inf)
-    mean, spectrum = np.empty(rows.shape[1]), np.empty(rows.shape[1])
     for k, dimension in enumerate(dimensions):
         place, cumulative = uniform(key, k), np.cumsum(gaps)
         chosen = int(place * n)
         if k > 0 and cumulative[-1] > 0.0:
             chosen = min(int(np.searchsorted(cumulative, place * cumulative[-1], side="right")), n - 1)
-        axes = np.empty((dimension, rows.shape[1]))
-        _fit_axes(rows, nearest_rows(rows, chosen, min(2 * dimension + 1, n)), mean, axes, spectrum)
-        assign_nearer_rows(rows, mean, axes, k, labels, gaps)
+        mean, axes, _ = _fit_axes(rows[nearest_rows(rows, chosen, min(2 * dimension + 1, n))], dimension)
+        centred = rows - mean
+        across = np.maximum(np.square(centred).sum(axis=1) - np.square(centred @ axes.T).sum(axis=1), 0.0)
+        labels[across < gaps] = k
+        gaps = np.minimum(across, gaps)
     return labels
 
 
-def _fit_axes(rows, members, mean, axes, spectrum) -> None:
-    """Write the mean of some rows, and the leading axes and decreasing spectrum of their scatter, padded with zeros."""
-    centred = centre_rows(rows, members, mean)
-    product = gram_of_rows(centred) if len(members) < rows.shape[1] else gram_of_columns(centred)
-    write_axes(centred, *symmetric_eigen(product), axes, spectrum)
+def nearest_rows(rows, i: int, n_near: int) -> np.ndarray:
+    """Indices of the rows nearest to row `i`, which comes first; ties are resolved in favour of lower indices."""
+    gaps = np.square(rows - rows[i]).sum(axis=1)
+    gaps[i] = -1.0
+    return np.argsort(gaps, kind="stable")[:n_near]
 
 
-def _reseed_empty(rows, dimensions, labels, costs) -> bool:
-    """Give each empty cluster the row with the largest cost and its neighbours; returns whether there was one."""
-    empty = np.flatnonzero(np.bincount(labels, minlength=len(dimensions)) == 0)
+def _fit_axes(rows, n_axes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of rows, and the leading axes and decreasing spectrum of their scatter, padded with zeros."""
+    n, width = rows.shape
+    mean = rows.mean(axis=0)
+    centred, few = rows - mean, n < width
+    values, vectors = symmetric_eigen(gram_of_rows(centred) if few else gram_of_columns(centred))  # ascending
+    spectrum, axes = np.zeros(width), np.zeros((n_axes, width))
+    spectrum[: len(values)] = np.maximum(values[::-1], 0.0) / n
+    n_kept = min(n_axes, np.count_nonzero(spectrum > _LEAST_AXIS * spectrum[0]))
+    leading = vectors[:, ::-1][:, :n_kept].T
+    axes[:n_kept] = leading @ centred / np.sqrt(n * spectrum[:n_kept, None]) if few else leading
+    return mean, axes, spectrum
+
+
+def choose_dimensions_and_noise(
+    sizes, spectra, max_dimension: int, least_noise: float, log_n: float, dimensions
+) -> tuple[float, float]:
+    """Select dimensions, in place, and the shared noise variance by alternating updates; returns noise and loss.
+
+    There are several fixed points: with a small noise variance large dimensions are best, and with a large one small
+    dimensions. Therefore several initial dimensions are tried, and the result with the smallest loss is kept.
+    """
+    first = [0]
+    while (following := first[-1] + 1 + first[-1] // 4) <= max_dimension:
+        first.append(following)
+    tried = np.repeat(np.array(first)[:, None], len(sizes), axis=1)
+    penalties = log_n * (spectra.shape[1] - np.arange(max_dimension))
+    gains = np.zeros((*tried.shape, max_dimension + 1))
+    for _ in range(_MAX_NOISE_ROUNDS):
+        noise = _pooled_noise(sizes, spectra, tried, least_noise)
+        # Directions beyond the noise come first; the others only have a penalty.
+        ratios = np.maximum(spectra[:, :max_dimension] / noise[:, None, None], 1.0)
+        np.cumsum(sizes[:, None] * (ratios - 1.0 - np.log(ratios)) - penalties, axis=2, out=gains[..., 1:])
+        before, tried = tried, gains.argmax(axis=2)
+        if np.array_equal(tried, before):
+            break
+    noise = _pooled_noise(sizes, spectra, tried, least_noise)
+    losses = _spectra_loss(sizes, spectra, tried, noise, log_n)
+    best = int(losses.argmin())
+    dimensions[:] = tried[best]
+    return float(noise[best]), float(losses[best])
+
+
+def _pooled_noise(sizes, spectra, dimensions, least_noise: float) -> np.ndarray:
+    """Variance orthogonal to subspaces of these dimensions, (..., K): mean of the remaining eigenvalues of all."""
+    width = spectra.shape[1]
+    across = np.where(np.arange(width) >= dimensions[..., None], spectra, 0.0).sum(axis=-1) @ sizes
+    return np.maximum(across / np.maximum((width - dimensions) @ sizes, 1.0), least_noise)
+
+
+def _spectra_loss(sizes, spectra, dimensions, noise, log_n: float) -> np.ndarray:
+    """Negative log-likelihood of the rows given their subspaces, up to a constant, plus log(n) / 2 per parameter."""
+    width, noise = spectra.shape[1], np.asarray(noise)[..., None, None]
+    is_along = np.arange(width) < dimensions[..., None]
+    variances = np.where(is_along, np.maximum(spectra, noise), noise)
+    # A mean, d orthogonal axes and d variances
+    n_parameters = width + dimensions * width - dimensions * (dimensions - 1) // 2
+    fits = (np.log(variances) + spectra / variances).sum(axis=-1)
+    return 0.5 * (fits @ sizes + log_n * n_parameters @ (sizes > 0.0))
+
+
+def _reseed_empty(rows, dimensions, labels, terms) -> bool:
+    """Give each empty cluster the row with the lowest density and its neighbours; returns whether there was one."""
+    empty = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=len(dimensions)) == 0)
     for n_filled, k in enumerate(empty):
-        worst = costs.argmax()
-        if costs[worst] == -np.inf:  # no row is left
+        worst = terms.argmin()
+        if terms[worst] == np.inf:  # no row is left
             return n_filled > 0
         near = nearest_rows(rows, worst, max(1, min(2 * dimensions[k] + 1, len(rows) // len(dimensions))))
-        labels[near], costs[near] = k, -np.inf
+        labels[near], terms[near] = k, np.inf
     return len(empty) > 0
 
 

@@ -1,99 +1,56 @@
-"""Kernels over the rows of a mixture of affine subspaces: log densities, labels, and moments by label."""
+"""Kernels over the rows of a mixture of affine subspaces: log densities, and moments by label."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from ...numerics.row_batches import ROW_LANES, load_rows
-from ...random._keys import uniform
 from ...utils._njit import njit
 
 
 @njit(cache=True, nogil=True)
-def _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, out):
-    """Log of weight times density, (K, ROW_LANES), of rows as columns; `across` and `along` are scratch, (ROW_LANES,).
+def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
+    """Add the log densities of rows start to stop of X to `out`, (stop - start, K).
+
+    `offsets`, (K,), are the log densities of the components at their centres. Rows are columns of a batch.
 
     The squared distance to a subspace is the squared length of the residual of the projection. The difference of two
     squared lengths would be inaccurate for rows near the subspace.
     """
-    m = rows.shape[0]
-    left = np.empty((m, ROW_LANES))
-    for k in range(len(dims)):
-        for a in range(m):
-            centre = centres[k, a]
-            for lane in range(ROW_LANES):
-                left[a, lane] = rows[a, lane] - centre
-        for lane in range(ROW_LANES):
-            out[k, lane] = 0.0
-        for j in range(dims[k]):
-            for lane in range(ROW_LANES):
-                along[lane] = 0.0
-            for a in range(m):
-                entry = bases[k, j, a]
-                for lane in range(ROW_LANES):
-                    along[lane] += entry * left[a, lane]
-            for a in range(m):
-                entry = bases[k, j, a]
-                for lane in range(ROW_LANES):
-                    left[a, lane] -= entry * along[lane]
-            ratio = ratios[k, j]
-            for lane in range(ROW_LANES):
-                out[k, lane] += ratio * along[lane] * along[lane]
-        for lane in range(ROW_LANES):
-            across[lane] = 0.0
-        for a in range(m):
-            for lane in range(ROW_LANES):
-                across[lane] += left[a, lane] * left[a, lane]
-        half = 0.5 * noise[k]
-        for lane in range(ROW_LANES):
-            out[k, lane] = offsets[k] - half * (across[lane] + out[k, lane])
-
-
-@njit(cache=True, nogil=True)
-def fill_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
-    """Write the log of weight times density of rows start to stop of X to the same rows of `out`, (n, K)."""
-    K = len(dims)
-    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
-    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
+    m = X.shape[1]
+    rows, left = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))
+    across, along, within = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for first in range(start, stop, ROW_LANES):
         load_rows(X, first, stop, rows)
-        _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
-        for lane in range(min(ROW_LANES, stop - first)):
-            for k in range(K):
-                out[first + lane, k] = terms[k, lane]
-
-
-@njit(cache=True, nogil=True)
-def draw_labels(X, start, stop, bases, dims, ratios, centres, noise, offsets, key, out):
-    """Draw labels of rows start to stop with probability proportional to weight times density.
-
-    The draw of a row depends only on the key and the index of the row, not on the task. Returns the sum of the log
-    densities.
-    """
-    K = len(dims)
-    rows, terms = np.empty((X.shape[1], ROW_LANES)), np.empty((K, ROW_LANES))
-    across, along = np.empty(ROW_LANES), np.empty(ROW_LANES)
-    total = 0.0
-    for first in range(start, stop, ROW_LANES):
-        load_rows(X, first, stop, rows)
-        _fill_terms(rows, bases, dims, ratios, centres, noise, offsets, across, along, terms)
-        for lane in range(min(ROW_LANES, stop - first)):
-            largest = terms[0, lane]
-            for k in range(1, K):
-                largest = max(largest, terms[k, lane])
-            mass = 0.0
-            for k in range(K):
-                mass += math.exp(terms[k, lane] - largest)
-                terms[k, lane] = mass
-            at = uniform(key, first + lane) * mass
-            label = 0
-            while label < K - 1 and at >= terms[label, lane]:
-                label += 1
-            out[first + lane] = label
-            total += largest + math.log(mass)
-    return total
+        for k in range(len(dims)):
+            for a in range(m):
+                centre = centres[k, a]
+                for lane in range(ROW_LANES):
+                    left[a, lane] = rows[a, lane] - centre
+            for lane in range(ROW_LANES):
+                within[lane] = 0.0
+            for j in range(dims[k]):
+                for lane in range(ROW_LANES):
+                    along[lane] = 0.0
+                for a in range(m):
+                    entry = bases[k, j, a]
+                    for lane in range(ROW_LANES):
+                        along[lane] += entry * left[a, lane]
+                for a in range(m):
+                    entry = bases[k, j, a]
+                    for lane in range(ROW_LANES):
+                        left[a, lane] -= entry * along[lane]
+                ratio = ratios[k, j]
+                for lane in range(ROW_LANES):
+                    within[lane] += ratio * along[lane] * along[lane]
+            for lane in range(ROW_LANES):
+                across[lane] = 0.0
+            for a in range(m):
+                for lane in range(ROW_LANES):
+                    across[lane] += left[a, lane] * left[a, lane]
+            half = 0.5 * noise[k]
+            for lane in range(min(ROW_LANES, stop - first)):
+                out[first - start + lane, k] += offsets[k] - half * (across[lane] + within[lane])
 
 
 @njit(cache=True, nogil=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
-from ...random._variates import gamma_variate, log_gamma_variate
+from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
+from .._memberships.finite import DirichletWeights, Position
+from .._memberships.kernels import draw_labels_of_terms
+from .family import MOST, SubspaceFamily, Subspaces
 from .frame_kernels import (
     best_dimension,
     complete_frame,
@@ -18,8 +22,7 @@ from .frame_kernels import (
     move_frame,
     sum_of_squares,
 )
-from .label_kernels import add_moments, draw_labels, fill_log_terms
-from .parameters import MOST, Moments, Priors, Subspaces
+from .label_kernels import add_log_terms, add_moments
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
@@ -42,7 +45,9 @@ class SubspaceModel:
     ----------
     X : ndarray of shape (n, m), C-contiguous float64
         Rows minus the location of the prior.
-    priors : Priors
+    family : SubspaceFamily
+    weights : DirichletWeights
+        The prior of the weights.
     starts : sequence of ndarray of shape (n,)
         One or several initial partitions.
     workers : Workers
@@ -51,19 +56,21 @@ class SubspaceModel:
     """
 
     def __init__(
-        self, X: np.ndarray, priors: Priors, starts: Sequence[np.ndarray], workers: Workers, n_adapting: int = 0
+        self,
+        X: np.ndarray,
+        family: SubspaceFamily,
+        weights: DirichletWeights,
+        starts: Sequence[np.ndarray],
+        workers: Workers,
+        n_adapting: int = 0,
     ):
         self.X = X
-        self.priors = priors
+        self.family = family
+        self.weights = weights
         self.starts = starts
         self.workers = workers
         self.n_adapting = n_adapting
         self._pieces = split_range(len(X), max(_ROWS, -(-len(X) // _TASKS)))
-
-    @property
-    def n_components(self) -> int:
-        """Number of components K."""
-        return len(self.priors.log_dimension)
 
     @property
     def n_features(self) -> int:
@@ -74,14 +81,16 @@ class SubspaceModel:
 
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
         """Draw labels given subspaces, (n,) int32; also returns the sum of the log densities. `offsets` are (K,)."""
-        labels = np.empty(len(self.X), np.int32)
-        shared = *_kernel_arguments(subspaces), offsets, key, labels
-        parts = self.workers.run(draw_labels, [(self.X, a, b, *shared) for a, b in self._pieces])
-        return labels, float(sum(parts))
+        labels, log_density = np.empty(len(self.X), np.int32), np.empty(len(self.X))
 
-    def log_terms(self, subspaces: Subspaces) -> np.ndarray:
-        """Log of weight times density, (n, K)."""
-        return log_terms(self.X, subspaces, self.workers)
+        def draw(first: int, stop: int) -> None:
+            terms = np.zeros((stop - first, len(offsets)))
+            add_log_terms(self.X, first, stop, *subspaces, offsets, terms)
+            of_rows = labels[first:stop], log_density[first:stop]
+            draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
+
+        self.workers.run(draw, split_range(len(self.X), _ROWS))
+        return labels, float(log_density.sum())
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
         """Counts, means and scatters of the rows of each component; `origins`, (K, m), are points near the means."""
@@ -98,38 +107,32 @@ class SubspaceModel:
 
     # Subspaces
 
-    def draw_subspaces(self, subspaces: Subspaces, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Subspaces:
+    def draw_subspaces(self, position: Position, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Position:
         """Update centres, frames and dimensions, then noise and weights, given labels."""
+        subspaces = position.parameters
         summary = self._summarise(labels, subspaces.centres)
         moved = self.workers.run(
             self._move,
-            [(k, summary, subspaces, n_sweeps, subkey(key, Purpose.COMPONENTS, k)) for k in range(self.n_components)],
+            [(k, summary, subspaces, n_sweeps, subkey(key, Purpose.COMPONENTS, k)) for k in range(len(subspaces.dims))],
         )
         bases, ratios, centres, squares = zip(*moved, strict=True)
         noise = self.draw_noise(summary.counts, np.array(squares), subkey(key, Purpose.NOISE_PRECISION))
-        weights = self.draw_weights(summary.counts, subkey(key, Purpose.WEIGHTS))
-        return gather(bases, ratios, np.array(centres), noise, weights)
+        drawn = Subspaces.of(bases, ratios, np.array(centres), noise)
+        return Position(self.weights.draw(summary.counts, key), drawn)
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw noise precisions, (K,)."""
-        prior = self.priors
+        prior = self.family
         if prior.shared_noise:
             counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
         shapes = prior.noise_shape + 0.5 * counts * self.n_features
         keys = fold_in_each(key, np.arange(len(shapes)))
         drawn = [gamma_variate(*of) for of in zip(keys, shapes, strict=True)] / (prior.noise_rate + 0.5 * squares)
-        return np.array(np.broadcast_to(np.clip(drawn, 1e-300, MOST), self.n_components))
-
-    def draw_weights(self, counts: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw weights, (K,), given counts."""
-        keys = fold_in_each(key, np.arange(len(counts)))
-        logs = np.array([log_gamma_variate(*of) for of in zip(keys, counts + self.priors.weight, strict=True)])
-        weights = np.maximum(np.exp(logs - logs.max()), 1e-300)
-        return weights / weights.sum()
+        return np.array(np.broadcast_to(np.clip(drawn, 1e-300, MOST), prior.n_components))
 
     def _move(self, k: int, summary: ScatterFactors | Members, subspaces: Subspaces, n_sweeps: int, key: np.uint64):
         """Update the centre and the frame of one component; also returns its sum of squares."""
-        prior, m = self.priors, self.n_features
+        prior, m = self.family, self.n_features
         n, noise = int(summary.counts[k]), subspaces.noise[k]
         basis, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]].copy()
         at = np.zeros(m)
@@ -142,33 +145,33 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
         m = self.n_features
-        if m > _WIDE and len(self.X) < m * self.n_components:
-            return Members.of(self.X, labels, self.n_components)
+        if m > _WIDE and len(self.X) < m * len(origins):
+            return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return ScatterFactors(self.moments(labels, origins))
 
     # Initial states
 
     @cached_property
-    def beginnings(self) -> list[tuple[np.ndarray, Subspaces]]:
-        """Initial labels and the subspaces fitted to them; computed once for all chains."""
+    def beginnings(self) -> list[tuple[np.ndarray, Position]]:
+        """Initial labels and the parameters fitted to them; computed once for all chains."""
         return [(labels, self.fit_subspaces(labels)) for labels in self.starts]
 
     @cached_property
     def start_model(self) -> SubspaceModel:
         """The same model with a smaller maximum dimension, for the comparison of initial partitions."""
-        log_dimension = self.priors.log_dimension
+        log_dimension = self.family.log_dimension
         lowest = np.isfinite(log_dimension).argmax(axis=1).max()
-        highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * self.n_components), lowest)
+        highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * len(log_dimension)), lowest)
         if highest >= log_dimension.shape[1] - 1:
             return self
-        priors = self.priors._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
-        return SubspaceModel(self.X, priors, self.starts, self.workers, self.n_adapting)
+        family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
+        return SubspaceModel(self.X, family, self.weights, self.starts, self.workers, self.n_adapting)
 
-    def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
+    def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
-        K, m = self.n_components, self.n_features
+        K, m = self.family.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
-        prior = self.priors
+        prior = self.family
         least = prior.noise_rate / prior.noise_shape
         overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be constant
         fits = [
@@ -188,8 +191,8 @@ class SubspaceModel:
         variances = np.broadcast_to(variances, K)
         bases = [basis for basis, _, _ in fits]
         ratios = [np.clip(v / along, _LEAST_RATIO, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
-        weights = (summary.counts + 1.0) / (summary.counts + 1.0).sum()
-        return gather(bases, ratios, summary.means, np.minimum(1.0 / variances, MOST), weights)
+        fitted = Subspaces.of(bases, ratios, summary.means, np.minimum(1.0 / variances, MOST))
+        return Position(DirichletWeights(1.0).mode(summary.counts), fitted)
 
 
 class SingleSubspaceModel(SubspaceModel):
@@ -213,11 +216,12 @@ class SingleSubspaceModel(SubspaceModel):
         squares = sum_of_squares(Y, subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]])
         return np.zeros(n, np.int32), float(n * offsets[0] - 0.5 * subspaces.noise[0] * squares)
 
-    def draw_subspaces(self, subspaces: Subspaces, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Subspaces:
+    def draw_subspaces(self, position: Position, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Position:
         """Update the centre, the frame, the dimension and the noise."""
         if self.n_features > _MOST_KEPT:
-            return super().draw_subspaces(subspaces, labels, n_sweeps, key)
-        prior, noise, n, frame = self.priors, subspaces.noise[0], len(self.X), subspaces.bases[0]
+            return super().draw_subspaces(position, labels, n_sweeps, key)
+        subspaces, prior = position.parameters, self.family
+        noise, n, frame = subspaces.noise[0], len(self.X), subspaces.bases[0]
         d, ratios = subspaces.dims[0], subspaces.ratios[0]
         of_centre = np.zeros(self.n_features), prior.centre_variance, subkey(key, Purpose.CENTRES)
         centre = draw_centre(frame[:d], ratios[:d], noise, n, self._all_rows.means[0], *of_centre)
@@ -228,16 +232,16 @@ class SingleSubspaceModel(SubspaceModel):
         frame, d, ratios = move_directions(Y, frame, d, ratios, n, noise, *of_prior, *of_frames)
         squares = np.array([sum_of_squares(Y, frame[:d], ratios[:d])])
         drawn = self.draw_noise(self._all_rows.counts, squares, subkey(key, Purpose.NOISE_PRECISION))
-        return Subspaces(frame[None], np.array([d]), ratios[None], centre[None], drawn, np.ones(1))
+        return Position(np.ones(1), Subspaces(frame[None], np.array([d]), ratios[None], centre[None], drawn))
 
     @property
     def start_model(self) -> SingleSubspaceModel:
         """The same model: there is only one partition."""
         return self
 
-    def fit_subspaces(self, labels: np.ndarray) -> Subspaces:
+    def fit_subspaces(self, labels: np.ndarray) -> Position:
         """The subspace along the first principal axes whose dimension has the highest posterior density."""
-        prior, mean, n = self.priors, self._all_rows.means, len(self.X)
+        prior, mean, n = self.family, self._all_rows.means, len(self.X)
         _, singular, axes = np.linalg.svd(self._all_rows.factor(0, mean[0]))
         scatters = np.zeros(self.n_features)
         scatters[: len(singular)] = singular**2
@@ -246,7 +250,15 @@ class SingleSubspaceModel(SubspaceModel):
         noise = min(noise, MOST)
         ratios = np.ones(self.n_features)
         ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
-        return Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise]), np.ones(1))
+        return Position(np.ones(1), Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise])))
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of each component."""
+
+    counts: np.ndarray  # (K,) int64
+    means: np.ndarray  # (K, m); zeros for components without rows
+    scatters: np.ndarray  # (K, m, m), about the means
 
 
 class ScatterFactors:
@@ -274,37 +286,10 @@ class Members:
         self.counts = np.array([len(of) for of in rows])
         self.means = np.array([X[of].mean(axis=0) if len(of) else np.zeros(X.shape[1]) for of in rows])
 
-    @classmethod
-    def of(cls, X: np.ndarray, labels: np.ndarray, n_components: int) -> Members:
-        """The rows of each label."""
-        return cls(X, [np.flatnonzero(labels == k) for k in range(n_components)])
-
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
         """Y, of at least one row, with Y'Y the scatter of component k about `centre`."""
         rows = self.X[self.rows[k]] - centre
         return rows if len(rows) else np.zeros((1, self.X.shape[1]))
-
-
-def log_terms(X: np.ndarray, subspaces: Subspaces, workers: Workers, offsets: np.ndarray | None = None) -> np.ndarray:
-    """Log of weight times density of rows, (n, K); `offsets`, (K,), replaces log weights and normalising constants."""
-    out = np.empty((len(X), subspaces.n_components))
-    shared = *_kernel_arguments(subspaces), subspaces.log_offsets() if offsets is None else offsets, out
-    workers.run(fill_log_terms, [(X, a, b, *shared) for a, b in split_range(len(X), _ROWS)])
-    return out
-
-
-def gather(bases, ratios, centres: np.ndarray, noise: np.ndarray, weights: np.ndarray) -> Subspaces:
-    """Combine components of different dimensions in padded arrays."""
-    dims = np.array([len(basis) for basis in bases])
-    K, m = centres.shape
-    padded, filled = np.zeros((K, max(1, dims.max()), m)), np.ones((K, max(1, dims.max())))
-    for k, d in enumerate(dims):
-        padded[k, :d], filled[k, :d] = bases[k], ratios[k]
-    return Subspaces(padded, dims, filled, centres, noise, weights)
-
-
-def _kernel_arguments(subspaces: Subspaces) -> tuple[np.ndarray, ...]:
-    return subspaces.bases, subspaces.dims, subspaces.ratios, subspaces.centres, subspaces.noise
 
 
 def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
-from scipy.special import softmax
 
 from ...base import stack_draws
+from ...emissions._dense_rows import DenseRows
 from ...inference._arviz import falling
 from ...inference._chains import Chain, best_chain
-from .model import SubspaceModel, log_terms
-from .parameters import Subspaces
+from .._densities import FamilyRows
+from .._memberships.finite import Position, PositionDraws
+from .._prior import named_as_draws
+from .model import SubspaceModel
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     "dimensions": ["component"],
@@ -26,22 +28,15 @@ DRAW_AXES = {  # axes of exported arrays after chain and draw
 _ROWS = 1000  # used to match the components of different draws
 
 
-def record_subspaces(chain: Chain, stride: int, n_stored: int) -> dict[str, Any]:
-    """Record every `stride`-th draw, counted from the last, with the labels of the first `n_stored` rows."""
-    if not chain.is_whole_draw(stride):
-        return {}
-    return {"_draw": _draw_of_chain(chain), "_labels": chain.state.latents[:n_stored]}
-
-
 def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
     """Fitted attributes from the current chains: matched draws, and posterior means of the best chain."""
     best = best_chain(chains)
     of_chains: list[list[Any]] = [[draw["_draw"] for draw in chain.draws if "_draw" in draw] for chain in chains]
     made = bool(of_chains[best])
     if not made:  # stopped before the first draw
-        of_chains = [[_draw_of_chain(chain)] for chain in chains]
+        of_chains = [[draw_of_chain(chain)] for chain in chains]
     orders = match_draws(chains[best].model, of_chains, best)
-    matched = [list(map(Subspaces.in_order, *of_chain)) for of_chain in zip(of_chains, orders, strict=True)]
+    matched = [list(map(_in_order, *of_chain)) for of_chain in zip(of_chains, orders, strict=True)]
     fitted: dict[str, Any] = {}
     labels = [[draw["_labels"] for draw in chain.draws if "_draw" in draw] for chain in chains]
     if made and len(labels[best][0]):
@@ -53,22 +48,23 @@ def estimate_subspaces(chains: list[Chain]) -> dict[str, Any]:
         "_draws": matched[best],
         "_chains": matched if made else [[] for _ in chains],
         "_whole_draws": np.array([i for i, draw in enumerate(chains[best].draws) if "_draw" in draw], np.int64),
-        **summarise_subspaces(matched[best], chains[best].model.priors.max_dimension),
+        **summarise_subspaces(matched[best], chains[best].model.family.max_dimension),
     }
 
 
-def match_draws(model: SubspaceModel, of_chains: list[list[Subspaces]], best: int) -> np.ndarray:
+def match_draws(model: SubspaceModel, of_chains: list[list[Position]], best: int) -> np.ndarray:
     """Order of the components of each draw that matches them across draws, (n_chains, n_draws, K).
 
     Components are matched by their responsibilities for a subset of the rows. They are in order of decreasing mean
     weight in the best chain.
     """
-    if model.n_components == 1:
+    if model.family.n_components == 1:
         return np.zeros((len(of_chains), len(of_chains[best]), 1), np.int64)
-    rows = model.X[:: -(-len(model.X) // _ROWS)] + model.priors.location
+    some = model.X[:: -(-len(model.X) // _ROWS)] + model.family.location
+    rows = FamilyRows(model.family, DenseRows(some))
 
-    def responsibilities(draw: Subspaces) -> np.ndarray:
-        return softmax(log_terms(rows, draw, model.workers), axis=1)
+    def responsibilities(draw: Position) -> np.ndarray:
+        return draw.expected(rows, model.workers)[0]
 
     reference = responsibilities(of_chains[best][-1]).T
     orders = np.array(
@@ -78,8 +74,12 @@ def match_draws(model: SubspaceModel, of_chains: list[list[Subspaces]], best: in
     return orders[:, :, np.argsort(-np.mean(weights, axis=0), kind="stable")]
 
 
-def draws_as_arrays(of_chains: list[list[Subspaces]], example: Subspaces) -> dict[str, np.ndarray]:
+def draws_as_arrays(family: Any, of_chains: list[list[Position]], example: Position) -> dict[str, np.ndarray]:
     """Draws of all chains as a dict of arrays (n_chains, n_draws, ...); `example` has their shapes."""
+
+    def as_arrays(draw: Position) -> dict[str, np.ndarray]:
+        return {"weights": draw.weights, **named_as_draws(family.attributes(draw.parameters))}
+
     arrays = [[as_arrays(draw) for draw in chain] for chain in of_chains]
     names = as_arrays(example).items()
     return {name: stack_draws([[draw[name] for draw in chain] for chain in arrays], like) for name, like in names}
@@ -98,18 +98,19 @@ def export_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[st
     return {**of_components, "leverages": np.nansum(posterior["bases"] ** 2, axis=-2)}
 
 
-def summarise_subspaces(draws: list[Subspaces], max_dimension: int) -> dict[str, Any]:
+def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:
     """Posterior summaries: modes of the dimensions, mean subspaces, and means of the other parameters."""
-    dims = np.array([draw.dims for draw in draws])
+    subspaces = [draw.parameters for draw in draws]
+    dims = np.array([draw.dims for draw in subspaces])
     shares = np.array([np.bincount(of, minlength=max_dimension + 1) for of in dims.T]) / len(draws)
     modal = shares.argmax(axis=1)
     return {
         "dimension_posterior_": shares,
         "dimensions_": modal,
-        "bases_": [mean_basis([draw.basis(k) for draw in draws], int(d)) for k, d in enumerate(modal)],
-        "means_": np.mean([draw.centres for draw in draws], axis=0),
-        "weights_": np.mean([draw.weights for draw in draws], axis=0),
-        "noise_variance_": np.mean([1.0 / draw.noise for draw in draws], axis=0),
+        "bases_": [mean_basis([draw.basis(k) for draw in subspaces], int(d)) for k, d in enumerate(modal)],
+        "means_": np.mean([draw.centres for draw in subspaces], axis=0),
+        "weights_": PositionDraws(draws).weights,
+        "noise_variance_": np.mean([1.0 / draw.noise for draw in subspaces], axis=0),
     }
 
 
@@ -128,18 +129,11 @@ def mean_basis(bases: list[np.ndarray], d: int) -> np.ndarray:
     return axes * signs[:, None]
 
 
-def _draw_of_chain(chain: Chain) -> Subspaces:
-    return chain.state.position.moved(chain.model.priors.location).compact()
+def draw_of_chain(chain: Chain) -> Position:
+    """The current draw, with centres in the space of X."""
+    weights, subspaces = chain.state.position
+    return Position(weights, subspaces.moved(chain.model.family.location))
 
 
-def as_arrays(draw: Subspaces) -> dict[str, np.ndarray]:
-    """A draw as the arrays of ``posterior_``, with NaN for directions beyond its dimensions."""
-    is_direction = np.arange(draw.bases.shape[1]) < draw.dims[:, None]
-    return {
-        "dimensions": draw.dims,
-        "weights": draw.weights,
-        "means": draw.centres,
-        "noise_variance": 1.0 / draw.noise,
-        "bases": np.where(is_direction[..., None], draw.bases, np.nan),
-        "variances": np.where(is_direction, 1.0 / (draw.ratios * draw.noise[:, None]), np.nan),
-    }
+def _in_order(draw: Position, order: np.ndarray) -> Position:
+    return Position(draw.weights[order], draw.parameters.in_order(order))

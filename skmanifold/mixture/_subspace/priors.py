@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ...utils._validation import of_columns
-from .parameters import MOST, Priors
+from .family import MOST, SubspaceFamily
 
 _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
 # The default noise prior is equivalent to observing this share of the cells of X with this relative variance. It bounds
@@ -18,8 +18,8 @@ _PRIOR_NOISE = 1e-2
 _LEAST_VARIANCE = 1e-80  # of rows that are not constant: precisions must not exceed `MOST`
 
 
-def set_priors(estimator: Any, X: np.ndarray) -> Priors:
-    """Priors of the components from the parameters of the estimator and its data."""
+def bound_family(estimator: Any, X: np.ndarray) -> SubspaceFamily:
+    """The family with the parameters of the estimator, and defaults on the scale of its data."""
     check_sizes(X)
     mean = X.mean(axis=0)
     gaps = X - mean
@@ -28,20 +28,7 @@ def set_priors(estimator: Any, X: np.ndarray) -> Priors:
     if variance < _LEAST_VARIANCE and np.abs(gaps).max() > rounding:
         raise ValueError("X varies by numbers whose squares are too small for float64: scale its columns first.")
     variance = variance if variance > rounding**2 else 1.0  # constant data have no scale
-    shared = estimator.noise == "shared"
-    n_cells = X.size if shared else X.size / estimator.n_components
-    shape, rate = _noise_prior(estimator.noise_prior, variance, n_cells)
-    spread = estimator.centre_prior_variance
-    return Priors(
-        log_dimension_prior(estimator, X.shape[1]),
-        mean if estimator.centre_prior_mean is None else _given_location(estimator, X.shape[1]),
-        variance if spread is None else float(spread),
-        shape,
-        rate,
-        float(estimator.ratio_prior),
-        float(estimator.weight_prior),
-        shared,
-    )
+    return _family(estimator, X.shape[1], mean, variance, X.size)
 
 
 def check_sizes(X: np.ndarray) -> None:
@@ -50,22 +37,30 @@ def check_sizes(X: np.ndarray) -> None:
         raise ValueError(f"X has values beyond {MOST:g}, whose squares are too large: scale its columns first.")
 
 
-def given_priors(estimator: Any, m: int) -> Priors:
-    """Priors that do not depend on data; a ValueError if one of them does."""
+def given_family(estimator: Any, m: int) -> SubspaceFamily:
+    """A family whose priors do not depend on data; a ValueError if one of them does."""
     for name in ("noise_prior", "centre_prior_mean", "centre_prior_variance"):
         if getattr(estimator, name) is None:
             raise ValueError(
                 f"The prior depends on the data because {name} is None: give numbers, or fit the estimator and omit "
                 "n_features."
             )
-    return Priors(
-        log_dimension_prior(estimator, m),
-        _given_location(estimator, m),
-        float(estimator.centre_prior_variance),
-        *_noise_prior(estimator.noise_prior, 1.0, 0.0),
+    return _family(estimator, m, np.zeros(m), 1.0, 0)
+
+
+def _family(estimator: Any, m: int, mean: np.ndarray, variance: float, n_cells: int) -> SubspaceFamily:
+    """The family whose defaults are those of data with this mean, variance and number of cells."""
+    shared, spread = estimator.noise == "shared", estimator.centre_prior_variance
+    n_cells_of_noise = n_cells if shared else n_cells / estimator.n_components
+    shape, rate = _noise_prior(estimator.noise_prior, variance, n_cells_of_noise)
+    return SubspaceFamily(
+        _log_dimension_prior(estimator, m),
+        mean if estimator.centre_prior_mean is None else _given_location(estimator, m),
+        variance if spread is None else float(spread),
+        shape,
+        rate,
         float(estimator.ratio_prior),
-        float(estimator.weight_prior),
-        estimator.noise == "shared",
+        shared,
     )
 
 
@@ -76,7 +71,7 @@ def _given_location(estimator: Any, m: int) -> np.ndarray:
     return given
 
 
-def log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
+def _log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
     """Log prior of each component's dimension, (K, largest + 1)."""
     K, fixed = estimator.n_components, estimator.dimensions
     if fixed is not None:

@@ -36,7 +36,7 @@ class Walk(NamedTuple):
 class ConwayWalkState(NamedTuple):
     """One chain of `ConwayWalk`."""
 
-    position: Any  # the subspaces, centres, precisions and weights
+    position: Any  # the weights, and the subspaces as ``parameters``
     key: np.uint64
     n_steps: int
     log_density: float
@@ -125,26 +125,27 @@ class ConwayWalk(BaseSampler):
         drawing = subkey(key, Purpose.INITIAL_LATENTS)
         levels = [self._log_likelihood(model, position, drawing) for _, position in model.beginnings]
         labels, position = model.beginnings[int(np.argmax(levels))]
-        K, m = position.centres.shape
+        subspaces = position.parameters
+        K, m = subspaces.centres.shape
         directions = np.empty((K, m, m))
         for k in range(K):
-            basis = position.bases[k, : position.dims[k]]
+            basis = subspaces.basis(k)
             directions[k] = (basis.T @ basis - 0.5 * np.eye(m)) / (0.5 * math.sqrt(m))
         searching = self.temperature == "auto"
         temperature = _SEARCH_FROM if searching else float(self.temperature)
-        walk = Walk(directions, position.centres.copy(), np.zeros((K, 2)), np.zeros((K, 2)), temperature, searching)
+        walk = Walk(directions, subspaces.centres.copy(), np.zeros((K, 2)), np.zeros((K, 2)), temperature, searching)
         return ConwayWalkState(position, key, 0, -np.inf, labels, walk)
 
     def step(self, model: SubspaceWalkModel, state: ConwayWalkState) -> ConwayWalkState:
         """Move the subspaces, and draw the other parameters and the labels."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
-        before, walk = state.position, state.walk
+        before, walk = state.position.parameters, state.walk
         moments = model.moments(state.latents, before.centres)
         counts, means, scatters = moments.counts, moments.means, moments.scatters
         K, m = means.shape
         rows = counts, means, scatters, before.noise
-        variance = model.priors.centre_variance
-        log_ranks = model.priors.log_dimension - log_rank_probabilities(m)[: model.priors.log_dimension.shape[1]]
+        variance = model.family.centre_variance
+        log_ranks = model.family.log_dimension - log_rank_probabilities(m)[: model.family.log_dimension.shape[1]]
         directions, offsets, frames = walk.directions.copy(), walk.offsets.copy(), np.empty((K, m, m))
         settings = walk.temperature, np.exp(walk.log_scales), self.n_moves, subkey(key, Purpose.STEP)
         dims, acceptance = walk_subspaces(directions, offsets, *rows, log_ranks, variance, *settings, frames)
@@ -152,14 +153,14 @@ class ConwayWalk(BaseSampler):
         capacity = log_ranks.shape[1] - 1
         bases, ratios = np.zeros((K, capacity, m)), np.ones((K, capacity))
         centres, squares = before.centres.copy(), np.empty(K)
-        priors = model.priors.ratio_shape, variance, subkey(key, Purpose.COMPONENTS)
+        priors = model.family.ratio_shape, variance, subkey(key, Purpose.COMPONENTS)
         draw_within(frames, dims, offsets, *rows, *priors, bases, ratios, centres, squares)
         noise = model.draw_noise(counts, squares, subkey(key, Purpose.NOISE_PRECISION))
-        weights = model.draw_weights(counts, subkey(key, Purpose.WEIGHTS))
-        position = before._replace(bases=bases, dims=dims, ratios=ratios, centres=centres, noise=noise, weights=weights)
+        subspaces = before._replace(bases=bases, dims=dims, ratios=ratios, centres=centres, noise=noise)
+        position = state.position._replace(weights=model.weights.draw(counts, key), parameters=subspaces)
 
-        loss = position._replace(ratios=np.zeros_like(ratios), noise=2.0 * walk.temperature * noise)
-        offsets_of_loss = np.log(weights) - walk.temperature * dims
+        loss = subspaces._replace(ratios=np.zeros_like(ratios), noise=2.0 * walk.temperature * noise)
+        offsets_of_loss = position.log_weights() - walk.temperature * dims
         labels, _ = model.draw_labels(loss, offsets_of_loss, subkey(key, Purpose.LABELS))
         log_likelihood = self._log_likelihood(model, position, subkey(key, Purpose.LABELS))
         walk = walk._replace(directions=directions, offsets=offsets, acceptance=acceptance)
@@ -172,7 +173,8 @@ class ConwayWalk(BaseSampler):
 
     @staticmethod
     def _log_likelihood(model, position, key):
-        return model.draw_labels(position, position.log_offsets(), key)[1]
+        offsets = position.log_weights() + position.parameters.log_offsets()
+        return model.draw_labels(position.parameters, offsets, key)[1]
 
 
 def _tune(walk: Walk, counts: np.ndarray, n_steps: int, n_adapting: int) -> Walk:

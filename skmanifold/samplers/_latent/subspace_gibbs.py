@@ -18,7 +18,7 @@ from .pilot_runs import run_pilot
 class FrameGibbsState(NamedTuple):
     """One chain of `FrameGibbs`."""
 
-    position: Any  # the subspaces, centres, precisions and weights
+    position: Any  # the weights, and the subspaces as ``parameters``
     key: np.uint64
     n_steps: int
     log_density: float
@@ -95,8 +95,8 @@ class FrameGibbs(BaseSampler):
         """The initial state: the best initial partition, after pilot runs if there are several."""
         trial = model.start_model
         begun = [
-            FrameGibbsState(subspaces, subkey(key, Purpose.START, i), 0, -np.inf, labels)
-            for i, (labels, subspaces) in enumerate(trial.beginnings)
+            FrameGibbsState(position, subkey(key, Purpose.START, i), 0, -np.inf, labels)
+            for i, (labels, position) in enumerate(trial.beginnings)
         ]
         if len(begun) == 1:
             return begun[0]._replace(key=key)
@@ -108,9 +108,10 @@ class FrameGibbs(BaseSampler):
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         of_components = subkey(key, Purpose.COMPONENTS)
         position = model.draw_subspaces(state.position, state.latents, self.n_sweeps, of_components)
-        labels, log_likelihood = model.draw_labels(position, position.log_offsets(), subkey(key, Purpose.LABELS))
+        offsets = position.log_weights() + position.parameters.log_offsets()
+        labels, log_likelihood = model.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
         return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
 
     def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:
-        """The subspaces as drawn."""
+        """The parameters as drawn."""
         return state.position

@@ -10,7 +10,7 @@ from skmanifold import ExponentialFamilyAdmixture
 from skmanifold.admixture._exponential_family import inference
 from skmanifold.admixture._tokens.new_rows import draw_cells, draw_words
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial
-from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.base import GaussianFamily
 from skmanifold.models import IncompatibleError
 from skmanifold.persistence import load
 from skmanifold.topics.topic_word import TopicWord
@@ -249,7 +249,7 @@ def test_bad_arguments_are_refused_in_one_sentence(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match=r"cannot be saved: .* lacks the numbers of tokens of its rows"):
         model.save(tmp_path / "model")
     vectors = fitted("gaussian")
-    monkeypatch.delattr(FullFamily, "sample")
+    monkeypatch.delattr(GaussianFamily, "sample")
     with pytest.raises(IncompatibleError, match=r"ExponentialFamilyAdmixture\.sample needs"):
         vectors.sample()
 

@@ -206,7 +206,7 @@ class FullCase:
 
 
 class DiagonalCase:
-    family = DiagonalFamily(DIAGONAL, K, ORIGIN, False)
+    family = DiagonalFamily(DIAGONAL, K, ORIGIN)
 
     def parameters(self, rng):
         prior = self.family.prior
@@ -230,7 +230,7 @@ class DiagonalCase:
 
 
 class SphericalCase(DiagonalCase):
-    family = DiagonalFamily(SPHERICAL, K, ORIGIN, True)
+    family = DiagonalFamily(SPHERICAL, K, ORIGIN)
 
 
 class TiedCase(FullCase):

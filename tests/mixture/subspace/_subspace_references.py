@@ -28,7 +28,11 @@ def altered(kernel, old="", new="", **names):
 
 def in_order(kernel):
     """`move_directions` with a scan that begins with the directions of the subspace, which is wrong."""
-    return altered(kernel, _random_permutation=lambda n, key: np.arange(n))
+
+    def fill_in_order(key, out):
+        out[:] = np.arange(len(out))
+
+    return altered(kernel, fill_permutation=fill_in_order)
 
 
 def keys_of(n, *purpose):

@@ -7,10 +7,11 @@ from scipy.special import digamma, expit, logsumexp, polygamma
 from scipy.stats import multivariate_normal
 
 from skmanifold import SubspaceMixture
+from skmanifold.mixture._memberships.finite import DirichletWeights, Position
 from skmanifold.mixture._subspace import model as of_rows
+from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
 from skmanifold.mixture._subspace.frame_kernels import move_directions
-from skmanifold.mixture._subspace.model import SingleSubspaceModel, SubspaceModel, gather
-from skmanifold.mixture._subspace.parameters import Priors
+from skmanifold.mixture._subspace.model import SingleSubspaceModel, SubspaceModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import FrameGibbs
 from skmanifold.samplers._base import State
@@ -20,13 +21,14 @@ from ._subspace_references import all_frames, compiled, in_order
 
 P_DIMENSION = {2: [0.5, 0.5], 3: [0.3, 0.4, 0.3], 4: [0.0, 0.5, 0.3, 0.2]}
 LABELS = np.zeros(8, np.int32)
+WEIGHTS = DirichletWeights(1.0)
 
 
 def priors_of(m, **others):
     with np.errstate(divide="ignore"):
         log_dimension = np.log([P_DIMENSION[m]])
-    given = {"noise_shape": 3.0, "noise_rate": 2.0, "ratio_shape": 0.35, "weight": 1.0, **others}
-    return Priors(log_dimension, np.zeros(m), 0.3, shared_noise=True, **given)
+    given = {"noise_shape": 3.0, "noise_rate": 2.0, "ratio_shape": 0.35, **others}
+    return SubspaceFamily(log_dimension, np.zeros(m), 0.3, shared_noise=True, **given)
 
 
 def prior_draw(priors, rng):
@@ -36,7 +38,7 @@ def prior_draw(priors, rng):
     ratios = rng.beta(priors.ratio_shape, 1.0, d)
     centre = np.sqrt(priors.centre_variance) * rng.standard_normal((1, m))
     noise = rng.gamma(priors.noise_shape, 1.0 / priors.noise_rate, 1)
-    return gather([basis], [ratios], centre, noise, np.ones(1))
+    return Subspaces.of([basis], [ratios], centre, noise)
 
 
 def draw_rows(subspaces, rng):
@@ -70,12 +72,13 @@ def joint_estimate(m, n_sweeps=1, believed=None, n_chains=80, n_steps=25):
     priors, rows, sampler = priors_of(m), [], FrameGibbs(n_sweeps)
     for chain in range(n_chains):
         rng = np.random.default_rng(chain)
-        position, total = prior_draw(priors, rng), 0.0
+        position, total = Position(np.ones(1), prior_draw(priors, rng)), 0.0
         state = State(position, subkey(root_key(0), chain), 0, -np.inf, latents=LABELS)
         for _ in range(n_steps):
-            rows_now = draw_rows(state.position, rng)
-            state = sampler.step(SingleSubspaceModel(rows_now, believed or priors, [LABELS], Workers(1)), state)
-            total = total + statistics(state.position)
+            rows_now = draw_rows(state.position.parameters, rng)
+            model = SingleSubspaceModel(rows_now, believed or priors, WEIGHTS, [LABELS], Workers(1))
+            state = sampler.step(model, state)
+            total = total + statistics(state.position.parameters)
         rows.append(total / n_steps)
     return summarize(rows), expectations(priors)
 
@@ -101,7 +104,7 @@ def table(m=4, n=200, seed=0):
 
 def test_the_log_likelihood_is_that_of_the_rows():
     priors, X = priors_of(4), table()
-    model = SingleSubspaceModel(X, priors, [np.zeros(len(X), np.int32)], Workers(1))
+    model = SingleSubspaceModel(X, priors, WEIGHTS, [np.zeros(len(X), np.int32)], Workers(1))
     subspaces = prior_draw(priors, np.random.default_rng(1))
     labels, level = model.draw_labels(subspaces, subspaces.log_offsets(), np.uint64(0))
     basis, ratios = subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]]
@@ -114,14 +117,14 @@ def test_the_log_likelihood_is_that_of_the_rows():
 def test_frames_stay_orthonormal_along_a_chain():
     X = table(12)
     fit = SubspaceMixture(1, max_iter=400, burn_in=398, random_state=0).fit(X)
-    basis = fit._draws[-1].basis(0)
+    basis = fit._draws[-1].parameters.basis(0)
     np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)
 
 
 # --- the posterior of the dimension, and the two ways to draw from it -------------------------------------
 
 FEW = np.random.default_rng(0).standard_normal((5, 2)) * [1.3, 1.0]
-OF_FEW = Priors(np.log([[0.2, 0.8]]), np.zeros(2), 1.0, 1.0, 1.0, 1.0, 1.0, True)
+OF_FEW = SubspaceFamily(np.log([[0.2, 0.8]]), np.zeros(2), 1.0, 1.0, 1.0, 1.0, True)
 
 
 def log_evidence(values, precision, variance):
@@ -151,13 +154,14 @@ def exact_of_a_line(X, priors, n_nodes=40):
 def dimension_estimate(kind, X, priors, n_chains, n_steps):
     """P(d = 0), P(d = 1), ..., the mean log noise precision and its square."""
     sampler, labels, rows = FrameGibbs(), np.zeros(len(X), np.int32), []
-    model = kind(X, priors, [labels], Workers(1))
+    model = kind(X, priors, WEIGHTS, [labels], Workers(1))
     for chain in range(n_chains):
         state, total = sampler.init(model, subkey(root_key(0), chain)), 0.0
         for t in range(20 + n_steps):
             state = sampler.step(model, state)
             if t >= 20:
-                d, log_noise = state.position.dims[0], np.log(state.position.noise[0])
+                subspaces = state.position.parameters
+                d, log_noise = subspaces.dims[0], np.log(subspaces.noise[0])
                 total = total + np.array([*(d == np.arange(priors.max_dimension + 1)), log_noise, log_noise**2])
         rows.append(total / n_steps)
     return summarize(rows)
@@ -213,7 +217,7 @@ def test_the_dimension_has_its_exact_posterior_for_other_priors(kind, a, p):
 @compiled
 def test_both_ways_have_the_same_posterior_in_five_features(monkeypatch):
     X = np.random.default_rng(3).standard_normal((12, 5)) * [2.0, 1.5, 1.2, 1.0, 1.0]
-    priors = Priors(np.full((1, 5), -np.log(5.0)), np.zeros(5), 1.0, 1.0, 1.0, 1.0, 1.0, True)
+    priors = SubspaceFamily(np.full((1, 5), -np.log(5.0)), np.zeros(5), 1.0, 1.0, 1.0, 1.0, True)
     general, single = (dimension_estimate(kind, X, priors, 20, 500) for kind in (SubspaceModel, SingleSubspaceModel))
     monkeypatch.setattr(of_rows, "move_directions", in_order(move_directions))
     wrong = dimension_estimate(SingleSubspaceModel, X, priors, 20, 500)

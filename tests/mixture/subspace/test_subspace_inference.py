@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from skmanifold.mixture._subspace.label_kernels import fill_log_terms
+from skmanifold.mixture._subspace.label_kernels import add_log_terms
 from skmanifold.samplers import ConwayWalk, FrameGibbs
 
 from ._subspaces import DRAWN, each_sampler, in_one_order, is_sound, learned, make, planted, small_fit, small_rows
@@ -121,8 +121,8 @@ def test_what_is_told_of_a_row_does_not_depend_on_the_others(sampler, method, mo
         np.testing.assert_array_equal(np.concatenate(parts), whole)
     order = np.random.default_rng(0).permutation(len(X))
     np.testing.assert_array_equal(told_of(mixture, method, np.asfortranarray(X[order])), whole[order])
-    monkeypatch.setattr("skmanifold.mixture._subspace.model._ROWS", 20)
-    monkeypatch.setattr("skmanifold.mixture._subspace.inference._ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("skmanifold.mixture._subspace.inference._ROWS", 20)
+    monkeypatch.setattr("skmanifold.mixture._densities._ROWS_OF_TASK", 50)
     np.testing.assert_array_equal(told_of(copy.copy(mixture).set_params(n_jobs=2), method, X), whole)
 
 
@@ -260,13 +260,13 @@ def test_rows_that_do_not_fit_are_refused(method, bad, message):
 def test_a_fit_in_a_memory_map_needs_no_other_machine_code(tmp_path):
     mixture, X = small_fit(), new_rows()
     expected = [told_of(mixture, method, X) for method in METHODS]
-    compiled = len(getattr(fill_log_terms, "signatures", ()))
+    compiled = len(getattr(add_log_terms, "signatures", ()))
     joblib.dump((mixture, X), tmp_path / "fit")
     mapped, rows = joblib.load(tmp_path / "fit", mmap_mode="r")
     assert not rows.flags.writeable
     for method, told in zip(METHODS, expected, strict=True):
         np.testing.assert_array_equal(told_of(mapped, method, rows), told)
-    assert len(getattr(fill_log_terms, "signatures", ())) == compiled
+    assert len(getattr(add_log_terms, "signatures", ())) == compiled
 
 
 # Among scikit-learn's tools

@@ -8,10 +8,12 @@ from scipy.special import gammainc, gammaln, ive, log_softmax, logsumexp
 
 from skmanifold.distributions._truncated_gamma import draw_ratio
 from skmanifold.mixture._subspace import frame_kernels as frames
-from skmanifold.mixture._subspace.label_kernels import add_moments, draw_labels, fill_log_terms
-from skmanifold.mixture._subspace.parameters import Subspaces
+from skmanifold.mixture._subspace.family import Subspaces
+from skmanifold.mixture._subspace.label_kernels import add_log_terms, add_moments
+from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.numerics import special
 from skmanifold.random._keys import subkey
+from skmanifold.utils._threads import Workers
 
 from ._subspace_references import KEY, compiled, keys_of, log_unit_gamma
 
@@ -117,47 +119,42 @@ def some_subspaces(m=5, K=3, seed=0):
     dims = np.resize([2, 0, min(m, 3)], K)
     ratios = rng.uniform(0.01, 1.0, (K, bases.shape[1]))
     centres, noise = rng.standard_normal((K, m)), rng.uniform(0.5, 4.0, K)
-    return Subspaces(bases, dims, ratios, centres, noise, rng.dirichlet(np.ones(K)))
-
-
-def seen(subspaces):
-    return subspaces.bases, subspaces.dims, subspaces.ratios, subspaces.centres, subspaces.noise
+    return Subspaces(bases, dims, ratios, centres, noise)
 
 
 def reference_terms(X, subspaces):
     columns = []
-    for k, (noise, weight) in enumerate(zip(subspaces.noise, subspaces.weights, strict=True)):
+    for k, noise in enumerate(subspaces.noise):
         U, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]]
         covariance = np.eye(X.shape[1]) / noise + U.T @ np.diag((1.0 / ratios - 1.0) / noise) @ U
         law = stats.multivariate_normal(subspaces.centres[k], covariance)
-        columns.append(np.atleast_1d(law.logpdf(X)) + np.log(weight))
+        columns.append(np.atleast_1d(law.logpdf(X)))
     return np.stack(columns, axis=1)
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 75])
 def test_log_terms_are_those_of_normal_laws_however_rows_are_cut(n):
     subspaces, X = some_subspaces(), 2.0 * np.random.default_rng(1).standard_normal((n, 5))
-    whole, cut = np.empty((n, 3)), np.empty((n, 3))
-    fill_log_terms(X, 0, n, *seen(subspaces), subspaces.log_offsets(), whole)
-    np.testing.assert_allclose(whole, reference_terms(X, subspaces), rtol=1e-10)
+    whole, cut = np.full((n, 3), 0.5), np.full((n, 3), 0.5)
+    add_log_terms(X, 0, n, *subspaces, subspaces.log_offsets(), whole)
+    np.testing.assert_allclose(whole, 0.5 + reference_terms(X, subspaces), rtol=1e-10)
     for start, stop in ((0, n // 3), (n // 3, n // 3), (n // 3, n)):
-        fill_log_terms(X, start, stop, *seen(subspaces), subspaces.log_offsets(), cut)
+        add_log_terms(X, start, stop, *subspaces, subspaces.log_offsets(), cut[start:stop])
     np.testing.assert_array_equal(cut, whole)
 
 
 @pytest.mark.extended
-def test_labels_follow_their_probabilities_however_rows_are_cut():
+def test_labels_follow_their_probabilities_however_rows_are_cut(monkeypatch):
     n, subspaces = 20_000, some_subspaces()
     X = np.tile([0.3, -0.2, 0.1, 0.4, 0.0], (n, 1))
-    shared = *seen(subspaces), subspaces.log_offsets(), subkey(KEY, 15)
-    labels, cut = np.empty(n, np.int32), np.empty(n, np.int32)
-    total = draw_labels(X, 0, n, *shared, labels)
+    model = SubspaceModel(X, None, None, [], Workers(1))
+    labels, total = model.draw_labels(subspaces, subspaces.log_offsets(), subkey(KEY, 15))
     terms = reference_terms(X[:2], subspaces)[0]
     assert np.exp(log_softmax(terms)).min() > 0.02
     assert total == pytest.approx(n * logsumexp(terms), rel=1e-10)
     assert_agrees(summarize(labels[:, None] == np.arange(3)), np.exp(log_softmax(terms)))
-    for start, stop in ((n // 3, n), (0, 5), (5, n // 3)):
-        draw_labels(X, start, stop, *shared, cut)
+    monkeypatch.setattr("skmanifold.mixture._subspace.model._ROWS", 777)
+    cut, _ = model.draw_labels(subspaces, subspaces.log_offsets(), subkey(KEY, 15))
     np.testing.assert_array_equal(cut, labels)
 
 

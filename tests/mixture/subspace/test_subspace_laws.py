@@ -12,9 +12,10 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, polygamma
 
 from skmanifold.distributions._truncated_gamma import draw_ratio
+from skmanifold.mixture._memberships.finite import DirichletWeights, Position
+from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
 from skmanifold.mixture._subspace.frame_kernels import move_frame
-from skmanifold.mixture._subspace.model import Members, SubspaceModel, gather
-from skmanifold.mixture._subspace.parameters import Priors
+from skmanifold.mixture._subspace.model import Members, SubspaceModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import FrameGibbs
 from skmanifold.samplers._base import State
@@ -24,18 +25,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 compiled = pytest.mark.skipif(not hasattr(move_frame, "py_func"), reason="chains of kernels that are compiled")
 upper = cache(np.triu_indices)
 N_ROWS = {2: 6, 3: 8}
+WEIGHTS = DirichletWeights(1.2)
 P_DIMENSION = {2: [[0.4, 0.4, 0.2], [0.2, 0.5, 0.3]], 3: [[0.3, 0.3, 0.25, 0.15], [0.1, 0.4, 0.4, 0.1]]}
 
 
 def priors_of(m, shared_noise):
-    return Priors(
+    return SubspaceFamily(
         log_dimension=np.log(P_DIMENSION[m]),
         location=np.zeros(m),
         centre_variance=0.3,
         noise_shape=3.0,
         noise_rate=2.0,
         ratio_shape=0.35,
-        weight=1.2,
         shared_noise=shared_noise,
     )
 
@@ -43,7 +44,7 @@ def priors_of(m, shared_noise):
 # --- the joint law ---------------------------------------------------------------------------------------
 
 
-def draw_subspaces(priors, rng):
+def draw_position(priors, rng):
     """Parameters from the prior."""
     (K, D), m = priors.log_dimension.shape, len(priors.location)
     dims = [rng.choice(D, p=np.exp(log_p)) for log_p in priors.log_dimension]
@@ -53,7 +54,7 @@ def draw_subspaces(priors, rng):
     noise = rng.gamma(priors.noise_shape, 1.0 / priors.noise_rate, K)
     if priors.shared_noise:
         noise[:] = noise[0]
-    return gather(bases, ratios, centres, noise, rng.dirichlet(np.full(K, priors.weight)))
+    return Position(rng.dirichlet(np.full(K, WEIGHTS.prior)), Subspaces.of(bases, ratios, centres, noise))
 
 
 def draw_rows(subspaces, labels, rng):
@@ -64,13 +65,14 @@ def draw_rows(subspaces, labels, rng):
     return subspaces.centres[labels] + rows / np.sqrt(subspaces.noise[labels])[:, None]
 
 
-def statistics(subspaces, labels):
+def statistics(position, labels):
     """Of dimensions, noise, ratios, centres, projections, weights and labels, and of some pairs of them."""
+    weights, subspaces = position
     m, columns = subspaces.centres.shape[1], []
     for k, d in enumerate(subspaces.dims):
         basis, ratios = subspaces.basis(k), subspaces.ratios[k, :d]
         projection, centre = basis.T @ basis, subspaces.centres[k]
-        log_noise, weight = np.log(subspaces.noise[k]), subspaces.weights[k]
+        log_noise, weight = np.log(subspaces.noise[k]), weights[k]
         columns += [*(d == np.arange(m + 1)), ratios.sum(), np.log(ratios).sum(), log_noise, log_noise**2]
         columns += [*centre, centre @ centre, *projection[upper(m)], centre @ projection @ centre]
         columns += [weight, weight**2, d * log_noise, d * weight, log_noise * ratios.sum(), np.mean(labels == k)]
@@ -79,7 +81,7 @@ def statistics(subspaces, labels):
 
 def expectations(priors):
     """Of `statistics`, for two components."""
-    m, a, b, columns = len(priors.location), priors.ratio_shape, priors.weight, []
+    m, a, b, columns = len(priors.location), priors.ratio_shape, WEIGHTS.prior, []
     log_noise = digamma(priors.noise_shape) - np.log(priors.noise_rate)
     square = (b + 1.0) / (2.0 * (2.0 * b + 1.0))
     for p in np.exp(priors.log_dimension):
@@ -92,9 +94,9 @@ def expectations(priors):
 
 
 def joint_draw(priors, rng):
-    subspaces = draw_subspaces(priors, rng)
-    labels = rng.choice(len(subspaces.weights), N_ROWS[len(priors.location)], p=subspaces.weights).astype(np.int32)
-    return subspaces, labels, draw_rows(subspaces, labels, rng)
+    position = draw_position(priors, rng)
+    labels = rng.choice(len(position.weights), N_ROWS[len(priors.location)], p=position.weights).astype(np.int32)
+    return position, labels, draw_rows(position.parameters, labels, rng)
 
 
 def joint_estimate(sampler, m, shared_noise, kind=SubspaceModel, n_chains=60, n_steps=20):
@@ -102,12 +104,12 @@ def joint_estimate(sampler, m, shared_noise, kind=SubspaceModel, n_chains=60, n_
     priors, root, rows = priors_of(m, shared_noise), root_key(0), []
     for chain in range(n_chains):
         rng = np.random.default_rng(chain)
-        subspaces, labels, X = joint_draw(priors, rng)
-        model = kind(X, priors, [labels], Workers(1))
-        state, total = State(subspaces, subkey(root, chain), 0, -np.inf, latents=labels), 0.0
+        position, labels, X = joint_draw(priors, rng)
+        model = kind(X, priors, WEIGHTS, [labels], Workers(1))
+        state, total = State(position, subkey(root, chain), 0, -np.inf, latents=labels), 0.0
         for _ in range(n_steps):
             state = sampler.step(model, state)
-            model.X[:] = draw_rows(state.position, state.latents, rng)
+            model.X[:] = draw_rows(state.position.parameters, state.latents, rng)
             total = total + statistics(state.position, state.latents)
         rows.append(total / n_steps)
     return summarize(rows), expectations(priors)
@@ -140,7 +142,7 @@ class RowsForScatters(SubspaceModel):
     """Sums up as where features are many."""
 
     def _summarise(self, labels, origins):
-        return Members.of(self.X, labels, self.n_components)
+        return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
 
 
 @compiled
@@ -149,7 +151,7 @@ def test_rows_may_stand_for_their_scatters():
     rng = np.random.default_rng(1)
     X, labels = rng.standard_normal((30, 3)), rng.integers(0, 2, 30).astype(np.int32)
     origins = rng.standard_normal((2, 3))
-    ways = [kind(X, priors_of(3, True), [labels], Workers(1)) for kind in (SubspaceModel, RowsForScatters)]
+    ways = [kind(X, priors_of(3, True), WEIGHTS, [labels], Workers(1)) for kind in (SubspaceModel, RowsForScatters)]
     sums = [way._summarise(labels, origins) for way in ways]
     for k in range(2):
         factors = [each.factor(k, origins[k]) for each in sums]
@@ -182,7 +184,7 @@ class RatiosOfOneRowLess(SubspaceModel):
         basis, ratios, centre, squares = super()._move(k, summary, subspaces, n_sweeps, key)
         along = ((summary.factor(k, centre) @ basis.T) ** 2).sum(axis=0)
         squares -= ratios @ along
-        shape = max(self.priors.ratio_shape + 0.5 * (summary.counts[k] - 1), 0.1)
+        shape = max(self.family.ratio_shape + 0.5 * (summary.counts[k] - 1), 0.1)
         rates = 0.5 * subspaces.noise[k] * along
         ratios = np.array([draw_ratio(subkey(key, j), shape, rate) for j, rate in enumerate(rates)])
         return basis, ratios, centre, squares + ratios @ along
@@ -193,7 +195,7 @@ class LabelsWithoutDeterminants(SubspaceModel):
 
     def draw_labels(self, subspaces, offsets, key):
         plain = subspaces._replace(ratios=np.ones_like(subspaces.ratios))
-        return super().draw_labels(subspaces, plain.log_offsets(), key)
+        return super().draw_labels(subspaces, offsets + plain.log_offsets() - subspaces.log_offsets(), key)
 
 
 class CentresAtTheMean(SubspaceModel):
@@ -206,8 +208,8 @@ class CentresAtTheMean(SubspaceModel):
 class WeightsOfRowsAlone(SubspaceModel):
     """The prior of the weights is left out, nearly."""
 
-    def draw_weights(self, counts, key):
-        return super().draw_weights(counts + 0.1 - self.priors.weight, key)
+    def __init__(self, X, priors, weights, *rest):
+        super().__init__(X, priors, DirichletWeights(0.1), *rest)
 
 
 WRONG = [
@@ -235,13 +237,13 @@ def many_rows(n=9000, m=4, K=3):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((n, m)) * [3.0, 1.0, 1.0, 0.5][:m]
     log_dimension = np.tile(-np.log(m), (K, m))
-    priors = Priors(log_dimension, np.zeros(m), 1.0, 1.0, 1e-3, 1.0, 1.0, False)
+    priors = SubspaceFamily(log_dimension, np.zeros(m), 1.0, 1.0, 1e-3, 1.0, False)
     return X, priors, [rng.integers(0, K, n).astype(np.int32)]
 
 
 def run(X, priors, starts, n_jobs=1, n_steps=3, seed=0):
     with Workers(n_jobs) as workers:
-        model, sampler = SubspaceModel(X, priors, starts, workers), FrameGibbs(n_pilot=2)
+        model, sampler = SubspaceModel(X, priors, WEIGHTS, starts, workers), FrameGibbs(n_pilot=2)
         state = sampler.init(model, root_key(seed))
         for _ in range(n_steps):
             state = sampler.step(model, state)
@@ -253,13 +255,14 @@ def test_same_bytes_for_any_number_of_workers():
     one, three = (run(X, priors, starts, n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(one.latents, three.latents)
     assert one.log_density == three.log_density
-    for ours, theirs in zip(one.position, three.position, strict=True):
+    assert one.position.weights.tobytes() == three.position.weights.tobytes()
+    for ours, theirs in zip(one.position.parameters, three.position.parameters, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_factor_has_the_scatter_about_any_centre():
     X, priors, (labels,) = many_rows()
-    moments = SubspaceModel(X, priors, [labels], Workers(1))._summarise(labels, np.full((3, 4), 5.0))
+    moments = SubspaceModel(X, priors, WEIGHTS, [labels], Workers(1))._summarise(labels, np.full((3, 4), 5.0))
     for k in range(3):
         gaps = X[labels == k] - 0.3
         factor = moments.factor(k, np.full(4, 0.3))
@@ -283,13 +286,14 @@ def test_corners_stay_finite(name, shared_noise):
     X, K = CORNERS[name].copy(), 4
     n, m = X.shape
     log_dimension = np.tile(-np.log(m), (K, m))
-    priors = Priors(log_dimension, np.zeros(m), 1.0, 1.0, 1e-6, 1.0, 1.0, shared_noise)
+    priors = SubspaceFamily(log_dimension, np.zeros(m), 1.0, 1.0, 1e-6, 1.0, shared_noise)
     starts = [np.zeros(n, np.int32), (np.arange(n) % 2).astype(np.int32)]
     state = run(X, priors, starts, n_steps=20)
     assert np.isfinite(state.log_density)
-    for values in state.position:
+    subspaces = state.position.parameters
+    for values in subspaces:
         assert np.isfinite(values).all()
     assert np.all(state.position.weights > 0)
     for k in range(K):
-        basis = state.position.basis(k)
+        basis = subspaces.basis(k)
         np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)

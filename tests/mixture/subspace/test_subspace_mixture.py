@@ -13,9 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import SubspaceMixture
+from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
+from skmanifold.mixture._densities import FamilyRows
 from skmanifold.mixture._subspace import posterior_draws
-from skmanifold.mixture._subspace.model import SubspaceModel, log_terms
+from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
 from skmanifold.utils._threads import Workers
 
@@ -204,7 +206,8 @@ def test_few_bytes_keep_fewer_draws_evenly_spaced_and_at_least_the_last():
 @pytest.mark.parametrize("sampler", ["gibbs", "conway"])
 def test_log_likelihoods_are_those_of_the_draws(sampler):
     mixture = small_fit(sampler)
-    of_draws = [np.logaddexp.reduce(log_terms(small_rows(), draw, Workers(1)), axis=1).sum() for draw in mixture._draws]
+    rows = FamilyRows(mixture._family, DenseRows(small_rows()))
+    of_draws = [np.logaddexp.reduce(draw.log_terms(rows, Workers(1)), axis=1).sum() for draw in mixture._draws]
     found = mixture.posterior_["log_likelihood"][mixture.best_chain_][mixture._whole_draws]
     np.testing.assert_allclose(found, of_draws, rtol=1e-9)
 

@@ -9,8 +9,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.mixture._subspace import initial_partitions
 from skmanifold.mixture._subspace.initial_partitions import spectral_labels, spectral_partitions
-from skmanifold.mixture._subspace.k_flats import KFlats, coordinates, k_flats, seed_subspaces
-from skmanifold.mixture._subspace.k_flats_kernels import choose_dimensions_and_noise, nearest_rows
+from skmanifold.mixture._subspace.k_flats import (
+    KFlats,
+    choose_dimensions_and_noise,
+    coordinates,
+    k_flats,
+    nearest_rows,
+    seed_subspaces,
+)
 
 KEY = np.uint64(7)
 
