@@ -36,7 +36,7 @@ from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
-SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
+_SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
     "max_iter": _COUNT,
     "burn_in": [None, Interval(Integral, 0, None, closed="left")],
     "thin": _COUNT,
@@ -53,7 +53,25 @@ SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the sa
 }
 
 
-class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSupportMixin, BaseEstimator):
+class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSupportMixin, BaseEstimator):
+    """Base class of estimators with callbacks, which can be saved; it supplies constraints of shared parameters."""
+
+    _parameter_constraints: dict
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add the constraints of the constructor parameters that all estimators share."""
+        super().__init_subclass__(**kwargs)
+        if "_parameter_constraints" in vars(cls):
+            names = signature(cls).parameters
+            shared = {name: constraint for name, constraint in _SHARED_CONSTRAINTS.items() if name in names}
+            cls._parameter_constraints = {**shared, **cls._parameter_constraints}
+
+    def _forget(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
+
+class BaseSampledEstimator(BaseFittedEstimator):
     """Base class of estimators that delegate to a sampler.
 
     A subclass has four parts of its own:
@@ -79,7 +97,6 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    _parameter_constraints: dict
     sampler_: BaseSampler
     log_density_trace_: np.ndarray
     n_iter_: int
@@ -88,13 +105,11 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
     feature_names_in_: np.ndarray
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the constraints of the constructor parameters that all estimators share."""
+        """Add the constraints of the sampler and of the constructor parameters that all estimators share."""
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
-            names = signature(cls).parameters
-            shared = {name: constraint for name, constraint in SHARED_CONSTRAINTS.items() if name in names}
             of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
-            cls._parameter_constraints = {**of_sampler, **shared, **cls._parameter_constraints}
+            cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.
@@ -227,10 +242,6 @@ class BaseSampledEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSu
         if type(sampler) is not type(self.sampler_):
             previous = type(self.sampler_).__name__
             raise ValueError(f"{type(sampler).__name__} cannot continue a fit by {previous}: call fit.")
-
-    def _forget(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            self.__dict__.pop(name, None)
 
     def _limited_threads(self) -> Any:
         if self._single_threaded is None:

@@ -18,7 +18,7 @@ from ...distributions._bessel_kernels import compute_log_peak
 from ...utils._by_type import by_type
 from ...utils._njit import njit, njit_part
 from .. import kernels
-from .concentrations import tabulate
+from .concentrations import log_integral
 from .row_kernels import fill_row_scores
 
 _FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
@@ -192,14 +192,20 @@ def _length(total):
 
 
 @njit(cache=True, nogil=True)
-def log_marginal(data, concentration, n, length):
-    """Log density of n rows whose sum has this length, relative to the uniform distribution."""
+def log_marginal_given(order, concentration, n, length):
+    """Log density of n rows whose sum has this length, given the concentration; the uniform density is 1."""
+    peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
+    return peaks - concentration * (n - length)
+
+
+@njit(cache=True, nogil=True)
+def _log_marginal(data, concentration, n, length):
+    """The same; the concentration 0 is integrated out."""
     order, length = 0.5 * data.n_features - 1.0, min(length, float(n))
     if concentration > 0.0:
-        peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
-        return peaks - concentration * (n - length)
+        return log_marginal_given(order, concentration, n, length)
     rows, gap = n + data.prior_rows, n - length + data.prior_gap
-    return tabulate(order, rows, gap, np.full(1, length))[2] - data.log_normalizer
+    return log_integral(order, rows, gap, np.full(1, length)) - data.log_normalizer
 
 
 @njit(cache=True, nogil=True)
@@ -241,9 +247,9 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     n_0, n_1, concentration = statistics.sizes[label_0], statistics.sizes[label_1], posterior.concentration
     length = _length(statistics.sums[label_0] + statistics.sums[label_1])
-    apart = log_marginal(data, concentration, n_0, posterior.lengths[label_0])
-    apart += log_marginal(data, concentration, n_1, posterior.lengths[label_1])
-    return apart - log_marginal(data, concentration, n_0 + n_1, length)
+    apart = _log_marginal(data, concentration, n_0, posterior.lengths[label_0])
+    apart += _log_marginal(data, concentration, n_1, posterior.lengths[label_1])
+    return apart - _log_marginal(data, concentration, n_0 + n_1, length)
 
 
 # Predictive densities with the concentration integrated out, as functions of the cosine with the mean direction

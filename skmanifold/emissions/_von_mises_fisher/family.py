@@ -25,9 +25,9 @@ from .cluster_kernels import (
     SparseDirectionData,
     add_interpolated,
     coefficients_of,
-    log_marginal,
+    log_marginal_given,
 )
-from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_peak, tabulate
+from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_integral, log_peak, tabulate
 from .k_means import SphericalKMeans
 from .rows import DenseRows, DirectedRows, SparseRows
 
@@ -305,14 +305,16 @@ class VonMisesFisherFamily(Family):
         """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        other = copy(self)
+        def learned(logit: float) -> VonMisesFisherFamily:
+            other = copy(self)
+            other.prior = ConcentrationPrior(self.prior.rows, float(expit(logit)))
+            return other
 
         def cost(logit: float) -> float:
-            other.prior = ConcentrationPrior(self.prior.rows, float(expit(logit)))
-            return -other.log_marginal(statistics)
+            return -learned(logit).log_marginal(statistics)
 
-        cost(minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01}).x)
-        return self.with_prior(other.prior)
+        found = minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01})
+        return self.with_prior(learned(found.x).prior)
 
     def no_statistics(self, capacity: int) -> DirectionSums:
         """Sums of no rows."""
@@ -341,10 +343,10 @@ class VonMisesFisherFamily(Family):
         """Log density of all rows given their labels, relative to the uniform distribution."""
         own = selected(statistics, occupied(statistics))
         if self._given > 0.0:
-            clusters = zip(own.sizes, own.lengths(), strict=True)
-            return float(sum(log_marginal(self.data, self._given, *cluster) for cluster in clusters))
+            order, clusters = 0.5 * self.n_features - 1.0, zip(own.sizes, own.lengths(), strict=True)
+            return float(sum(log_marginal_given(order, self._given, *cluster) for cluster in clusters))
         log_normalizer = self.prior.log_normalizer(self.n_features)
-        return float(sum(tabulate(*posterior)[2] - log_normalizer for posterior in self._posteriors(own)))
+        return float(sum(log_integral(*posterior) - log_normalizer for posterior in self._posteriors(own)))
 
     def add_log_predictive(self, statistics: DirectionSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster, relative to the uniform distribution."""

@@ -15,23 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import all_or_nothing
-from ...base._estimator import SHARED_CONSTRAINTS
+from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
-from ...callbacks._support import CallbackSupportMixin, torn_down
+from ...callbacks._support import torn_down
 from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 from ...emissions._von_mises_fisher.k_means import Start
 from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
 from ...inference._distributed_fits.session import refuse_session
-from ...persistence import SavesItself
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._conditions import FLAG, MOST_COUNTED, Array, Counted, Lacking, Names, Whole, index
 from ...utils._conditions import Real as RealNumber
 from ...utils._declared import Held, holds
-from ...utils._page_link import LinksToItsPage
-from ...utils._parameters import PlainNumbers
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._threads import Workers, limit_threads
-from ...utils._typing import ArrayLike, BaseEstimator, Ignored, MatrixLike, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array, of_columns, validate_sample_weight
 from .._inference import EstimateInference
 from .._memberships.finite import Position
@@ -39,7 +36,6 @@ from .._scores import InformationCriteria
 from .em import DirectionEM, Estimate
 
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
-_SHARED = "max_iter", "total_samples", "learning_decay", "learning_offset", "random_state", "n_jobs", "verbose"
 
 
 @holds(
@@ -58,16 +54,7 @@ _SHARED = "max_iter", "total_samples", "learning_decay", "learning_offset", "ran
     _lengths=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
     _total=RealNumber(above=0, high=MOST_COUNTED),
 )
-class VonMisesFisherMixture(
-    PlainNumbers,
-    LinksToItsPage,
-    EstimateInference,
-    InformationCriteria,
-    SavesItself,
-    CallbackSupportMixin,
-    DensityMixin,
-    BaseEstimator,
-):
+class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin, BaseFittedEstimator):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
     Only the directions of the rows of X are used: :math:`x_i` has unit length in :math:`\mathbb{R}^V`. The similarity
@@ -207,7 +194,6 @@ class VonMisesFisherMixture(
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        **{name: SHARED_CONSTRAINTS[name] for name in _SHARED},
     }
 
     labels_: np.ndarray
@@ -300,8 +286,7 @@ class VonMisesFisherMixture(
                     stacklevel=2,
                 )
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
-        for name in ("_pass_report", "n_batch_iter_"):
-            self.__dict__.pop(name, None)
+        self._forget(("_pass_report", "n_batch_iter_"))
         self.__dict__.update(fitted)
         return self
 
@@ -354,8 +339,7 @@ class VonMisesFisherMixture(
                     else:
                         old = Estimate(self._estimate, self._lengths, self._total)
                         estimate = em.blend(old, self._family.prior, float(total), rate)
-                for name in _OF_FIT:
-                    self.__dict__.pop(name, None)
+                self._forget(_OF_FIT)
                 self.__dict__.update(estimate.attributes(), _family=em.family)
             self.n_batch_iter_ = n_batches + 1
             return self
