@@ -145,7 +145,7 @@ def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
             chosen = min(int(np.searchsorted(cumulative, place * cumulative[-1], side="right")), n - 1)
         mean, axes, _ = _fit_axes(rows[nearest_rows(rows, chosen, min(2 * dimension + 1, n))], dimension)
         centred = rows - mean
-        across = np.maximum(np.square(centred).sum(axis=1) - np.square(centred @ axes.T).sum(axis=1), 0.0)
+        across = np.maximum(_squared_lengths(centred) - _squared_lengths(centred @ axes.T), 0.0)
         labels[across < gaps] = k
         gaps = np.minimum(across, gaps)
     return labels
@@ -153,9 +153,14 @@ def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
 
 def nearest_rows(rows, i: int, n_near: int) -> np.ndarray:
     """Indices of the rows nearest to row `i`, which comes first; ties are resolved in favour of lower indices."""
-    gaps = np.square(rows - rows[i]).sum(axis=1)
+    gaps = _squared_lengths(rows - rows[i])
     gaps[i] = -1.0
-    return np.argsort(gaps, kind="stable")[:n_near]
+    near = np.flatnonzero(gaps <= np.partition(gaps, n_near - 1)[n_near - 1])
+    return near[np.argsort(gaps[near], kind="stable")][:n_near]
+
+
+def _squared_lengths(rows) -> np.ndarray:
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def _fit_axes(rows, n_axes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
