@@ -10,7 +10,7 @@ import numpy as np
 from sklearn import config_context
 
 from ..random._keys import subkey, uniform
-from ..random._variates import sample_rows
+from ..random._variates import some_rows
 from ..utils._threads import split_range
 from ._gaussian.kernels import add_diagonal_densities, add_labelled_products, add_shared_products
 from ._gaussian.missing_kernels import count_labelled_missing, count_shared_missing
@@ -20,7 +20,7 @@ _N_ROUNDS_OF_LABELS = 5
 _MIN_ROWS, _ROWS_PER_CLUSTER = 1000, 20  # among which seeds of clusters are chosen
 _CELLS_AT_ONCE = 1 << 22  # distances that are stored
 _ROWS_AT_ONCE = 1 << 14  # whose log densities are stored
-_SUBSET, _SEEDS = 0, 1  # uses of the key
+SUBSET, _SEEDS = 0, 1  # uses of the key
 
 
 def cluster_rows(
@@ -58,7 +58,7 @@ def cluster_rows(
     scaled = (X - lowest) / np.where(scales > 0.0, scales, 1.0)  # squares of large means would hide small distances
     if n_sampled is None or n_sampled >= len(X):
         return k_means(scaled, n_clusters, key, row_weights)[0]
-    chosen = some_rows(len(X), n_sampled, key)
+    chosen = some_rows(key, SUBSET, len(X), n_sampled)
     of_chosen = None if row_weights is None else row_weights[chosen]
     return nearest(scaled, k_means(scaled[chosen], n_clusters, key, of_chosen)[1])
 
@@ -128,28 +128,6 @@ def nearest(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
         add_diagonal_densities(X, start, stop, *of_centres, nearness)
         labels[start:stop] = nearness.argmax(axis=1)
     return labels
-
-
-def some_rows(n_rows: int, n_chosen: int, key: np.uint64) -> np.ndarray:
-    """Indices of random rows, ascending.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    n_chosen : int
-        Number of them that are chosen.
-    key : uint64
-        Key of the random choices.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_chosen,), int64
-        Indices.
-    """
-    chosen = np.empty((1, n_chosen), np.int64)
-    sample_rows(np.array([key], np.uint64), _SUBSET, n_rows, chosen)
-    return np.sort(chosen[0])
 
 
 def _column_means(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -301,7 +279,7 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
     n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
     if n_chosen >= rows.n_rows:
         return family.seed_labels(rows, subkey(key, _SEEDS))
-    some = rows.take(some_rows(rows.n_rows, n_chosen, key))
+    some = rows.take(some_rows(key, SUBSET, rows.n_rows, n_chosen))
     labels = family.seed_labels(some, subkey(key, _SEEDS))
     parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
     out = np.empty(rows.n_rows, np.int32)

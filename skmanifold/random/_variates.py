@@ -392,6 +392,35 @@ def sample_rows(keys, purpose, n_samples, out):
             out[chain, i] = row
 
 
+def some_rows(key, purpose, n_samples, n):
+    """Distinct rows of ``range(n_samples)``, ascending; all subsets have the same probability.
+
+    Parameters
+    ----------
+    key : uint64
+        Random key.
+    purpose : int
+        A `Purpose`, which is folded into the key.
+    n_samples : int
+        Number of rows to choose from.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    rows : ndarray of shape (n,), int64
+        Indices.
+
+    Raises
+    ------
+    ValueError
+        If n is larger than `n_samples`.
+    """
+    rows = np.empty((1, n), np.int64)
+    sample_rows(np.array([key], np.uint64), purpose, n_samples, rows)
+    return np.sort(rows[0])
+
+
 @njit(cache=True, nogil=True)
 def fill_log_gammas(key, shapes, out):
     """Fill a vector with logarithms of gamma variates of rate 1 with these shapes."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from ...random._keys import Purpose
-from ...random._variates import sample_rows
+from ...random._variates import some_rows
 from ...sparse.dense_directions import AnyDirections
 
 _N_ITERATIONS = 10
@@ -25,8 +25,7 @@ class InitialTopics(NamedTuple):
 def initialize_topics(rows: AnyDirections, n_components: int, key: np.uint64) -> InitialTopics:
     """Cluster a random sample of at most 200 documents per topic by hard von Mises-Fisher EM."""
     directed = rows.directed
-    chosen = np.empty((1, min(len(directed), _ROWS_OF_TOPIC * n_components)), np.int64)
-    sample_rows(np.array([key], np.uint64), Purpose.START, len(directed), chosen)
+    chosen = some_rows(key, Purpose.START, len(directed), min(len(directed), _ROWS_OF_TOPIC * n_components))
     mixture = VonMisesFisherMixture(
         n_components,
         assignment="hard",
@@ -34,5 +33,5 @@ def initialize_topics(rows: AnyDirections, n_components: int, key: np.uint64) ->
         max_iter=_N_ITERATIONS,
         tol=0.0,  # always all iterations: initial topics need not converge
         random_state=int(key >> np.uint64(32)),
-    ).fit(rows.matrix(directed[np.sort(chosen[0])]))
+    ).fit(rows.matrix(directed[chosen]))
     return InitialTopics(mixture.mean_directions_, float(mixture.concentrations_[0]))

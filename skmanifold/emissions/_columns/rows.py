@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random._keys import Purpose, subkey
+from ...random._variates import some_rows
 from ...utils._threads import split_range
-from .._seeds import k_means, nearest, some_rows
+from .._seeds import SUBSET, k_means, nearest
 
 _MOST_ROWS = 20_000  # of the sample in which centres are found
 _CELLS_AT_ONCE = 1 << 22
@@ -125,9 +126,9 @@ def cluster_tables(
         Clusters.
     """
     n = rows.n_rows
-    chosen = np.arange(n) if n <= _MOST_ROWS else some_rows(n, _MOST_ROWS, key)
-    sample, columns = _cells(rows.take(chosen))
-    weights = np.ones(len(chosen)) if row_weights is None else row_weights[chosen]
+    chosen: Any = slice(None) if n <= _MOST_ROWS else some_rows(key, SUBSET, n, _MOST_ROWS)
+    sample, columns = _cells(rows if n <= _MOST_ROWS else rows.take(chosen))
+    weights = np.ones(len(sample)) if row_weights is None else row_weights[chosen]
     is_seen = ~np.isnan(sample)
     n_seen = np.maximum(weights @ is_seen, weights.min())
     means = weights @ np.where(is_seen, sample, 0.0) / n_seen
@@ -135,7 +136,10 @@ def cluster_tables(
     of_columns = np.bincount(columns, weights=variances)[columns]
     scales = np.divide(1.0, np.sqrt(of_columns), out=np.zeros_like(means), where=of_columns > 0.0)
     of_sample = None if row_weights is None else weights
-    _, centres = k_means((sample - means) * scales, n_clusters, subkey(key, Purpose.LABELS), of_sample)
+    vectors = (sample - means) * scales
+    _, centres = k_means(vectors, n_clusters, subkey(key, Purpose.LABELS), of_sample)
+    if n <= _MOST_ROWS:
+        return nearest(vectors, centres)
     out = np.empty(n, np.int32)
     for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // len(columns))):
         out[start:stop] = nearest((_cells(rows.part(start, stop))[0] - means) * scales, centres)

@@ -102,9 +102,7 @@ class DiagonalFamily(GaussianFamily):
         sizes, sums, products, missing = statistics
         bound = copy(self)
         bound.scales = np.ones(self.n_features)
-        return bound._bound(DenseRows(np.empty((0, self.n_features)))), DiagonalSums(
-            sizes, sizes[:, None] - missing, sums, products[:, :, 0]
-        )
+        return bound._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, *statistics[1:]), self.scales
@@ -137,7 +135,7 @@ class DiagonalFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper()
-        rows = DenseRows(np.empty((0, self.n_features))) if rows is None else rows
+        rows = self._no_rows() if rows is None else rows
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
         scaled = copy(self)

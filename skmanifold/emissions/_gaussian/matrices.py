@@ -248,7 +248,7 @@ class MatrixFamily(GaussianFamily):
 
     def _bound(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         bound = copy(self)
-        bound.rows = rows = DenseRows(np.empty((0, self.n_features))) if rows is None else rows
+        bound.rows = rows = self._no_rows() if rows is None else rows
         bound.n_rows = rows.n_rows
         patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
         bound._incomplete = np.flatnonzero(patterns)

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ...random._keys import Purpose, subkey
-from ...random._variates import sample_rows
+from ...random._variates import some_rows
 from .._labels import read_labels
 from .family import SubspaceFamily
 from .k_flats import N_ITERATIONS, N_TRIES, KFlats, k_flats
@@ -50,16 +50,9 @@ def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: i
 def _label_some_rows(
     X: np.ndarray, family: SubspaceFamily, start: Callable[..., np.ndarray], key: np.uint64
 ) -> np.ndarray:
-    labels, rows = np.full(len(X), -1, np.int32), _some_rows(len(X), _MAX_ROWS, key)
+    labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
     labels[rows] = start(X[rows], family, key)
     return labels
-
-
-def _some_rows(n: int, most: int, key: np.uint64) -> np.ndarray:
-    """Indices of at most so many of n rows, ascending."""
-    chosen = np.empty((1, min(n, most)), np.int64)
-    sample_rows(np.array([key], np.uint64), Purpose.SUBSAMPLE, n, chosen)
-    return np.sort(chosen[0])
 
 
 def _by_spectrum(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
@@ -120,7 +113,7 @@ def spectral_labels(
     flats = KFlats(X, n_components, dimensions, max_dimension)
     n = len(flats.rows)
     if n > _MAX_SPECTRAL_ROWS:
-        some, labels = _some_rows(n, _MAX_SPECTRAL_ROWS, key), np.full(n, -1)
+        some, labels = some_rows(key, Purpose.SUBSAMPLE, n, _MAX_SPECTRAL_ROWS), np.full(n, -1)
         labels[some] = spectral_labels(flats.rows[some], n_components, key, dimensions, n_tries, max_dimension)
         return flats.refine(labels, N_ITERATIONS)[0]
     starts = spectral_partitions(flats.rows, n_components, key)
