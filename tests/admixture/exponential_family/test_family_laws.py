@@ -148,7 +148,8 @@ class KeepsMeans(FullFamily):
 
     def draw(self, statistics, key):
         drawn = super().draw(statistics, key)
-        return drawn._replace(means=self.origin + self._bound()._posterior(self._sums(statistics)).means)
+        bound, sums = self._of_sums(statistics)
+        return drawn._replace(means=self.origin + bound._posterior(sums).means)
 
 
 class TakesNoPriorMean(DiagonalFamily):
@@ -166,7 +167,7 @@ def gaussian_family(kind):
     if issubclass(kind, FullFamily):
         return kind(NormalPrior(MEAN, MEAN_PRECISION, SCATTER, DEGREES), 2, np.array([0.2, 0.3]))
     prior = NormalPrior(MEAN, MEAN_PRECISION, np.diag(SCATTER).copy(), DEGREES)
-    return kind(prior, 2, np.array([0.2, 0.3]), spherical=False)
+    return kind(prior, 2, np.array([0.2, 0.3]))
 
 
 def covariances_of(parameters):
