@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ...numerics.rank_one import fill_upper_root
 from ...numerics.row_batches import ROW_LANES, load_rows
 from ...numerics.row_squares import ENTRIES, LANES, add_squares
 from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
@@ -11,6 +14,7 @@ from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit, njit_part
 
+_LOG_PI = math.log(math.pi)
 _ONES = np.ones(4)
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances
 
@@ -380,6 +384,35 @@ def factor_covariances(first, stop, covariances, least_share, factors, log_roots
         for a in range(d):
             log_roots[k] += np.log(factor[a, a])
     return -1
+
+
+@njit(cache=True, nogil=True)
+def total_log_marginal(data, sizes, scatters, degrees):
+    """Log density of all rows given their labels.
+
+    Parameters
+    ----------
+    data : MatrixData
+    sizes : (K,)
+        Numbers of rows.
+    scatters, degrees : (G, d, d), (G,)
+        Of the posteriors of the covariances.
+
+    Returns
+    -------
+    float
+        NaN if a scatter is singular.
+    """
+    d, total = data.values.shape[1], 0.0
+    root = np.empty((d, d))
+    for k in range(len(sizes)):
+        total -= 0.5 * d * math.log1p(sizes[k] / data.mean_precision)
+    for g in range(len(degrees)):
+        log_det, n_rows = fill_upper_root(scatters[g], root), degrees[g] - data.degrees
+        total += 0.5 * (data.degrees * data.log_det - degrees[g] * log_det - n_rows * d * _LOG_PI)
+        for j in range(d):
+            total += math.lgamma(0.5 * (degrees[g] - j)) - math.lgamma(0.5 * (data.degrees - j))
+    return total
 
 
 @njit(cache=True, nogil=True)

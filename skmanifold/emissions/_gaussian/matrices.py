@@ -6,7 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, multigammaln
+from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...numerics.rank_one import fill_upper_root
@@ -28,7 +28,14 @@ from .base import (
     refuse_far_rows,
     refuse_singular,
 )
-from .kernels import add_products, draw_full_components, factor_covariances, fill_images, order_by_label
+from .kernels import (
+    add_products,
+    draw_full_components,
+    factor_covariances,
+    fill_images,
+    order_by_label,
+    total_log_marginal,
+)
 from .missing_kernels import (
     add_expected_products,
     draw_cells,
@@ -171,9 +178,8 @@ class MatrixFamily(GaussianFamily):
 
     def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = ONE) -> Posterior:
         """The posterior of the parameters of labels; labels beyond the capacity have no rows."""
-        n_labels = len(statistics.sizes)
-        labels = np.arange(n_labels) if labels is None else labels
-        sizes = np.where(labels < n_labels, statistics.sizes[np.minimum(labels, n_labels - 1)], 0)
+        labels = np.arange(len(statistics.sizes)) if labels is None else labels
+        sizes = np.append(statistics.sizes, 0).take(labels, mode="clip")
         precisions, means = self._precisions(sizes), np.empty((len(labels), self.n_features))
         return Posterior(precisions, means, *self._fill_posterior(statistics, labels, sizes, means, workers))
 
@@ -200,7 +206,7 @@ class MatrixFamily(GaussianFamily):
             refuse_singular(f"The covariance of {name}")
 
     def _whole(self, means, covariances, factors, log_roots) -> GaussianParameters:
-        offsets = np.array(np.broadcast_to(log_roots - 0.5 * self.n_features * LOG_2PI, len(means)))
+        offsets = np.zeros(len(means)) + (log_roots - 0.5 * self.n_features * LOG_2PI)
         return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
     def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> GaussianParameters:
@@ -311,14 +317,9 @@ class MatrixFamily(GaussianFamily):
 
     def log_marginal(self, statistics: Any) -> float:
         """Log density of all rows given their labels."""
-        d, prior, labels = self.n_features, self.prior, occupied(statistics)
+        labels = occupied(statistics)
         _, _, scatters, degrees = self._posterior(statistics, labels)
-        _, log_roots = self._factors(scatters)
-        n = degrees - prior.degrees
-        of_scatters = prior.degrees * self.data.log_det + 2.0 * degrees * log_roots - n * d * np.log(np.pi)
-        of_degrees = multigammaln(0.5 * degrees, d) - multigammaln(0.5 * prior.degrees, d)
-        of_means = d * np.log1p(statistics.sizes[labels] / prior.mean_precision).sum()
-        return float((of_degrees + 0.5 * of_scatters).sum() - 0.5 * of_means)
+        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees)
 
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
@@ -368,7 +369,8 @@ class MatrixFamily(GaussianFamily):
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
-        completed = self._filled()[self._incomplete]
+        values = self.rows.values[self._incomplete]
+        completed = np.where(np.isnan(values), self.origin, values)
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed)
 
     def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:

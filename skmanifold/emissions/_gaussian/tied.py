@@ -9,13 +9,13 @@ import numpy as np
 
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._statistics import OF_ROWS, occupied
+from .._statistics import OF_ROWS
 from .base import OF_GAUSSIANS, ONE, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
 from .learned_prior import PriorNumbers
-from .matrices import MatrixFamily, sums_declaration, symmetric
-from .tied_kernels import TiedData, TiedPosterior
+from .matrices import MatrixFamily, sums_declaration
+from .tied_kernels import TiedData, TiedPosterior, fill_posterior
 
 
 @holds(**sums_declaration(1))
@@ -55,14 +55,8 @@ class TiedFamily(MatrixFamily):
         return self._images(parameters.factors, parameters.means - self.origin)
 
     def _fill_posterior(self, statistics, labels, sizes, means, workers):
-        prior, used = self.data, occupied(statistics)
-        of_prior = prior.mean_precision * prior.mean
-        precisions = prior.mean_precision + statistics.sizes[used, np.newaxis]
-        centres = (of_prior + statistics.sums[used]) / precisions
-        within = len(used) * np.outer(of_prior, prior.mean) - np.einsum("ka,kb->ab", precisions * centres, centres)
-        sums = np.where(sizes[:, np.newaxis] > 0, statistics.sums[np.minimum(labels, len(statistics.sums) - 1)], 0.0)
-        np.divide(of_prior + sums, (prior.mean_precision + sizes)[:, np.newaxis], out=means)
-        scatters = symmetric(prior.covariance + statistics.products + within)
+        scatters = np.empty((1, self.n_features, self.n_features))
+        fill_posterior(self.data, *statistics[:3], labels, means, scatters[0])
         return scatters, np.array([self.prior.degrees + statistics.sizes.sum()])
 
     # Clusters of rows

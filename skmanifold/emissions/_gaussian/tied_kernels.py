@@ -88,6 +88,33 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
 
 
 @njit(cache=True, nogil=True)
+def fill_posterior(data, sizes, sums, products, labels, means, scatter):
+    """Fill the posterior means of labels, relative to the origin, and the scatter of all rows about the means.
+
+    Labels beyond the capacity have no rows.
+    """
+    d, strength, centre = len(scatter), data.mean_precision, np.empty(len(scatter))
+    scatter[:] = data.covariance + products[0]
+    for k in range(len(sizes)):
+        if sizes[k] == 0:
+            continue
+        for a in range(d):
+            from_prior = strength * data.mean[a]
+            centre[a] = from_prior + sums[k, a]
+            of_mean = centre[a] / (strength + sizes[k])
+            for b in range(a + 1):
+                scatter[a, b] += from_prior * data.mean[b] - of_mean * centre[b]
+    for a in range(d):
+        for b in range(a):
+            scatter[b, a] = scatter[a, b]
+    for i, k in enumerate(labels):
+        has_rows = k < len(sizes) and sizes[k] > 0
+        for a in range(d):
+            given = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
+            means[i, a] = given
+
+
+@njit(cache=True, nogil=True)
 def _use_row(data, statistics, posterior, row):
     """Compute the image of a row unless it is that of the last one."""
     if posterior.last[0] == row:
