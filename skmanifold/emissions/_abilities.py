@@ -1,4 +1,4 @@
-"""Optional methods of an emission's family, as protocols, and which of them a family lacks.
+"""Optional methods of an emission's family, as protocols.
 
 A family either has all methods of a protocol or lacks them: no method exists only to raise an error. Estimators check
 the methods that they need before a fit begins.
@@ -6,13 +6,11 @@ the methods that they need before a fit begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..numerics.block_sums import BlockSums
-from ..utils._protocol_check import members
 from ._protocols import Arrays, Parameters
 
 
@@ -453,96 +451,3 @@ class LearnsPrior(Protocol):
             A new emission.
         """
         ...
-
-
-_WORDS = {
-    "clusters": "clusters with a conjugate prior",
-    "cell_distribution": "distributions of single cells",
-    "mode": "a mode of the parameters",
-    "attributes": "fitted attributes",
-    "check_parameters": "a check of stored parameters",
-    "shapes": "shapes of its statistics",
-    "n_cells": "the size of its statistics",
-    "n_components": "a number of components",
-    "n_features": "a number of features",
-    "add_log_densities": "log densities of rows",
-    "sum_labels": "statistics of labelled rows",
-    "sum_shares": "statistics of rows with membership probabilities",
-    "expect_rows": "an E step that reads rows once",
-    "draw_missing": "draws of missing cells",
-    "sum_expected": "expected statistics of rows with missing cells",
-    "feature_variances": "variances of features",
-    "statistics_of_tokens": "statistics of tokens",
-    "token_table": "log densities of tokens",
-    "token_prior": "a Dirichlet prior of tokens",
-    "start_of_tokens": "initial components of tokens",
-    "draw": "draws of the parameters",
-    "parameters_of": "parameters from fitted attributes",
-    "log_prior": "a log prior density",
-    "log_likelihood": "a log likelihood of statistics",
-    "seed_labels": "initial labels from seeds",
-    "sample": "new rows",
-    "n_parameters": "a number of free parameters",
-    "part": "ranges of rows",
-    "hash_rows": "a hash of rows",
-    "read": "a reader of rows",
-    "bind": "a family of rows",
-    "bind_weighted": "a family of rows with weights",
-    "seed_weighted_labels": "initial labels from seeds among rows with weights",
-    "read_tokens": "a reader of tokens",
-    "bind_tokens": "a family of tokens",
-}
-
-
-def missing_members(thing: Any, protocols: Iterable[type]) -> list[str]:
-    """Members of these protocols that an emission or a family lacks.
-
-    Parameters
-    ----------
-    thing : object
-        An emission, a family, or a class of these.
-    protocols : iterable of type
-        The protocols that it should satisfy.
-
-    Returns
-    -------
-    names : list of str
-        In the order of the protocols.
-    """
-    names = dict.fromkeys(name for protocol in protocols for name in members(protocol))
-    return [name for name in names if getattr(thing, name, False) is False]
-
-
-def in_words(names: Iterable[str]) -> str:
-    """A description of members of protocols, for errors.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Members of protocols.
-
-    Returns
-    -------
-    words : str
-        What each member does, with its name in brackets, joined by "and".
-    """
-    return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
-
-
-def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
-    """The protocols that a family must satisfy so that its model satisfies others.
-
-    Parameters
-    ----------
-    needs_of_method : dict of str to tuple of type
-        The protocols of the family that a method of the model needs, by the method's name.
-    protocols : iterable of type
-        Protocols that the model should satisfy.
-
-    Returns
-    -------
-    needs : list of type
-        Protocols that the family must satisfy.
-    """
-    methods = [name for protocol in protocols for name in members(protocol)]
-    return [need for name in methods for need in needs_of_method.get(name, ())]

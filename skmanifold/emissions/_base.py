@@ -16,13 +16,6 @@ from ..utils._parameters import PlainNumbers
 from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts
 
-# The library's emissions that accept such X, for errors: this file cannot import them.
-ABLE = {
-    "allows_missing": ("auto", "bernoulli", "categorical", "gaussian", "negative_binomial", "poisson"),
-    "allows_sparse": ("bernoulli", "multinomial", "negative_binomial", "poisson", "von_mises_fisher"),
-    "has_missing_tokens": ("bernoulli",),
-}
-
 
 class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
     """Base class of emissions, which set the distribution of rows or tokens given their component.
@@ -145,7 +138,9 @@ def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = Fal
 
 
 def _sentence(emission: BaseEmission, what: str, flag: str, cure: str) -> str:
-    able = ABLE[flag]
+    from ._registry import EMISSIONS  # which imports this file
+
+    able = [name for name, each in EMISSIONS.items() if getattr(each, flag)]
     *first, last = map(repr, able)
     others = f"{', '.join(first)} and {last} do" if first else f"{last} does"
     return f"The emission {type(emission).__name__} does not take {what} as {others}: {cure}."

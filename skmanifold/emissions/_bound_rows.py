@@ -66,6 +66,23 @@ class BoundRows:
 
         def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray: ...
 
+    def with_components(self, n_components: int) -> Self:
+        """The same family with another number of components.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components K.
+
+        Returns
+        -------
+        family : Family
+            A copy; arrays are shared.
+        """
+        other = copy(self)
+        other.n_components = n_components
+        return other
+
     @available_if(lambda family: offers(family, HasKernels))
     def clusters(self, rows: Any = None) -> Self:
         """The family bound to rows, as Dirichlet process mixtures use it."""
@@ -154,8 +171,7 @@ class BoundRows:
         labels : ndarray of shape (n_rows,), int32
             Clusters.
         """
-        family = copy(self)
-        family.n_components = min(n_clusters, self.n_rows)
+        family = self.with_components(min(n_clusters, self.n_rows))
         return family.seed_labels(self.rows, key).astype(np.int32)
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:

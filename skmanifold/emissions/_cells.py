@@ -6,7 +6,7 @@ with moments, or categories, with probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,22 @@ class ExpectedCells(NamedTuple):
     firsts: np.ndarray
     seconds: np.ndarray
     probabilities: list[np.ndarray | None]
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> ExpectedCells:
+        """A function of all arrays.
+
+        Parameters
+        ----------
+        function : callable
+            Of an array with a row for each row.
+
+        Returns
+        -------
+        expected : ExpectedCells
+            What it returns.
+        """
+        of_categories = [None if each is None else function(each) for each in self.probabilities]
+        return ExpectedCells(function(self.firsts), function(self.seconds), of_categories)
 
 
 class ColumnDistributions:

@@ -41,7 +41,7 @@ class Table(NamedTuple):
         return len(self.indptr) - 1
 
     @property
-    def n_columns(self) -> int:
+    def n_features(self) -> int:
         """Number of columns, each with its own distribution."""
         return len(self.column_start) - 1
 
@@ -52,12 +52,7 @@ class Table(NamedTuple):
 
     def column_of(self) -> np.ndarray:
         """The column that each category belongs to, (n_categories,) int32; a new array."""
-        return np.repeat(np.arange(self.n_columns, dtype=np.int32), np.diff(self.column_start))
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns, as other rows have it."""
-        return self.n_columns
+        return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.column_start))
 
     @property
     def log_base(self) -> None:
@@ -88,7 +83,7 @@ class Table(NamedTuple):
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
-        out = np.full((self.n_rows, self.n_columns), np.nan)
+        out = np.full((self.n_rows, self.n_features), np.nan)
         column_of = self.column_of()[self.indices]
         out[np.repeat(np.arange(self.n_rows), np.diff(self.indptr)), column_of] = (
             self.indices - self.column_start[column_of]
@@ -115,11 +110,6 @@ class Table(NamedTuple):
         if row_weights is not None:
             counts = counts * np.repeat(row_weights, np.diff(self.indptr))
         return np.bincount(self.indices, weights=counts, minlength=n_statistics)
-
-
-def empty_table(column_start: np.ndarray) -> Table:
-    """A table without rows."""
-    return Table(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), column_start)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:

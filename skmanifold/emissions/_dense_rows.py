@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -82,14 +82,14 @@ class DenseRows(NamedTuple):
 
     def part(self, start: int, stop: int) -> Self:
         """The rows `start` to `stop`, or to the last."""
-        return self._chosen(slice(start, stop))
+        return self.take(slice(start, stop))
 
-    def take(self, rows: np.ndarray) -> Self:
+    def take(self, rows: np.ndarray | slice) -> Self:
         """The rows with these indices.
 
         Parameters
         ----------
-        rows : ndarray of shape (n,), int64
+        rows : ndarray of shape (n,), int64, or slice
             Indices of rows.
 
         Returns
@@ -97,9 +97,6 @@ class DenseRows(NamedTuple):
         taken : DenseRows
             These rows alone.
         """
-        return self._chosen(rows)
-
-    def _chosen(self, rows: Any) -> Self:
         others = (None if array is None else array[rows] for array in self[1:])
         return type(self)(self.values[rows], *others)
 

@@ -1,4 +1,4 @@
-"""What estimators with an emission share: the parameter `emission`, and what the emission must offer."""
+"""What estimators with an emission share: the parameter `emission`, and what it and its family must offer."""
 
 from __future__ import annotations
 
@@ -9,36 +9,85 @@ from sklearn.base import clone
 
 from ..models import IncompatibleError
 from ..utils._inputs.column_order import in_column_order
-from ._abilities import in_words, missing_members, needs_of_family
+from ..utils._protocol_check import members, missing_names, offers
 from ._base import BaseEmission
 
 if TYPE_CHECKING:  # at run time emissions do not import samplers
     from ..samplers import BaseSampler
 
 
-def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmission:
-    """Make the emission with this short name.
+_WORDS = {
+    "clusters": "clusters with a conjugate prior",
+    "cell_distribution": "distributions of single cells",
+    "mode": "a mode of the parameters",
+    "attributes": "fitted attributes",
+    "check_parameters": "a check of stored parameters",
+    "shapes": "shapes of its statistics",
+    "n_cells": "the size of its statistics",
+    "n_components": "a number of components",
+    "n_features": "a number of features",
+    "add_log_densities": "log densities of rows",
+    "sum_labels": "statistics of labelled rows",
+    "sum_shares": "statistics of rows with membership probabilities",
+    "expect_rows": "an E step that reads rows once",
+    "draw_missing": "draws of missing cells",
+    "sum_expected": "expected statistics of rows with missing cells",
+    "feature_variances": "variances of features",
+    "statistics_of_tokens": "statistics of tokens",
+    "token_table": "log densities of tokens",
+    "token_prior": "a Dirichlet prior of tokens",
+    "start_of_tokens": "initial components of tokens",
+    "draw": "draws of the parameters",
+    "parameters_of": "parameters from fitted attributes",
+    "log_prior": "a log prior density",
+    "log_likelihood": "a log likelihood of statistics",
+    "seed_labels": "initial labels from seeds",
+    "sample": "new rows",
+    "n_parameters": "a number of free parameters",
+    "part": "ranges of rows",
+    "hash_rows": "a hash of rows",
+    "read": "a reader of rows",
+    "bind": "a family of rows",
+    "bind_weighted": "a family of rows with weights",
+    "seed_weighted_labels": "initial labels from seeds among rows with weights",
+    "read_tokens": "a reader of tokens",
+    "bind_tokens": "a family of tokens",
+}
+
+
+def in_words(names: Iterable[str]) -> str:
+    """A description of members of protocols, for errors.
 
     Parameters
     ----------
-    name : str
-        A short name.
-    known : dict of str to type
-        Emissions by their short names.
+    names : iterable of str
+        Members of protocols.
 
     Returns
     -------
-    emission : BaseEmission
-        With its defaults.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown; the error lists the known names.
+    words : str
+        What each member does, with its name in brackets, joined by "and".
     """
-    if name not in known:
-        raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
-    return known[name]()
+    return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
+
+
+def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
+    """The protocols that a family must satisfy so that its model satisfies others.
+
+    Parameters
+    ----------
+    needs_of_method : dict of str to tuple of type
+        The protocols of the family that a method of the model needs, by the method's name.
+    protocols : iterable of type
+        Protocols that the model should satisfy.
+
+    Returns
+    -------
+    needs : list of type
+        Protocols that the family must satisfy.
+    """
+    methods = [name for protocol in protocols for name in members(protocol)]
+    return [need for name in methods for need in needs_of_method.get(name, ())]
 
 
 def sort_hyperparameters(emission: BaseEmission, names: Any) -> None:
@@ -79,9 +128,11 @@ class WithEmission:
     emission: str | BaseEmission
 
     def _named_block(self, block: str, name: str) -> Any:
-        if block == "emission":
-            return named_emission(name, self._emissions)
-        return super()._named_block(block, name)  # type: ignore[misc]
+        if block != "emission":
+            return super()._named_block(block, name)  # type: ignore[misc]
+        if name not in self._emissions:
+            raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, self._emissions))}.")
+        return self._emissions[name]()
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:
@@ -94,7 +145,7 @@ class WithEmission:
         """A new, validated emission from the constructor's `emission`: a clone, or the emission with this name."""
         emission: Any = self.emission
         if isinstance(emission, str):
-            return named_emission(emission, self._emissions)
+            return self._named_block("emission", emission)
         if isinstance(emission, type):
             name = emission.__name__
             raise TypeError(f"emission must be an instance or a name, not the class {name}: write {name}().")
@@ -108,42 +159,30 @@ class WithEmission:
 
     def _check_emission(self, emission: BaseEmission) -> None:
         """Raise an IncompatibleError unless the emission satisfies the protocol of this estimator."""
-        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
-
-    def _check_family(
-        self, emission: BaseEmission, family: Any, protocols: Iterable[type], whom: str, advice: str = ""
-    ) -> None:
-        """Raise an IncompatibleError unless the family of an emission satisfies the protocols that `whom` needs."""
-        self._check_offers(emission, family, protocols, whom, self._families, advice)
+        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__)
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
         """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""
         known = self._samplers
         sampler: Any = known[self.sampler] if isinstance(self.sampler, str) else self.sampler
-        needs = self._needs_of(sampler)
-        if missing_members(family, needs):
-            fitting = [each.__name__ for each in known.values() if not missing_members(family, self._needs_of(each))]
+
+        def needs_of(sampler: Any) -> list[type]:
+            return needs_of_family(self._family_needs, sampler.requires)
+
+        if not offers(family, *needs_of(sampler)):
+            fitting = [each.__name__ for each in known.values() if offers(family, *needs_of(each))]
             advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
             name = sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__
-            self._check_offers(emission, family, needs, name, self._families, advice)
-
-    def _needs_of(self, sampler: Any) -> list[type]:
-        """Protocols of the family that the model needs so that it satisfies those of the sampler."""
-        return needs_of_family(self._family_needs, sampler.requires)
+            self._check_offers(emission, family, needs_of(sampler), name, advice)
 
     def _check_offers(
-        self,
-        emission: BaseEmission,
-        thing: Any,
-        protocols: Iterable[type],
-        whom: str,
-        known: dict[str, Any],
-        advice: str = "",
+        self, emission: BaseEmission, thing: Any, protocols: Iterable[type], whom: str, advice: str = ""
     ) -> None:
-        """Raise an IncompatibleError, which names known alternatives, unless `thing` satisfies the protocols."""
-        lacks = missing_members(thing, protocols)
+        """Raise an IncompatibleError, which names alternatives, unless the emission or its family has the protocols."""
+        lacks = missing_names(thing, *protocols)
         if not lacks:
             return
+        known: dict[str, Any] = self._emissions if thing is emission else self._families
         able = [name for name, each in known.items() if all(getattr(each, member, None) for member in lacks)]
         others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
         raise IncompatibleError(

@@ -115,6 +115,35 @@ class WeightedRowEmission(RowEmission, Protocol):
 
 
 @runtime_checkable
+class HasPriorFamily(Protocol):
+    """An emission that makes a family without rows."""
+
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> Any:
+        """Make a family whose hyperparameters do not depend on rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        n_components : int
+            Number of components K.
+        n_tokens : int
+            Number of tokens of each row, for emissions whose rows have a given number of them.
+
+        Returns
+        -------
+        family : Family
+            The family.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter is None that `bind` would compute from rows.
+        """
+        ...
+
+
+@runtime_checkable
 class TokenEmission(Protocol):
     """An emission for admixtures, which validates counts of tokens and makes their family."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -274,8 +273,7 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
     labels : ndarray of shape (n_rows,), int32
         Clusters.
     """
-    family = copy.copy(family)
-    family.n_components = n_clusters
+    family = family.with_components(n_clusters)
     n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
     if n_chosen >= rows.n_rows:
         return family.seed_labels(rows, subkey(key, _SEEDS))

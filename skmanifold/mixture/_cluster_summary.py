@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,15 +33,6 @@ class ClusterSummary(NamedTuple):
     columns: pd.DataFrame
 
 
-def names_for_summary(mixture: Any, feature_names: ArrayLike | None) -> Any:
-    """Names of the columns; an ImportError without pandas, before the work begins."""
-    try:
-        import pandas as pd  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
-    return column_names(mixture, mixture.n_features_in_, feature_names)
-
-
 def of_draws(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
     """Median and 5% and 95% quantiles of a quantity of the clusters over draws, (n_draws, K); empty without draws.
 
@@ -54,33 +44,33 @@ def of_draws(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
     return {f"drawn_{name}{end}": value for end, value in zip(QUANTILES, values, strict=True)}
 
 
-class ColumnSummary(NamedTuple):
-    """What a summary says about columns."""
-
-    typical_cells: np.ndarray  # (K, n_columns)
-    information: np.ndarray  # (n_columns,)
-
-
-def column_summary(family: Any, attributes: dict[str, Any], weights: np.ndarray) -> ColumnSummary | None:
-    """The summary of columns of components with these attributes and weights; None if the family has no columns."""
-    with limit_threads("blas"):  # other numbers of threads round otherwise
-        columns = distribution_of_columns(family, attributes)
-        return None if columns is None else ColumnSummary(columns.typical(), columns.information(weights))
-
-
-def summary_of(
-    names: Any,
+def summarize_clusters(
+    mixture: Any,
+    feature_names: ArrayLike | None,
+    weights: np.ndarray,
+    attributes: dict[str, Any],
     of_clusters: dict[str, Any],
-    of_columns: ColumnSummary | None,
-    as_shown: Callable[[int, np.ndarray], np.ndarray],
 ) -> ClusterSummary:
-    """Attributes of the clusters, then their typical cells, with columns in descending order of their information."""
-    import pandas as pd
+    """The summary of clusters with these weights, attributes of their family and other values.
 
-    if of_columns is None:
-        return ClusterSummary(pd.DataFrame(of_clusters), pd.DataFrame({"mutual_information": np.empty(0)}))
-    cells, information = of_columns
+    The values are followed by typical rows, if they are known, and typical cells, in descending order of the
+    information of the columns.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
+    names = column_names(mixture, mixture.n_features_in_, feature_names)
+    clusters = pd.DataFrame(of_clusters)
+    if hasattr(mixture, "typical_rows_"):
+        rows = mixture.typical_rows_
+        clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
+    with limit_threads("blas"):  # other numbers of threads round otherwise
+        columns = distribution_of_columns(mixture._family, attributes)
+        if columns is None:
+            return ClusterSummary(clusters, pd.DataFrame({"mutual_information": np.empty(0)}))
+        cells, information = columns.typical(), columns.information(weights)
     order = np.argsort(-information, kind="stable")
-    shown = pd.DataFrame({names[j]: as_shown(j, cells[:, j]) for j in order})
-    columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
-    return ClusterSummary(pd.concat((pd.DataFrame(of_clusters), shown), axis=1), columns)
+    shown = pd.DataFrame({names[j]: mixture._typical_of(j, cells[:, j]) for j in order})
+    of_columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
+    return ClusterSummary(pd.concat((clusters, shown), axis=1), of_columns)

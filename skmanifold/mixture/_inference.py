@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_scalar
+from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ..emissions._columns.estimator import WithColumns
+from ..emissions._columns.layout import ColumnLayout
 from ..emissions._estimator import WithEmission
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import BaseSampler
@@ -172,7 +172,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         return self._at_estimate(self._read(X))[1]
 
 
-class MixtureInference(WithEmission, WithColumns, EstimateInference):
+class MixtureInference(WithEmission, EstimateInference):
     """Methods of an estimator with a fitted mixture of the rows of an emission; not public.
 
     When fitted, the estimator has the attributes declared here.
@@ -236,9 +236,43 @@ class MixtureInference(WithEmission, WithColumns, EstimateInference):
         """Rows of the emission; in `fit` there is a key for random choices."""
         return emission.read(self, X, reset=reset)
 
-    def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
-        """Raise an IncompatibleError unless the family satisfies the protocols that `whom` needs."""
-        self._check_family(self.emission_, self._family, protocols, whom)
+    @property
+    def categories_(self) -> list[np.ndarray | None]:
+        """With the emission `Columns`: the categories of each column of X, None for numbers."""
+        layout = self._column_layout()
+        pairs = zip(layout.kinds, layout.categories, strict=True)
+        return [categories if kind == "category" else None for kind, categories in pairs]
+
+    @property
+    def named_blocks_(self) -> Bunch:
+        """With the emission `Columns`: the fitted attributes of each block, such as ``components_``, by its name."""
+        self._column_layout()
+        return Bunch(**{name: Bunch(**attributes) for name, attributes in self._attributes_of_blocks().items()})
+
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        """Fitted attributes of each block of columns."""
+        raise NotImplementedError
+
+    def _column_layout(self) -> ColumnLayout:
+        check_is_fitted(self)
+        if "_layout" not in vars(self):
+            raise AttributeError("The emission of this estimator is not Columns.")
+        return vars(self)["_layout"]
+
+    def _as_table(self, values: np.ndarray) -> Any:
+        """New rows as a table like that of `fit`, if the emission is `Columns`; else as they are."""
+        if "_layout" not in vars(self):
+            return values
+        return vars(self)["_layout"].table(values, getattr(self, "feature_names_in_", None))
+
+    def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Typical values of a column: means, and categories in place of codes."""
+        has_codes = "_layout" in vars(self) and vars(self)["_layout"].kinds[column] == "category"
+        return self._cells_of(column, values) if has_codes else values
+
+    def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Cells of a column as in the table of `fit`."""
+        return vars(self)["_layout"].cells(column, values) if "_layout" in vars(self) else values
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._emission_kind

@@ -10,7 +10,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..emissions._abilities import HasDraw, HasNewRows
-from ..emissions._prior import HasPriorFamily, no_statistics, with_components
+from ..emissions._protocols import HasPriorFamily
 from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import BaseEstimator, RandomStateLike
@@ -114,9 +114,9 @@ class DrawsFromPrior(EstimateInference):
         reader, family = self._prior_parts(n_features, n_tokens)
         drawn = self._draw_prior_labels(n_samples, n_features, key)
         if drawn.n_components != family.n_components:
-            family = with_components(family, drawn.n_components)
+            family = family.with_components(drawn.n_components)
         with limit_threads("blas"):  # other numbers of threads round otherwise
-            parameters = family.draw(no_statistics(family), subkey(key, Purpose.COMPONENTS))
+            parameters = family.draw(tuple(map(np.zeros, family.shapes())), subkey(key, Purpose.COMPONENTS))
             X = family.sample(parameters, drawn.labels, subkey(key, Purpose.ROWS))
         table = self._as_table(X) if n_features is None else X
         if not return_parameters:
@@ -139,7 +139,7 @@ class DrawsFromEmission(DrawsFromPrior, MixtureInference):
             emission = self.emission_
         else:
             emission, caller = self._resolve_emission(), f"{type(self).__name__}.sample_prior with n_features"
-            self._check_offers(emission, emission, [HasPriorFamily], caller, self._emissions, "; or fit first")
+            self._check_offers(emission, emission, [HasPriorFamily], caller, "; or fit first")
         return emission, self._prior_family(emission, n_features, n_tokens)
 
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
@@ -149,7 +149,7 @@ class DrawsFromEmission(DrawsFromPrior, MixtureInference):
         else:
             n_tokens = check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)
             family = emission.prior_family(n_features, 1, n_tokens)
-        self._check_family(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
+        self._check_offers(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
         return family
 
 

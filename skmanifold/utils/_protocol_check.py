@@ -12,15 +12,16 @@ def members(protocol: Any) -> list[str]:
     return [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
-def missing_names(thing: Any, protocol: Any) -> list[str]:
-    """The names of a protocol that an object does not have, in the order of their definition."""
-    return [name for name in members(protocol) if getattr(thing, name, False) is False]
+def missing_names(thing: Any, *protocols: Any) -> list[str]:
+    """The names of protocols that an object does not have, in the order of their definition."""
+    names = dict.fromkeys(name for protocol in protocols for name in members(protocol))
+    return [name for name in names if getattr(thing, name, False) is False]
 
 
-def offers(thing: Any, protocol: Any) -> bool:
-    """Whether an object has all methods and attributes of a protocol.
+def offers(thing: Any, *protocols: Any) -> bool:
+    """Whether an object has all methods and attributes of protocols.
 
     ``isinstance`` does not recognise methods that depend on the instance (``available_if``): from Python 3.12 on it
     considers them always present. An attribute that is False is not offered.
     """
-    return not missing_names(thing, protocol)
+    return not missing_names(thing, *protocols)

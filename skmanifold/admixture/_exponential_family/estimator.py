@@ -386,7 +386,7 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         vectors = of_columns(self, "word_vectors", axes=(0,))
         family: Any = emission.bind_tokens(counts, self.n_components, vectors)
         if not offers(family, DirichletFamily):
-            self._check_family(emission, family, [TokenFamily], type(self).__name__)
+            self._check_offers(emission, family, [TokenFamily], type(self).__name__)
             self._check_sampler_and_family(emission, family)
         begun: dict[str, Any] = {"emission_": emission, "_tokens": tokens_of(family, counts.n_features)}
         if emission.has_random_totals:

@@ -335,7 +335,7 @@ class FamilyAdmixtureInference(
         family: Any = getattr(tokens, "family", None)
         n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
         if emission.has_vector_tokens:
-            self._check_family(emission, family, [HasNewRows], f"{type(self).__name__}.sample")
+            self._check_offers(emission, family, [HasNewRows], f"{type(self).__name__}.sample")
         key = root_key(random_state)
         of_rows, of_labels, of_values = (subkey(key, use) for use in (Purpose.SHARES, Purpose.LABELS, Purpose.ROWS))
         if emission.has_missing_tokens:

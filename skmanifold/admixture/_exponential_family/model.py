@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._abilities import HasDraw, HasParametersOf, in_words, missing_members, needs_of_family
+from ...emissions._abilities import HasDraw, HasParametersOf
+from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._protocols import TokenFamily
 from ...numerics.reductions import SUM_UNIT
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord
-from ...utils._protocol_check import offers
+from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers
 from ...utils._typing import available_if
 from .._tokens.log_topic_word import LogTopics
@@ -25,7 +26,7 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {"draw": (HasDraw, HasParametersOf)}
 
 
 def _draws_parameters(model: FamilyTokenModel) -> bool:
-    return all(offers(model.family, protocol) for protocol in FAMILY_NEEDS["draw"])
+    return offers(model.family, *FAMILY_NEEDS["draw"])
 
 
 class ScaledTokens(NamedTuple):
@@ -63,7 +64,7 @@ class FamilyTokenModel(TokenModel):
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:
         """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
-        return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
+        return in_words(missing_names(self.family, *needs_of_family(FAMILY_NEEDS, protocols)))
 
     def mode(self, statistics: TopicCounts) -> Any:
         """Posterior mode of the parameters in the natural parametrisation."""

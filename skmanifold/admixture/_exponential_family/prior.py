@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasDraw, HasNewRows
 from ...emissions._estimator import WithEmission
-from ...emissions._prior import HasPriorFamily, no_statistics
-from ...emissions._protocols import DirichletFamily
+from ...emissions._protocols import DirichletFamily, HasPriorFamily
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.counts import no_rows
 from ...topics.topic_word import topic_word_from_array
@@ -127,7 +126,7 @@ def _prior_of(estimator: Any, n_features: int | None) -> tuple[Any, np.ndarray, 
         )
     if emission.has_vector_tokens:
         caller = f"{type(estimator).__name__}.sample_prior with n_features"
-        estimator._check_offers(emission, emission, [HasPriorFamily], caller, estimator._emissions, "; or fit first")
+        estimator._check_offers(emission, emission, [HasPriorFamily], caller, "; or fit first")
         return emission, alpha, rate, emission.prior_family(n_features, K, 1)
     n_tokens = n_features * emission.tokens_of_column
     family = emission.bind_tokens(no_rows(n_tokens), K)
@@ -141,9 +140,9 @@ def _draw_components(estimator: Any, emission: Any, of_tokens: Any, key: np.uint
         topics = draw_dirichlet(np.broadcast_to(of_tokens.values, (len(of_tokens.totals), len(of_tokens.base))), key)
         return topics, {"components": topics}
     needs = [HasDraw, HasNewRows] if emission.has_vector_tokens else [HasDraw]
-    estimator._check_family(emission, of_tokens, needs, f"{type(estimator).__name__}.sample_prior")
+    estimator._check_offers(emission, of_tokens, needs, f"{type(estimator).__name__}.sample_prior")
     with limit_threads("blas"):
-        position = of_tokens.draw(no_statistics(of_tokens), key)
+        position = of_tokens.draw(tuple(map(np.zeros, of_tokens.shapes())), key)
     return position, {name.removesuffix("_"): value for name, value in of_tokens.attributes(position).items()}
 
 

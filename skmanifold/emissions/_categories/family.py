@@ -10,7 +10,7 @@ from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array, refuse
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
-from .._codes import Table, empty_table
+from .._codes import Table
 from .._linear import LinearFamily
 from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
@@ -84,7 +84,7 @@ class CategoryFamily(LinearFamily):
         return CategoryData(*table, table.column_of(), prior)
 
     def _no_rows(self) -> Table:
-        return empty_table(self.column_start)
+        return Table(*LinearRows.none(0)[:3], self.column_start)
 
     # Statistics
 

@@ -187,17 +187,17 @@ class Columns(BaseEmission, BaseComposition):
 
     def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
         """Make the family of rows."""
-        return self._bind(rows, lambda emission, own: emission.bind(own, n_components))
+        return self._bound("bind", rows, n_components)
 
     def bind_weighted(self, rows: ColumnRows, n_components: int, row_weights: np.ndarray) -> ColumnsFamily:
         """Make the family of rows with weights."""
-        return self._bind(rows, lambda emission, own: emission.bind_weighted(own, n_components, row_weights))
+        return self._bound("bind_weighted", rows, n_components, row_weights)
 
-    def _bind(self, rows: ColumnRows, of_block: Callable[[Any, Any], Any]) -> ColumnsFamily:
+    def _bound(self, method: str, rows: ColumnRows, *given: Any) -> ColumnsFamily:
         families = []
         for (name, emission), own in zip(self._named_emissions, rows.blocks, strict=True):
             with named_errors(name):
-                families.append(of_block(emission, own))
+                families.append(getattr(emission, method)(own, *given))
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
@@ -267,25 +267,25 @@ class Columns(BaseEmission, BaseComposition):
                 widths = [max(1, len(layout.categories[column])) for column in place]
                 emission = clone(emission).set_params(min_categories=widths)
             reader = reader if reset else copy(reader)  # threads share the fitted one
-            with named_errors(name), reader.named(labels):
+            reader.column_labels = labels
+            with named_errors(name):
                 rows.append(emission.read(reader, X, reset=reset))
+            del reader.column_labels
         return ColumnRows(tuple(rows), layout.places)
 
 
 def _automatic(table: Table, counts: Any) -> list[Block]:
     """Blocks by the kinds of the columns."""
     counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
-    columns: dict[str, list[int]] = {"numbers": [], "categories": [], "binary": [], "counts": []}
-    block_of = {"float": "numbers", "int": "numbers", "category": "categories", "bool": "binary"}
-    for column in range(table.n_columns):
-        columns["counts" if column in counted else block_of[table.read(column).kind]].append(column)
-    emissions: dict[str, BaseEmission] = {
-        "numbers": Gaussian(),
-        "categories": Categorical(),
-        "binary": Bernoulli(),
-        "counts": NegativeBinomial(),
-    }
-    return [(name, emissions[name], chosen) for name, chosen in columns.items() if chosen]
+    kinds = ["counts" if j in counted else table.read(j).kind for j in range(table.n_columns)]
+    blocks = (
+        ("numbers", Gaussian(), ("float", "int")),
+        ("categories", Categorical(), ("category",)),
+        ("binary", Bernoulli(), ("bool",)),
+        ("counts", NegativeBinomial(), ("counts",)),
+    )
+    chosen = ((name, emission, [j for j, kind in enumerate(kinds) if kind in own]) for name, emission, own in blocks)
+    return [block for block in chosen if block[2]]
 
 
 def _with_others(categories: Any, n_categories: int) -> np.ndarray:

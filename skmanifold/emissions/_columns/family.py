@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
+from functools import wraps
+from inspect import signature
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +16,11 @@ from ...random._keys import subkey
 from ...utils._conditions import Array, Counted, ListOf, Names, Sizes, anything, placed, refuse
 from ...utils._declared import holds
 from ...utils._protocol_check import offers
-from ...utils._threads import Workers
 from ...utils._typing import available_if
-from .._abilities import CompletesRows
+from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
 from .._family import FAMILY, Family
-from .._protocols import Arrays
+from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
 from .rows import ColumnRows, cluster_tables, scattered
@@ -34,6 +36,84 @@ class ColumnParameters(NamedTuple):
 
 def _all_offer(name: str) -> Callable[[ColumnsFamily], bool]:
     return lambda family: all(hasattr(block, name) for block in family.blocks)
+
+
+def _each(
+    method: Any,
+    join: Callable[[ColumnsFamily, list], Any] = lambda family, found: None,
+    call: Callable[..., Any] | None = None,
+    needs: str | None = None,
+) -> Any:
+    """A method that calls that of each block with its part of the arguments, and joins what they return.
+
+    It exists if all blocks have it, or what it `needs` if `call`, a function of the block and these arguments, is in
+    its place.
+    """
+    name, arguments = method.__name__, [*signature(method).parameters][1:]
+
+    @available_if(_all_offer(needs or name))
+    @wraps(method)
+    def of_blocks(family: ColumnsFamily, *given: Any) -> Any:
+        parts = zip(family.blocks, *map(family._divided, arguments, given), strict=False)
+        return join(family, [call(block, *own) if call else getattr(block, name)(*own) for block, *own in parts])
+
+    return of_blocks
+
+
+def _total(family: ColumnsFamily, found: list) -> Any:
+    return sum(found)
+
+
+def _parameters(family: ColumnsFamily, found: list) -> ColumnParameters:
+    return ColumnParameters(tuple(found))
+
+
+def _beside(family: ColumnsFamily, found: list[BlockSums]) -> BlockSums:
+    """Statistics of all blocks, with the sizes of the first."""
+    others = (
+        each._replace(nodes=tuple((level, index, arrays[1:]) for level, index, arrays in each.nodes))
+        for each in found[1:]
+    )
+    return side_by_side([found[0], *others])
+
+
+def _rows(family: ColumnsFamily, found: list) -> ColumnRows:
+    return ColumnRows(tuple(found), family.places)
+
+
+def _in_columns(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
+    return scattered(family.places, found)
+
+
+def _by_name(family: ColumnsFamily, found: list) -> dict[str, Any]:
+    return dict(zip(family.names.tolist(), found, strict=True))
+
+
+def _statistics(family: ColumnsFamily, found: list) -> Any:
+    return join_statistics(found)
+
+
+def _nested(family: ColumnsFamily, found: list) -> Any:
+    return in_pairs(Joined, found)
+
+
+def _spaces(family: ColumnsFamily, found: list) -> tuple[Any, tuple[Any, Any]]:
+    posteriors, sides = zip(*found, strict=True)
+    of_sides, posteriors_of_sides = zip(*sides, strict=True)
+    return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
+
+
+def _draw_missing(block: Any, rows: Any, first: int, stop: int, *given: Any) -> Any:
+    return block.draw_missing(rows, first, stop, *given) if _completes(block, rows) else rows.part(first, stop)
+
+
+def _sum_expected(block: Any, *given: Any) -> BlockSums:
+    return block.sum_expected(*given) if _completes(block, given[0]) else block.sum_shares(*given[:-1])
+
+
+def _completes(block: Any, rows: Any) -> bool:
+    """Whether the statistics of a block are those of completed rows."""
+    return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
 
 
 def _agree(family: ColumnsFamily, sizes: Sizes) -> str | None:
@@ -82,148 +162,53 @@ class ColumnsFamily(Family):
         self.n_components = blocks[0].n_components
         self.n_features = sum(map(len, places))
 
+    def _divided(self, name: str, value: Any) -> Iterable[Any]:
+        """What each block receives of an argument with this name."""
+        if isinstance(value, ColumnRows | ColumnParameters):
+            return value.blocks
+        if name == "key":
+            return [subkey(value, i) for i in range(len(self.blocks))]
+        if name == "components" or (name == "statistics" and hasattr(value, "sizes")):
+            return self._apart(value)
+        if name == "statistics":
+            sizes, others = value[0], iter(value[1:])
+            return [(sizes, *islice(others, len(block.shapes()) - 1)) for block in self.blocks]
+        return repeat(value)
+
+    def _apart(self, nested: Any) -> list[Any]:
+        """Nested statistics or components of each block."""
+        items = []
+        for _ in self.blocks[1:]:
+            items.append(nested.first)
+            nested = nested.rest
+        return [*items, nested]
+
+    # Finite mixtures
+
+    add_log_densities = _each(RowFamily.add_log_densities)
+    sum_labels = _each(RowFamily.sum_labels, _beside)
+    sum_shares = _each(HasShares.sum_shares, _beside)
+    mode = _each(RowFamily.mode, _parameters)
+    draw = _each(HasDraw.draw, _parameters)
+    sample = _each(HasNewRows.sample, _in_columns)
+    log_prior = _each(HasLogJoint.log_prior, _total)
+    log_likelihood = _each(HasLogJoint.log_likelihood, _total)
+    draw_missing = _each(CompletesRows.draw_missing, _rows, _draw_missing, needs="shapes")
+    sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
+    n_parameters = _each(HasParameterCount.n_parameters, _total)
+    attributes_of_blocks = _each(RowFamily.attributes, _by_name)
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, and of the other statistics of each block."""
         return (self.n_components,), *(shape for block in self.blocks for shape in block.shapes()[1:])
-
-    def add_log_densities(
-        self, rows: ColumnRows, first: int, stop: int, parameters: ColumnParameters, out: np.ndarray
-    ) -> None:
-        """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
-        for block, own, of_block in zip(self.blocks, rows.blocks, parameters.blocks, strict=True):
-            block.add_log_densities(own, first, stop, of_block, out)
-
-    def sum_labels(self, rows: ColumnRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their labels."""
-        pairs = zip(self.blocks, rows.blocks, strict=True)
-        return _beside([block.sum_labels(own, first, stop, first_block, labels) for block, own in pairs])
-
-    @available_if(_all_offer("sum_shares"))
-    def sum_shares(self, rows: ColumnRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
-        """Statistics of the rows `first` to `stop`, given their membership probabilities."""
-        pairs = zip(self.blocks, rows.blocks, strict=True)
-        return _beside([block.sum_shares(own, first, stop, first_block, shares) for block, own in pairs])
-
-    def draw_missing(
-        self,
-        rows: ColumnRows,
-        first: int,
-        stop: int,
-        labels: np.ndarray,
-        parameters: ColumnParameters,
-        key: np.uint64,
-        first_row: int,
-    ) -> ColumnRows:
-        """Draw the missing cells of the rows `first` to `stop` in blocks whose families draw them."""
-        completed = []
-        for i, (block, own) in enumerate(zip(self.blocks, rows.blocks, strict=True)):
-            if _completes(block, own):
-                of_block = parameters.blocks[i], subkey(key, i), first_row
-                completed.append(block.draw_missing(own, first, stop, labels, *of_block))
-            else:
-                completed.append(own.part(first, stop))
-        return ColumnRows(tuple(completed), self.places)
-
-    @available_if(_all_offer("sum_shares"))
-    def sum_expected(
-        self,
-        rows: ColumnRows,
-        first: int,
-        stop: int,
-        first_block: int,
-        shares: np.ndarray,
-        parameters: ColumnParameters,
-    ) -> BlockSums:
-        """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
-        sums, of_rows = [], (first, stop, first_block, shares)
-        for block, own, of_block in zip(self.blocks, rows.blocks, parameters.blocks, strict=True):
-            if _completes(block, own):
-                sums.append(block.sum_expected(own, *of_rows, of_block))
-            else:
-                sums.append(block.sum_shares(own, *of_rows))
-        return _beside(sums)
-
-    def mode(self, statistics: Arrays) -> ColumnParameters:
-        """The posterior mode of the parameters of each block."""
-        pairs = zip(self.blocks, self._divided(statistics), strict=True)
-        return ColumnParameters(tuple(block.mode(own) for block, own in pairs))
-
-    @available_if(_all_offer("draw"))
-    def draw(self, statistics: Arrays, key: np.uint64) -> ColumnParameters:
-        """Draw the parameters of each block from their posterior."""
-        pairs = enumerate(zip(self.blocks, self._divided(statistics), strict=True))
-        return ColumnParameters(tuple(block.draw(own, subkey(key, i)) for i, (block, own) in pairs))
-
-    @available_if(_all_offer("log_prior"))
-    def log_prior(self, parameters: ColumnParameters) -> float:
-        """Log prior density of the natural parameters, up to a constant."""
-        return sum(block.log_prior(own) for block, own in zip(self.blocks, parameters.blocks, strict=True))
-
-    @available_if(_all_offer("log_likelihood"))
-    def log_likelihood(self, statistics: Arrays, parameters: ColumnParameters) -> float:
-        """Log density of rows with these statistics given their components, without their ``log_base``."""
-        triples = zip(self.blocks, self._divided(statistics), parameters.blocks, strict=True)
-        return sum(block.log_likelihood(own, of_block) for block, own, of_block in triples)
 
     def seed_weighted_labels(self, rows: ColumnRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, in which each column has the same weight."""
         return cluster_tables(rows, self.n_components, key, row_weights)
 
-    @available_if(_all_offer("n_parameters"))
-    def n_parameters(self) -> int:
-        """Number of free parameters of all components."""
-        return sum(block.n_parameters() for block in self.blocks)
-
-    @available_if(_all_offer("sample"))
-    def sample(self, parameters: ColumnParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Draw new rows from given components."""
-        pairs = enumerate(zip(self.blocks, parameters.blocks, strict=True))
-        return scattered(self.places, [block.sample(own, labels, subkey(key, i)) for i, (block, own) in pairs])
-
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, a list with an array for each column of X."""
         return {"components_": self._by_column(self.attributes_of_blocks(parameters))}
-
-    def attributes_of_blocks(self, parameters: ColumnParameters) -> dict[str, dict[str, Any]]:
-        """The fitted attributes of each block.
-
-        Parameters
-        ----------
-        parameters : ColumnParameters
-            Parameters of all components.
-
-        Returns
-        -------
-        attributes : dict of str to dict
-            By the name of the block.
-        """
-        triples = zip(self.names.tolist(), self.blocks, parameters.blocks, strict=True)
-        return {name: block.attributes(own) for name, block, own in triples}
-
-    def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> JoinedCells | None:
-        """The distributions of single cells, given attributes of each block; None if a block has none."""
-        pairs = zip(self.names.tolist(), self.blocks, strict=True)
-        parts = [distribution_of_columns(block, attributes[name]) for name, block in pairs]
-        return None if None in parts else JoinedCells(parts, self.places)
-
-    def check_parameters(self, parameters: ColumnParameters) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
-        super().check_parameters(parameters)
-        if len(parameters.blocks) != len(self.blocks):
-            refuse("parameters", "has another number of blocks")
-        for i, (block, own) in enumerate(zip(self.blocks, parameters.blocks, strict=True)):
-            with placed(f"blocks[{i}]"):
-                block.check_parameters(own)
-
-    def _divided(self, statistics: Arrays) -> list[Arrays]:
-        """Statistics of each block, with its sizes."""
-        sizes, *others = statistics
-        divided = []
-        for block in self.blocks:
-            n = len(block.shapes()) - 1
-            divided.append((sizes, *others[:n]))
-            others = others[n:]
-        return divided
 
     def _by_column(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
         """The ``components_`` of the blocks as a list of arrays by column of X."""
@@ -235,7 +220,44 @@ class ColumnsFamily(Family):
                 columns[column] = np.ascontiguousarray(part)
         return columns
 
+    def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> JoinedCells | None:
+        """The distributions of single cells, given attributes of each block; None if a block has none."""
+        parts = [distribution_of_columns(self.of_block(name), own) for name, own in attributes.items()]
+        return None if None in parts else JoinedCells(parts, self.places)
+
+    def check_parameters(self, parameters: ColumnParameters) -> None:
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
+        if len(parameters.blocks) != len(self.blocks):
+            refuse("parameters", "has another number of blocks")
+        for i, (block, own) in enumerate(zip(self.blocks, parameters.blocks, strict=True)):
+            with placed(f"blocks[{i}]"):
+                block.check_parameters(own)
+
+    def with_components(self, n_components: int) -> ColumnsFamily:
+        """The same family with another number of components."""
+        other = super().with_components(n_components)
+        other.blocks = tuple(block.with_components(n_components) for block in self.blocks)
+        return other
+
     # Bound to rows
+
+    no_statistics = _each(HasKernels.no_statistics, _statistics)
+    count = _each(Family.count)
+    move = _each(Family.move)
+    redraw_missing = _each(Family.redraw_missing)
+    relabelled = _each(Family.relabelled, _statistics)
+    draw_components = _each(Family.draw_components, _nested)
+    split_merge_space = _each(Family.split_merge_space, _spaces)
+    log_marginal = _each(Family.log_marginal, _total)
+    add_log_predictive = _each(Family.add_log_predictive)
+    add_densities_of_rows = _each(Family.add_densities_of_rows)
+    add_log_density_of_new = _each(Family.add_log_density_of_new)
+    new_rows = _each(Family.new_rows, _in_columns)
+    draw_bytes = _each(Family.draw_bytes, _total)
+    cell_attributes = _each(Family.cell_attributes, _by_name)
+    drawn_attributes = _each(Family.drawn_attributes, _by_name)
+    expected_of_blocks = _each(Family.expected, _by_name)
 
     @available_if(_all_offer("clusters"))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
@@ -247,9 +269,9 @@ class ColumnsFamily(Family):
                 blocks.append(block.clusters(own).among_others())
         return self._with_blocks(blocks, rows)
 
-    def _with_blocks(self, blocks: Iterable[Any], rows: ColumnRows | None) -> ColumnsFamily:
+    def _with_blocks(self, blocks: list[Any], rows: ColumnRows | None) -> ColumnsFamily:
         """The same family with bound blocks; `rows` have the blocks in their first order."""
-        bound, blocks = copy(self), list(blocks)
+        bound = copy(self)
         order = sorted(range(len(blocks)), key=lambda i: type(blocks[i].data).__name__)
         bound.names, bound.blocks = self.names[order], tuple(blocks[i] for i in order)
         bound.places = tuple(self.places[i] for i in order)
@@ -259,15 +281,11 @@ class ColumnsFamily(Family):
 
     def part(self, start: int, stop: int) -> ColumnsFamily:
         """The clusters of some of the rows."""
-        return self._with_blocks((block.part(start, stop) for block in self.blocks), self.rows.part(start, stop))
+        return self._with_blocks([block.part(start, stop) for block in self.blocks], self.rows.part(start, stop))
 
     def subset(self, rows: np.ndarray) -> ColumnsFamily:
         """The clusters of the rows with these indices."""
-        return self._with_blocks((block.subset(rows) for block in self.blocks), self.rows.take(rows))
-
-    def _with(self, nested: Any) -> Iterable[tuple[int, Any, Any]]:
-        """Index, block, and what belongs to it of nested statistics or components."""
-        return zip(range(len(self.blocks)), self.blocks, _unnested(nested, len(self.blocks)), strict=True)
+        return self._with_blocks([block.subset(rows) for block in self.blocks], self.rows.take(rows))
 
     @property
     def prior(self) -> tuple:
@@ -292,40 +310,17 @@ class ColumnsFamily(Family):
     def with_prior(self, prior: tuple) -> ColumnsFamily:
         """These rows with other priors of those blocks whose prior is learned."""
         pairs = zip(self.blocks, prior, strict=True)
-        same = (block if own is block.prior else block.with_prior(own) for block, own in pairs)
+        same = [block if own is block.prior else block.with_prior(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
         learned = []
-        for i, block, own in self._with(statistics):
-            start = f"{self.names[i]}__"
+        for name, block, own in zip(self.names, self.blocks, self._apart(statistics), strict=True):
+            start = f"{name}__"
             of_block = tuple(each.removeprefix(start) for each in free if each.startswith(start))
             learned.append(block.with_learned_prior(own, of_block) if of_block else block)
         return self._with_blocks(learned, self.rows)
-
-    def no_statistics(self, capacity: int) -> Any:
-        """Statistics of no rows."""
-        return join_statistics([block.no_statistics(capacity) for block in self.blocks])
-
-    def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
-        """Space for the posteriors of labels, and statistics and posteriors of the sides of a split."""
-        spaces = [block.split_merge_space(own, subkey(key, i)) for i, block, own in self._with(statistics)]
-        posteriors, sides = zip(*spaces, strict=True)
-        of_sides, posteriors_of_sides = zip(*sides, strict=True)
-        return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
-
-    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
-        """Add all rows to the statistics of their labels."""
-        for _, block, own in self._with(statistics):
-            block.count(labels, own, workers)
-
-    def move(
-        self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers
-    ) -> None:
-        """Move rows to their new labels in the statistics."""
-        for _, block, own in self._with(statistics):
-            block.move(rows, new_labels, labels, own, workers)
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch in the order that suits the first block that needs one."""
@@ -334,124 +329,18 @@ class ColumnsFamily(Family):
                 return block.sorted_rows(rows, labels)
         return rows
 
-    def redraw_missing(
-        self,
-        rows: np.ndarray,
-        new_labels: np.ndarray,
-        labels: np.ndarray,
-        statistics: Any,
-        components: Any,
-        place_of: np.ndarray,
-        key: np.uint64,
-        workers: Workers,
-    ) -> None:
-        """Draw the missing cells of rows given their new labels, in blocks that need them."""
-        of_blocks = _unnested(components, len(self.blocks))
-        for i, block, own in self._with(statistics):
-            of_block = own, of_blocks[i], place_of, subkey(key, i)
-            block.redraw_missing(rows, new_labels, labels, *of_block, workers)
-
-    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
-        """Statistics after relabelling; `labels` are the new labels of all rows."""
-        pairs = self._with(statistics)
-        return join_statistics([block.relabelled(labels, own, new_labels, workers) for _, block, own in pairs])
-
-    def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
-        """Draw the parameters of the components in each block."""
-        pairs = self._with(statistics)
-        drawn = (block.draw_components(own, labels, subkey(key, i), workers) for i, block, own in pairs)
-        return in_pairs(Joined, drawn)
-
-    def log_marginal(self, statistics: Any) -> float:
-        """Log density of all rows given their labels."""
-        return sum(block.log_marginal(own) for _, block, own in self._with(statistics))
-
-    def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
-        """Add the log predictive density of the rows given each cluster."""
-        for _, block, own in self._with(statistics):
-            block.add_log_predictive(own, out, workers)
-
-    def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given each component."""
-        for _, block, own in self._with(components):
-            block.add_densities_of_rows(own, out, workers)
-
-    def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
-        """Add the log density of the rows given a new component."""
-        for _, block, own in self._with(components):
-            block.add_log_density_of_new(own, out, workers)
-
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn expected values of the columns of X, side by side, (K, n); a column of categories has one for each."""
         return {"components": np.concatenate(self._by_column(self.drawn_attributes(components)), axis=1)}
-
-    def _of_blocks(self, method: str, nested: Any) -> dict[str, Any]:
-        """What a method of each block returns for nested statistics or components, by the name of the block."""
-        names = self.names.tolist()
-        return {names[i]: getattr(block, method)(own) for i, block, own in self._with(nested)}
-
-    def cell_attributes(self, statistics: Any) -> dict[str, Any]:
-        """Posterior means of each block, by its name."""
-        return self._of_blocks("cell_attributes", statistics)
 
     def are_means(self, attributes: dict[str, Any]) -> bool:
         """Whether posterior means of each block are possible."""
         return all(self.of_block(name).are_means(own) for name, own in attributes.items())
 
-    def drawn_attributes(self, components: Any) -> dict[str, Any]:
-        """Drawn parameters of each block, by its name."""
-        return self._of_blocks("drawn_attributes", components)
-
     def expected(self, statistics: Any) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
         return {"components_": self._by_column(self.expected_of_blocks(statistics))}
 
-    def expected_of_blocks(self, statistics: Any) -> dict[str, Any]:
-        """Posterior means of each block, by its name.
-
-        Parameters
-        ----------
-        statistics : JoinedStatistics
-            Statistics of clusters.
-
-        Returns
-        -------
-        attributes : dict of str to dict
-            Fitted attributes.
-        """
-        return self._of_blocks("expected", statistics)
-
-    def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Numbers and codes drawn from the predictive distributions of clusters, (n_rows, n_columns)."""
-        pairs = self._with(statistics)
-        return scattered(self.places, [block.new_rows(own, labels, subkey(key, i)) for i, block, own in pairs])
-
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return sum(block.draw_bytes(n_components) for block in self.blocks)
-
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return max(block.rows_of_batch() for block in self.blocks)
-
-
-def _completes(block: Any, rows: Any) -> bool:
-    """Whether the statistics of a block are those of completed rows."""
-    return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
-
-
-def _beside(sums: list[BlockSums]) -> BlockSums:
-    """Statistics of all blocks, with the sizes of the first."""
-    return side_by_side([sums[0], *(each._replace(nodes=_without_sizes(each)) for each in sums[1:])])
-
-
-def _without_sizes(sums: BlockSums) -> tuple:
-    return tuple((level, index, arrays[1:]) for level, index, arrays in sums.nodes)
-
-
-def _unnested(nested: Any, n_items: int) -> list:
-    items = []
-    for _ in range(n_items - 1):
-        items.append(nested.first)
-        nested = nested.rest
-    return [*items, nested]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,25 +20,7 @@ _KINDS = "float", "int", "bool", "category"
 class BlockReader(BaseEstimator):
     """What the emission of a block stores when it reads rows, as an estimator does."""
 
-    @contextmanager
-    def named(self, labels: list[str]) -> Iterator[None]:
-        """Names of the columns, for errors of `column_name` while rows are read.
-
-        Parameters
-        ----------
-        labels : list of str
-            As they are written.
-
-        Returns
-        -------
-        context : iterator of None
-            For ``with``.
-        """
-        self.column_labels = labels
-        try:
-            yield
-        finally:
-            del self.column_labels
+    column_labels: list[str]  # while rows are read: the columns for errors of `column_name`
 
 
 def _categories(value: Any, where: str, sizes: Sizes) -> None:

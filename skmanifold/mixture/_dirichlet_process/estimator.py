@@ -411,7 +411,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         rows = self._read_rows(emission, X, key, reset=True)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
-        self._check_family(emission, family, [HasClusters], type(self).__name__)
+        self._check_offers(emission, family, [HasClusters], type(self).__name__)
         return emission, rows, family
 
     def _bound(self, emission: Any, rows: Any) -> Any:

@@ -19,7 +19,7 @@ from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
-from .._cluster_summary import ClusterSummary, column_summary, names_for_summary, of_draws, summary_of
+from .._cluster_summary import ClusterSummary, of_draws, summarize_clusters
 from .._densities import to_shares
 from .._imputation.imputation import ImputesCells
 from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
@@ -178,15 +178,12 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
         that are in small clusters of the draws.
         """
         check_is_fitted(self)
-        names = names_for_summary(self, feature_names)
         statistics = self._summary.statistics
-        found = column_summary(self._family, self._family.clusters().cell_attributes(statistics), statistics.sizes)
+        attributes = self._family.clusters().cell_attributes(statistics)
         clusters: dict[str, Any] = {"size": statistics.sizes}
         if hasattr(self, "labels_"):
             clusters |= of_draws("size", drawn_sizes(self.labels_, self.posterior_.get("labels")))
-        if hasattr(self, "typical_rows_"):  # not before the end of a fit
-            clusters["typical_row"] = self.typical_rows_
-        return summary_of(names, clusters, found, self._typical_of)
+        return summarize_clusters(self, feature_names, statistics.sizes, attributes, clusters)
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.

@@ -53,7 +53,7 @@ class RowsFit(FitStrategy):
         mixture, sample_weight = self.mixture, self.run.sample_weight
         if sample_weight is not None:
             check_takes_weights(mixture, self.sampler)
-            mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight", mixture._emissions)
+            mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight")
         self._settle(read_weighted(mixture, emission, X, sample_weight), emission)
         self.n_rows = self.data.every.n_rows
 
@@ -237,12 +237,12 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     else:
         family = emission.bind_weighted(rows, mixture.n_components, row_weights.values)
     name = type(mixture).__name__
-    mixture._check_family(emission, family, [RowFamily], name)
+    mixture._check_offers(emission, family, [RowFamily], name)
     mixture._check_sampler_and_family(emission, family)
     if mixture.n_polish:
-        mixture._check_family(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
+        mixture._check_offers(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
     if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
-        mixture._check_family(emission, family, [seeds], f"init={mixture.init!r}", "; or set init='random'")
+        mixture._check_offers(emission, family, [seeds], f"init={mixture.init!r}", "; or set init='random'")
     return family
 
 

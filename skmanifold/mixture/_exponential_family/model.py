@@ -8,16 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._abilities import (
-    CompletesRows,
-    ExpectsRows,
-    HasDraw,
-    HasLogJoint,
-    HasShares,
-    in_words,
-    missing_members,
-    needs_of_family,
-)
+from ...emissions._abilities import CompletesRows, ExpectsRows, HasDraw, HasLogJoint, HasShares
+from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.stored_latents import RowLatents
@@ -26,7 +18,7 @@ from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...utils._declared import Held
-from ...utils._protocol_check import offers
+from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
 from .._memberships.finite import DirichletWeights, Position
@@ -126,12 +118,12 @@ class FamilyModel:
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:
         """What the family lacks for the model to offer these protocols, in words; empty if nothing."""
-        return in_words(missing_members(self.family, needs_of_family(FAMILY_NEEDS, protocols)))
+        return in_words(missing_names(self.family, *needs_of_family(FAMILY_NEEDS, protocols)))
 
     def family_offers(self, method: str) -> bool:
         """Whether the family has what this method of the model needs."""
         if method not in self._offered:  # each call of the method asks
-            self._offered[method] = all(offers(self.family, protocol) for protocol in FAMILY_NEEDS[method])
+            self._offered[method] = offers(self.family, *FAMILY_NEEDS[method])
         return self._offered[method]
 
     # Latents

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._abilities import HasParts, in_words, missing_members
+from ...emissions._abilities import HasParts
+from ...emissions._estimator import in_words
 from ...emissions._protocols import RowFamily
 from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, cut, join, merge
+from ...utils._protocol_check import missing_names
 from ...utils._threads import Workers
 from .model import FamilyModel
 from .row_weights import RowWeights
@@ -84,7 +86,7 @@ def shard_mixture(model: FamilyModel) -> ShardedMixture:
 
 def check_parts(rows: Any) -> None:
     """Raise a ValueError unless these rows can be in shards."""
-    lacks = missing_members(rows, [HasParts])
+    lacks = missing_names(rows, HasParts)
     if lacks:
         raise ValueError(
             f"Distributed fits need {in_words(lacks)}, which {type(rows).__name__}, the rows of the emission, do not "

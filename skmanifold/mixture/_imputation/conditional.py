@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...emissions._cells import ExpectedCells
 from ...utils._typing import MatrixLike
+
+
+class ConditionalColumn(NamedTuple):
+    """Moments of a column in each row, and for categories their probabilities and values."""
+
+    first: np.ndarray
+    second: np.ndarray
+    probabilities: Any = None
+    categories: np.ndarray | None = None
 
 
 class Conditional:
@@ -33,7 +42,8 @@ class Conditional:
     def __init__(self, mixture: Any, columns: np.ndarray, expected: ExpectedCells, rows: Any) -> None:
         names = getattr(mixture, "feature_names_in_", None)
         self.columns = [int(column) if names is None else str(names[column]) for column in columns]
-        self._mixture, self._indices, self._expected, self._rows = mixture, columns, expected, rows
+        self._mixture, self._indices, self._rows = mixture, columns, rows
+        self._chosen = [_conditional_column(mixture, column, expected) for column in columns]
 
     def mean(self) -> np.ndarray:
         """Means of the columns.
@@ -43,7 +53,7 @@ class Conditional:
         means : ndarray of shape (n_samples, n_chosen)
             NaN for categories; for binary columns the probability of a one.
         """
-        return np.stack([self._moments(column)[0] for column in self._indices], axis=1)
+        return np.stack([column.first for column in self._chosen], axis=1)
 
     def variance(self) -> np.ndarray:
         """Variances of the columns, over components, draws and rows within components.
@@ -53,8 +63,7 @@ class Conditional:
         variances : ndarray of shape (n_samples, n_chosen)
             NaN for categories.
         """
-        moments = (self._moments(column) for column in self._indices)
-        return np.stack([np.maximum(second - first**2, 0.0) for first, second in moments], axis=1)
+        return np.stack([np.maximum(column.second - column.first**2, 0.0) for column in self._chosen], axis=1)
 
     def predict_proba(self) -> list[np.ndarray | None]:
         """Probabilities of the categories of each column.
@@ -64,12 +73,12 @@ class Conditional:
         probabilities : list of ndarray of shape (n_samples, n_categories) or None
             Rows sum to 1; None for numbers. ``categories`` has the names.
         """
-        return [self._expected.probabilities[column] for column in self._indices]
+        return [column.probabilities for column in self._chosen]
 
     @property
     def categories(self) -> list[np.ndarray | None]:
         """Categories of each column; None for numbers."""
-        return [self._categories(column) for column in self._indices]
+        return [column.categories for column in self._chosen]
 
     def predict(self) -> list[np.ndarray]:
         """The mean of a number, and the most probable category, of each column.
@@ -79,14 +88,10 @@ class Conditional:
         values : list of ndarray of shape (n_samples,)
             For each column.
         """
-        found = []
-        for column in self._indices:
-            probabilities, categories = self._expected.probabilities[column], self._categories(column)
-            if probabilities is None or categories is None:
-                found.append(self._expected.firsts[:, column])
-            else:
-                found.append(categories[probabilities.argmax(axis=1)])
-        return found
+        return [
+            column.first if column.categories is None else column.categories[column.probabilities.argmax(axis=1)]
+            for column in self._chosen
+        ]
 
     def log_density(self, X: MatrixLike) -> np.ndarray:
         """Joint log density of the values of the columns in rows, given the other cells.
@@ -114,22 +119,16 @@ class Conditional:
         complete = self._mixture.emission_.rows_of_values(self._mixture, before)
         return self._mixture._log_densities_of(complete) - self._mixture._log_densities_of(self._rows)
 
-    def _moments(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        probabilities = self._expected.probabilities[column]
-        if probabilities is None:
-            return self._expected.firsts[:, column], self._expected.seconds[:, column]
-        values = self._categories(column)
-        if values is None or values.dtype.kind not in "biuf":
-            unknown = np.full(len(probabilities), np.nan)
-            return unknown, unknown
-        return probabilities @ values.astype(float), probabilities @ values.astype(float) ** 2
 
-    def _categories(self, column: int) -> np.ndarray | None:
-        probabilities = self._expected.probabilities[column]
-        if probabilities is None:
-            return None
-        layout = vars(self._mixture).get("_layout")
-        if layout is not None and layout.kinds[column] == "category":
-            return layout.categories[column]
-        is_bool = layout is not None and layout.kinds[column] == "bool"
-        return np.array([False, True]) if is_bool else np.arange(probabilities.shape[1])
+def _conditional_column(mixture: Any, column: int, expected: ExpectedCells) -> ConditionalColumn:
+    probabilities = expected.probabilities[column]
+    if probabilities is None:
+        return ConditionalColumn(expected.firsts[:, column], expected.seconds[:, column])
+    layout, categories = vars(mixture).get("_layout"), np.arange(probabilities.shape[1])
+    if layout is not None and layout.kinds[column] == "category":
+        categories = layout.categories[column]
+    elif layout is not None and layout.kinds[column] == "bool":
+        categories = np.array([False, True])
+    is_number = categories.dtype.kind in "biuf"
+    values = categories.astype(float) if is_number else np.full(len(categories), np.nan)
+    return ConditionalColumn(probabilities @ values, probabilities @ values**2, probabilities, categories)

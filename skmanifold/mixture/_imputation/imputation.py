@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -148,27 +149,17 @@ class ImputesCells(MixtureInference):
 
     def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
         """Moments and probabilities of all cells that are missing, averaged over draws."""
-        whole: ExpectedCells | None = None
+        total: Any = None
+        draws = self._predictive
         with Workers(self.n_jobs) as workers, limit_threads("blas"):  # other numbers of threads round otherwise
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
-                n_draws, part = 0, None
-                bound = self._family_rows(rows.part(start, stop))
-                for draw in self._predictive:
+                bound, chosen = self._family_rows(rows.part(start, stop)), slice(start, stop)
+                for draw in draws:
                     shares, attributes = draw.expected(bound, workers)
                     cells = self._family.cell_distribution(attributes)
-                    part = cells.nothing(stop - start) if part is None else part
-                    cells.add_expected(values[start:stop], shares, part)
-                    whole = cells.nothing(len(values)) if whole is None else whole
-                    n_draws += 1
-                assert whole is not None
-                assert part is not None
-                whole.firsts[start:stop] = part.firsts / n_draws
-                whole.seconds[start:stop] = part.seconds / n_draws
-                for column, of_part in zip(whole.probabilities, part.probabilities, strict=True):
-                    if column is not None and of_part is not None:
-                        column[start:stop] = of_part / n_draws
-        assert whole is not None
-        return whole
+                    total = cells.nothing(len(values)) if total is None else total
+                    cells.add_expected(values[chosen], shares, total.map(itemgetter(chosen)))
+        return total.map(lambda sums: sums / len(draws))
 
     def _drawn_cells(self, rows: Any, values: np.ndarray, draw: Any, key: np.uint64) -> np.ndarray:
         """Rows whose missing cells are drawn given one draw of the parameters."""

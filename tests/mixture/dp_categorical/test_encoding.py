@@ -94,7 +94,7 @@ def test_table_holds_one_token_for_each_cell_that_is_not_missing(cells_per_block
     column = table.column_of()[table.indices]
     back[np.repeat(np.arange(len(X)), np.diff(table.indptr)), column] = table.indices - table.column_start[column]
     np.testing.assert_array_equal(back, X)
-    assert (table.n_rows, table.n_columns, table.n_categories) == (300, 7, expected[-1])
+    assert (table.n_rows, table.n_features, table.n_categories) == (300, 7, expected[-1])
 
 
 WHOLE = np.random.default_rng(1).integers(0, 2, (50, 3))
