@@ -8,10 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import xlogy
+from scipy.special import betaln, xlogy
 from sklearn.base import BaseEstimator
 
-from ..numerics.special import log_rising
 from ..sparse.counts import Counts, sums_of_rows, whole_counts
 from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
@@ -30,7 +29,7 @@ from ._linear import (
     LinearParameters,
     fill_events,
 )
-from ._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
+from ._linear_kernels import FeatureGroups
 from ._linear_rows import LinearRows, read_counts, refuse_fractions
 from ._odds import log_bayes_factor_of_counts, multiply, multiply_power
 from ._protocols import Arrays, TokenCounts
@@ -178,54 +177,6 @@ class BernoulliData(NamedTuple):
 linear_kernels.register(BernoulliData)
 
 
-@njit(cache=True, nogil=True)
-def draw_logits(first, stop, ones, zeros, sizes, sums, labels, key, out):
-    """Draw probabilities of the features `first` to `stop` from their beta posteriors.
-
-    Parameters
-    ----------
-    first, stop : int
-        Range of features.
-    ones, zeros : (n_features,)
-        Parameters of the prior.
-    sizes : (capacity,)
-    sums : (capacity, n_statistics)
-    labels : (K,) int64
-        Labels beyond the capacity have no rows.
-    key
-        A draw depends only on the key, the feature and the index in `labels`.
-    out : (n_statistics, K) float64
-        Logits of a one, followed by minus the logs of the probabilities of a zero.
-    """
-    n_features = len(ones)
-    for j in range(first, stop):
-        for k in range(len(labels)):
-            n_ones, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
-            shapes = ones[j] + n_ones, zeros[j] + max(n_observed - n_ones, 0.0)
-            one, zero, both = draw_log_beta(key, j, n_features + j, k, *shapes)
-            out[j, k] = one - zero
-            out[n_features + j, k] = both - zero
-
-
-@njit(cache=True, nogil=True)
-def log_marginal_of_label(data, size, sums):
-    """Log marginal probability of the rows with these statistics."""
-    groups, n_absent = data.groups, data.groups.sizes.copy()
-    result = 0.0
-    for j in range(data.n_features):
-        if sums[j] > 0:
-            n_observed = size - sums[data.n_features + j]
-            result += log_rising(data.ones[j], sums[j]) + log_rising(data.zeros[j], n_observed - sums[j])
-            n_absent[groups.of_feature[j]] -= 1
-    for group in range(len(groups.first)):
-        j = groups.first[group]
-        n_observed = size - sums[data.n_features + j]
-        if n_absent[group] > 0:
-            result += n_absent[group] * log_rising(data.zeros[j], n_observed)
-        result -= groups.sizes[group] * log_rising(data.ones[j] + data.zeros[j], n_observed)
-    return result
-
-
 @linear_kernels.log_density_of_zeros.of(BernoulliData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
@@ -333,9 +284,7 @@ class BernoulliFamily(FeatureFamily):
 
     parameters_type = LinearParameters
     bounds_of_means = 0.0, 1.0
-    draw_features: ClassVar[Any] = draw_logits
     fill_rows: ClassVar[Any] = fill_events
-    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 1000
 
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
@@ -401,16 +350,19 @@ class BernoulliFamily(FeatureFamily):
         """Draw a row for each label from its predictive distribution, which is that of the mode."""
         return self.sample(self.mode(statistics), labels, key)
 
-    def _prior(self) -> tuple[np.ndarray, ...]:
-        return self.ones, self.zeros
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters of the beta posteriors, (K, n_features) each."""
+        seen = statistics[1][:, : self.n_features]
+        return seen + self.ones, np.maximum(self.observed(statistics) - seen, 0) + self.zeros
 
-    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters of the beta posteriors, (K, n_columns) each."""
-        seen = statistics[1][:, : self.n_features][:, columns]
-        zeros = np.maximum(self.observed(statistics)[:, columns] - seen, 0)
-        return seen + self.ones[columns], zeros + self.zeros[columns]
+    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> LinearParameters:
+        log_one, log_zero = self._draw_log_gammas(*self._by_feature(statistics), key=key, workers=workers)
+        log_both = np.logaddexp(log_one, log_zero)
+        return self.parameters_again(np.concatenate([log_one - log_zero, log_both - log_zero]))
 
-    _drawn = parameters_again
+    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
+        """Log density of the rows of each label."""
+        return (betaln(*self._posterior(statistics)) - betaln(self.ones, self.zeros)).sum(axis=1)
 
     def prepare(self, rows: LinearRows) -> BernoulliData:
         """Rows and prior, as the kernels read them."""

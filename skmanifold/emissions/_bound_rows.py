@@ -15,7 +15,7 @@ from ..utils._threads import Workers, split_range
 from ..utils._typing import available_if
 from ._dense_rows import DenseRows
 from ._protocols import HasKernels, Parameters
-from ._statistics import count_rows, move_rows, occupied, selected, with_labels
+from ._statistics import count_rows, move_rows, occupied, selected, with_labels, without_rows
 from .kernels import add_predictive, clear_sides, refresh_posterior
 
 _N_SIDES = 3  # two, and a label for scratch
@@ -45,7 +45,7 @@ class BoundRows:
     n_rows: int
     data: Any
     log_base: np.ndarray | None = None
-    cells_of_task: ClassVar[int] = 20_000  # rows times components: some milliseconds with a few entries per row
+    cells_of_task: int = 20_000  # rows times components: some milliseconds with a few entries per row
     bytes_of_cell: ClassVar[float] = 16.0  # of the statistics of a label, in a drawn partition with its components
 
     if TYPE_CHECKING:  # families that need them have these
@@ -320,6 +320,8 @@ class BoundRows:
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
         """Statistics after relabelling; `labels` are the new labels of all rows.
 
+        Sums of numbers are added again, so that rounding errors of rows that moved do not accumulate.
+
         Parameters
         ----------
         labels : ndarray of shape (n_rows,), int32
@@ -336,7 +338,11 @@ class BoundRows:
         statistics : NamedTuple
             Sums by new label.
         """
-        return with_labels(statistics, new_labels)
+        if all(array.dtype.kind == "i" for array in statistics):
+            return with_labels(statistics, new_labels)
+        again = without_rows(statistics, max(len(statistics.sizes), int(new_labels.max()) + 1))
+        self.count(labels, again, workers)
+        return again
 
     def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
         """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""

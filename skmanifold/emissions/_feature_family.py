@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -9,19 +10,24 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
+from ..random._keys import fold_in
+from ..random._variates import fill_log_gammas
 from ..sparse.counts import sums_of_rows
-from ..utils._conditions import MOST_COUNTED, Array
+from ..utils._conditions import MOST_COUNTED, Array, refuse
 from ..utils._declared import holds
+from ..utils._njit import njit
 from ..utils._sklearn import Interval
-from ..utils._threads import Workers, split_by_task
+from ..utils._threads import Workers, split_range
 from ..utils._typing import MatrixLike
 from ._base import BaseEmission, positive_prior, refuse_unset
 from ._linear import LinearFamily
-from ._linear_kernels import FeatureGroups, LinearPosterior
+from ._linear_kernels import FeatureGroups, LinearPosterior, add_given_sums, log_factor_of_sums
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays
+from ._statistics import occupied, selected
 
 _DRAWS_OF_TASK = 10_000  # some milliseconds
+_TOLERANCE = 1e-6  # of stored parameters that must be consistent
 
 
 @holds(
@@ -44,22 +50,17 @@ class FeatureFamily(LinearFamily):
     """
 
     bounds_of_means = 0.0, np.inf
-    draw_features: ClassVar[Any]  # kernel that draws the natural parameters of some features
     fill_rows: ClassVar[Any]  # kernel that draws rows
-    log_marginal_of_label: ClassVar[Any]  # kernel
 
     if TYPE_CHECKING:
+        parameters_again: Callable[..., Any]  # all parameters, given the second and those after the first three
 
-        def _prior(self) -> tuple[np.ndarray, ...]:
-            """Hyperparameters, (n_features,) each, that `draw_features` reads."""
+        def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+            """Parameters of the posterior distributions, (K, n_features) each."""
             ...
 
-        def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-            """Parameters of the posterior distributions of some features, (K, n_columns) each."""
-            ...
-
-        def _drawn(self, naturals: np.ndarray) -> Any:
-            """The parameters with these natural parameters, which `draw_features` has drawn."""
+        def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> Any:
+            """Draw the parameters from their posterior given statistics."""
             ...
 
     @property
@@ -83,6 +84,15 @@ class FeatureFamily(LinearFamily):
         """Number of free parameters: one for each feature of each component."""
         return self.n_components * self.n_features
 
+    def check_parameters(self, parameters: Any) -> None:
+        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
+        super().check_parameters(parameters)
+        with np.errstate(over="ignore", invalid="ignore"):
+            again = self.parameters_again(parameters.naturals, *parameters[3:])
+            pairs = zip(parameters, again, strict=True)
+            if not all(np.allclose(*pair, rtol=_TOLERANCE, atol=_TOLERANCE) for pair in pairs):
+                refuse("parameters", "contradict each other")
+
     # Posterior
 
     def _by_feature(self, statistics: Arrays) -> tuple[np.ndarray, ...]:
@@ -91,21 +101,19 @@ class FeatureFamily(LinearFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> Any:
         """Draw the parameters from their posterior given statistics."""
-        return self.draw_components(statistics, np.arange(len(statistics[0])), key, Workers(1))
+        return self._draw(statistics, key, Workers(1))
 
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components."""
-        return self._drawn(self._draw_naturals(statistics, labels, self._prior(), key, workers))
+        return self._draw(selected(statistics, labels), key, workers)
 
-    def _draw_naturals(
-        self, statistics: Arrays, labels: np.ndarray, prior: tuple, key: np.uint64, workers: Workers
-    ) -> np.ndarray:
-        """Natural parameters, (n_statistics, K), drawn from their posterior given the statistics of labels."""
-        naturals = np.empty((self.n_statistics, len(labels)))
-        arguments = *prior, *map(np.ascontiguousarray, statistics), labels, key, naturals
-        tasks = split_by_task(np.arange(self.n_features) * len(labels) // _DRAWS_OF_TASK)
-        workers.run(type(self).draw_features, [(first, stop, *arguments) for first, stop in tasks])
-        return naturals
+    def _draw_log_gammas(self, *shapes: np.ndarray, key: np.uint64, workers: Workers) -> np.ndarray:
+        """Logs of gamma variates with these shapes, (n_features, K) each; a draw depends on the key and its place."""
+        of_all = np.concatenate(shapes)
+        logs = np.empty(of_all.shape)
+        tasks = split_range(len(of_all), 1 + _DRAWS_OF_TASK // of_all.shape[1])
+        workers.run(_fill_log_gammas, [(first, stop, key, of_all, logs) for first, stop in tasks])
+        return logs.reshape(-1, *shapes[0].shape)
 
     def sample(self, parameters: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
@@ -128,14 +136,18 @@ class FeatureFamily(LinearFamily):
         present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64), sizes.copy()
         return LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
 
-    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
-        """Log density of the rows of each label."""
-        kernel = type(self).log_marginal_of_label
-        return np.array([kernel(self.data, *of_label) for of_label in zip(*statistics, strict=True)])
+    def log_marginal(self, statistics: LinearCounts) -> float:
+        """Log density of all rows given their labels: that of one cluster, and Bayes factors, which skip zeros."""
+        sizes, sums = selected(statistics, occupied(statistics))
+        unions = np.cumsum(sizes), np.cumsum(sums, axis=0)
+        pairs = zip(*(union[:-1] for union in unions), sizes[1:], sums[1:], strict=True)
+        log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
+        whole = LinearCounts(*(union[-1:] for union in unions))
+        return super().log_marginal(whole) + sum(log_factors)
 
-    def _add_given_tables(self, kernel: Any, tables: tuple, out: np.ndarray, workers: Workers) -> None:
-        """Add log densities of the rows that `kernel` computes from `tables`."""
-        self._add_by_ranges(lambda a, b, scores: kernel(a, b, *self.rows[:3], *tables, scores), out, workers)
+    def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:
+        """Add log predictive densities of the rows, given the tables that `add_given_sums` reads."""
+        self._add_by_ranges(lambda a, b, scores: add_given_sums(a, b, self.data, *tables, scores), out, workers)
 
 
 class CountEmission(BaseEmission):
@@ -195,10 +207,15 @@ class CountFamily(FeatureFamily):
     def _prior(self) -> tuple[np.ndarray, ...]:
         return self.shape, self.rate
 
-    def _posterior(self, statistics: Arrays, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Shapes plus sums of counts, and rates plus numbers of observed cells, (K, n_columns) each."""
-        shapes = statistics[1][:, : self.n_features][:, columns] + self.shape[columns]
-        return shapes, self.observed(statistics)[:, columns] + self.rate[columns]
+    def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes plus sums of counts, and rates plus numbers of observed cells, (K, n_features) each."""
+        return statistics[1][:, : self.n_features] + self.shape, self.observed(statistics) + self.rate
+
+
+@njit(cache=True, nogil=True)
+def _fill_log_gammas(first, stop, key, shapes, out):
+    for i in range(first, stop):
+        fill_log_gammas(fold_in(key, i), shapes[i], out[i])
 
 
 def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:

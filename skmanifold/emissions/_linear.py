@@ -9,7 +9,7 @@ import numpy as np
 from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted, refuse
+from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
@@ -21,7 +21,6 @@ from ._linear_rows import LinearRows
 from ._protocols import Arrays
 from ._seeds import seed_clusters, seed_labels
 
-_TOLERANCE = 1e-6  # of stored parameters that must be consistent
 PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
 SIZES: dict[str, Condition] = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
@@ -62,12 +61,6 @@ class LinearFamily(Family):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
         return (self.n_components,), (self.n_statistics, self.n_components)
-
-    def check_parameters(self, parameters: LinearParameters) -> None:
-        """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
-        super().check_parameters(parameters)
-        if hasattr(self, "parameters_again") and (problem := parameters_agree(self, parameters)):
-            refuse("parameters", problem)
 
     def add_log_densities(
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
@@ -140,28 +133,6 @@ class LinearFamily(Family):
         """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)
-
-
-def parameters_agree(family: Any, parameters: Any) -> str | None:
-    """Check that parameters belong to a family and are consistent.
-
-    Parameters
-    ----------
-    family : Family
-        One of the library's linear families. Their method ``parameters_again`` computes all parameters from natural
-        parameters, and from those after the first three.
-    parameters : LinearParameters, or these with further arrays
-        Parameters of all components.
-
-    Returns
-    -------
-    reason : str or None
-        What is wrong; None if the parameters are valid.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        again = family.parameters_again(parameters.naturals, *parameters[3:])
-        same = (np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE) for a, b in zip(parameters, again, strict=True))
-        return None if all(same) else "contradict each other"
 
 
 @njit(cache=True, nogil=True)

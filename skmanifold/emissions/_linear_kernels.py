@@ -7,16 +7,14 @@ that does not depend on the parameters.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..random._keys import fold_in
-from ..random._variates import log_gamma_variate
 from ..utils._by_type import by_type
 from ..utils._njit import njit, njit_inlined, njit_part
 from . import kernels
+from ._statistics import move_entry
 
 
 class FeatureGroups(NamedTuple):
@@ -100,26 +98,6 @@ def add_shared(first, stop, indptr, indices, counts, shares, sizes, totals):
                 total[k] += count * share[k]
 
 
-# Draws of parameters
-
-
-@njit_part
-def sums_of_label(sizes, sums, label, j, n_features):
-    """Sum of a feature and number of its observed cells; labels beyond the capacity have no rows."""
-    if label >= len(sizes):
-        return 0.0, 0.0
-    return np.float64(sums[label, j]), np.float64(max(sizes[label] - sums[label, n_features + j], 0))
-
-
-@njit_part
-def draw_log_beta(key, j, other, k, a, b):
-    """Logs of two gamma variates with the shapes `a` and `b`, and of their sum; `j` and `other` are their streams."""
-    one = log_gamma_variate(fold_in(fold_in(key, j), k), a)
-    zero = log_gamma_variate(fold_in(fold_in(key, other), k), b)
-    larger = max(one, zero)
-    return one, zero, larger + math.log1p(math.exp(min(one, zero) - larger))
-
-
 # Statistics and scores by label, for Dirichlet process mixtures
 
 
@@ -135,11 +113,8 @@ def count_row(data, statistics, row, label, sign):
 @njit_part
 def merge_labels(data, statistics, kept, gone):
     """Add the statistics of one label to another."""
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
-    for column in range(statistics.sums.shape[1]):
-        statistics.sums[kept, column] += statistics.sums[gone, column]
-        statistics.sums[gone, column] = 0
+    move_entry(statistics.sizes, kept, gone)
+    move_entry(statistics.sums, kept, gone)
 
 
 @njit_part
@@ -167,8 +142,46 @@ def log_ratio_to_zeros(data, row, size, sums):
 
 
 @by_type
+def log_of_count(data, count, shape, other):
+    """Log of the factor of a count in a predictive density, compared with a zero, given tables of the posterior."""
+
+
+@by_type
 def log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
     """Log marginal density of two sets of rows with these statistics minus that of their union."""
+
+
+@njit(cache=True, nogil=True)
+def add_given_sums(first, stop, data, offsets, naturals, shapes, others, out):
+    """Add to `out` the log densities of rows given the sums of the components, whose parameters are integrated out.
+
+    Parameters
+    ----------
+    first, stop : int
+        Rows; `out` begins with the first.
+    data : NamedTuple
+        Rows and prior.
+    offsets : (K,)
+        Log densities of a row of zeros.
+    naturals : (n_statistics, K)
+        What a count of one and a missing cell add to them.
+    shapes, others : (n_features, K)
+        What `log_of_count` needs.
+    out : (stop - first, K)
+    """
+    n_components = len(offsets)
+    for row in range(first, stop):
+        scores = out[row - first]
+        for k in range(n_components):
+            scores[k] += offsets[k]
+        for e in range(data.indptr[row], data.indptr[row + 1]):
+            column, count = data.indices[e], np.int64(data.counts[e])
+            if count == 1:
+                for k in range(n_components):
+                    scores[k] += naturals[column, k]
+            else:
+                for k in range(n_components):
+                    scores[k] += log_of_count(data, count, shapes[column, k], others[column, k])
 
 
 @njit(cache=True, nogil=True)

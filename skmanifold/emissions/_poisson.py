@@ -6,11 +6,9 @@ import math
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
 from ..numerics.special import log_rising
-from ..random._keys import fold_in
-from ..random._variates import log_gamma_variate
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
@@ -27,7 +25,7 @@ from ._linear import (
     LinearParameters,
     fill_poisson,
 )
-from ._linear_kernels import FeatureGroups, sums_of_label
+from ._linear_kernels import FeatureGroups
 from ._linear_rows import LinearRows, refuse_fractions
 from ._multinomial import MultinomialFamily
 from ._odds import log_bayes_factor_of_counts, multiply_power, multiply_rising
@@ -117,83 +115,6 @@ class PoissonData(NamedTuple):
 linear_kernels.register(PoissonData)
 
 
-@njit(cache=True, nogil=True)
-def draw_rates(first, stop, shape, rate, sizes, sums, labels, key, out):
-    """Draw rates of the features `first` to `stop` from their gamma posteriors.
-
-    Parameters
-    ----------
-    first, stop : int
-        Range of features.
-    shape, rate : (n_features,)
-        Parameters of the prior.
-    sizes : (capacity,)
-    sums : (capacity, n_statistics)
-    labels : (K,) int64
-        Labels beyond the capacity have no rows.
-    key
-        A draw depends only on the key, the feature and the index in `labels`.
-    out : (n_statistics, K) float64
-        Logs of the rates, followed by the rates.
-    """
-    n_features = len(shape)
-    for j in range(first, stop):
-        for k in range(len(labels)):
-            total, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
-            of_one = log_gamma_variate(fold_in(fold_in(key, j), k), shape[j] + total)
-            out[j, k] = of_one - math.log(rate[j] + n_observed)
-            out[n_features + j, k] = math.exp(out[j, k])
-
-
-@njit(cache=True, nogil=True)
-def add_given_sums(first, stop, indptr, indices, counts, offsets, naturals, shapes, log_next, out):
-    """Add to `out` the log densities of rows given the sums of the components, with the rates integrated out.
-
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    indptr, indices, counts
-        Statistics of rows in CSR order.
-    offsets : (K,)
-        Log densities of a row of zeros.
-    naturals : (n_statistics, K)
-        What a count of one and a missing cell add to them.
-    shapes, log_next : (n_features, K)
-        Shapes of the gamma posteriors, and logs of their rates plus 1.
-    out : (stop - first, K)
-    """
-    n_components = len(offsets)
-    for row in range(first, stop):
-        scores = out[row - first]
-        for k in range(n_components):
-            scores[k] += offsets[k]
-        for e in range(indptr[row], indptr[row + 1]):
-            column, count = indices[e], np.int64(counts[e])
-            if count == 1:
-                for k in range(n_components):
-                    scores[k] += naturals[column, k]
-            else:
-                for k in range(n_components):
-                    scores[k] += log_rising(shapes[column, k], count) - count * log_next[column, k]
-
-
-@njit(cache=True, nogil=True)
-def log_marginal_of_label(data, size, sums):
-    """Log marginal probability of the rows with these statistics, without the factorials of the counts."""
-    groups, totals = data.groups, data.group_shapes.copy()
-    result = 0.0
-    for j in range(data.n_features):
-        result += log_rising(data.shape[j], sums[j])
-        totals[groups.of_feature[j]] += sums[j]
-    for group in range(len(groups.first)):
-        j = groups.first[group]
-        n_observed = size - sums[data.n_features + j]
-        result -= data.group_shapes[group] * math.log1p(n_observed / data.rate[j])
-        result -= (totals[group] - data.group_shapes[group]) * math.log(data.rate[j] + n_observed)
-    return result
-
-
 @linear_kernels.log_density_of_zeros.of(PoissonData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
@@ -208,6 +129,12 @@ def _log_density_of_zeros(data, size, sums):
     return result
 
 
+@linear_kernels.log_of_count.of(PoissonData)
+@njit_part
+def _log_of_count(data, count, shape, log_next):
+    return log_rising(shape, count) - count * log_next
+
+
 @linear_kernels.log_ratio_to_zeros.of(PoissonData)
 @njit(cache=True, nogil=True)
 def _log_ratio_to_zeros(data, row, size, sums):
@@ -218,7 +145,7 @@ def _log_ratio_to_zeros(data, row, size, sums):
         j = column if column < data.n_features else column - data.n_features
         shape, rate = data.shape[j] + sums[j], data.rate[j] + size - sums[data.n_features + j]
         if column == j:
-            result += log_rising(shape, count) - count * math.log(rate + 1.0)
+            result += _log_of_count(data, count, shape, math.log(rate + 1.0))
         else:
             result += shape * math.log1p(1.0 / rate)
     return result
@@ -288,9 +215,7 @@ class PoissonFamily(CountFamily):
     """
 
     parameters_type = LinearParameters
-    draw_features: ClassVar[Any] = draw_rates
     fill_rows: ClassVar[Any] = fill_poisson
-    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 500
 
     def mode(self, statistics: Arrays) -> LinearParameters:
@@ -321,7 +246,7 @@ class PoissonFamily(CountFamily):
         shapes, rates = self._by_feature(statistics)
         log_next, of_missing = np.log(rates + 1.0), shapes * np.log1p(1.0 / rates)
         naturals = np.concatenate([np.log(shapes) - log_next, of_missing])
-        self._add_given_tables(add_given_sums, (-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
+        self._add_given_sums((-of_missing.sum(axis=0), naturals, shapes, log_next), out, workers)
 
     def prepare(self, rows: LinearRows) -> PoissonData:
         """Rows and prior, as the kernels read them."""
@@ -332,11 +257,18 @@ class PoissonFamily(CountFamily):
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
         """Parameters with these logs of rates."""
-        return self._drawn(np.concatenate([logs, np.exp(logs)]))
+        rates = np.exp(logs)
+        return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
 
-    def _drawn(self, naturals: np.ndarray) -> LinearParameters:
-        rates = naturals[self.n_features :]
-        return LinearParameters(-rates.sum(axis=0), naturals, rates)
+    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> LinearParameters:
+        shapes, rates = self._by_feature(statistics)
+        return self._parameters(self._draw_log_gammas(shapes, key=key, workers=workers)[0] - np.log(rates))
+
+    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
+        """Log density of the rows of each label."""
+        shapes, rates = self._posterior(statistics)
+        of_shapes = gammaln(shapes) - gammaln(self.shape)
+        return (of_shapes + self.shape * np.log(self.rate) - shapes * np.log(rates)).sum(axis=1)
 
 
 Poisson.row_family, Poisson.token_family = PoissonFamily, MultinomialFamily

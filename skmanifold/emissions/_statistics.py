@@ -15,7 +15,7 @@ import numpy as np
 
 from ..utils._conditions import MOST_COUNTED, Array, Sizes, refuse
 from ..utils._declared import Held, holds
-from ..utils._njit import njit
+from ..utils._njit import njit, njit_part
 from .kernels import count_row
 
 Statistics = TypeVar("Statistics", bound=Any)
@@ -67,6 +67,11 @@ def with_labels(statistics: Statistics, new_labels: np.ndarray) -> Statistics:
     return _spread(statistics, capacity, old, new_labels[old])
 
 
+def without_rows(statistics: Statistics, capacity: int) -> Statistics:
+    """Statistics of labels without rows; arrays without an axis of labels stay."""
+    return _spread(statistics, capacity, slice(0), slice(0))
+
+
 def selected(statistics: Any, labels: np.ndarray) -> Any:
     """Statistics of some labels, in this order, without values of rows; labels beyond the capacity have no rows."""
     inside = np.flatnonzero(labels < len(statistics.sizes))
@@ -112,6 +117,15 @@ def in_pairs(pair: Callable[[Any, Any], Any], items: Iterable[Any]) -> Any:
 
 def _joined(first: Any, rest: Any) -> JoinedStatistics:
     return JoinedStatistics(first.sizes, first, rest)
+
+
+@njit_part
+def move_entry(array, kept, gone):
+    """Add the entry `gone` of the first axis to the entry `kept`, and set it to zero."""
+    entries = array.reshape(len(array), array.size // len(array))
+    for a in range(entries.shape[1]):
+        entries[kept, a] += entries[gone, a]
+        entries[gone, a] = 0
 
 
 @njit(cache=True, nogil=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,13 +25,13 @@ from ...utils._conditions import (
     Whole,
 )
 from ...utils._declared import Held, holds
-from ...utils._threads import Workers, split_range
+from ...utils._threads import Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
-from .kernels import add_counted_products, add_labelled_products, add_shared_products
+from .kernels import add_labelled_products, add_products, add_shared_products
 from .learned_prior import PriorNumbers, best_numbers
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
@@ -197,7 +198,7 @@ class GaussianFamily(Family):
         K, d = self.n_components, self.n_features
         return (K,), (K, d), (self._n_matrices(K), d, self._width)
 
-    def _n_matrices(self, n_components: int) -> int:
+    def _n_matrices(self, n_components: Any) -> Any:
         """Number of covariances of so many components."""
         return 1 if self.shares_covariance else n_components
 
@@ -227,12 +228,10 @@ class GaussianFamily(Family):
     ) -> BlockSums:
         """Sizes, sums and products of rows given their shares; missing cells are at the origin."""
 
-        def add(start, stop, *arrays):
-            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
-                of_rows = first + start + a, first + start + b, shares[start + a : start + b]
-                self._add_shared(rows, *of_rows, *(array[block] for array in arrays))
+        def add(start, stop, *of_block):
+            self._add_shared(rows, start, stop, *of_block)
 
-        return self.sum_blocks(stop - first, first_block, add)
+        return self._sum_each_block(first, stop, first_block, shares, add)
 
     def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components."""
@@ -240,17 +239,17 @@ class GaussianFamily(Family):
 
     def statistics_of_tokens(self, counts: TokenCounts) -> Arrays:
         """Statistics from counts of word vectors by component."""
+        assert self.word_vectors is not None
         _, sums, products, *others = map(np.zeros, self.shapes())
-        table = counts.tocsr()
-        add_counted_products(
-            self.word_vectors,
-            np.asarray(table.indptr, dtype=np.int64),
-            np.asarray(table.indices, dtype=np.int32),
-            np.asarray(table.data, dtype=np.float64),
-            self.origin,
-            sums,
-            products,
-        )
+        table, (n_words, d) = counts.tocsr(), self.word_vectors.shape
+        by_component, shared = table.tocsc(), (self.origin, (np.empty((4, d)), np.empty(4)))
+        words, weights = by_component.indices.astype(np.int64), by_component.data.astype(np.float64)
+        of_each = products if len(products) == len(sums) else np.zeros((len(sums), d, 1))
+        for k, part in enumerate(pairwise(by_component.indptr.tolist())):
+            add_products(self.word_vectors, 0, words, *part, weights, *shared, sums[k], of_each[k])
+        if of_each is not products:
+            of_all = np.arange(n_words), 0, n_words, table.sum(axis=1).astype(np.float64)
+            add_products(self.word_vectors, 0, *of_all, *shared, np.zeros(d), products[0])
         return np.asarray(counts.totals, dtype=np.float64), sums, products, *others
 
     def token_table(self, parameters: GaussianParameters) -> np.ndarray:

@@ -105,7 +105,7 @@ class DiagonalFamily(GaussianFamily):
         return bound._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
-        posteriors, scales = posteriors_of(self.data, *statistics[1:]), self.scales
+        posteriors, scales = posteriors_of(self.data, statistics), self.scales
         scatters = scales[: len(self.data.scatter)] ** 2 * posteriors.scatters
         precisions = self._precisions(statistics.observed)
         return Posterior(precisions, scales * posteriors.means, scatters, self.data.degrees + posteriors.pooled)
@@ -213,8 +213,7 @@ class DiagonalFamily(GaussianFamily):
         def log_marginal(numbers: PriorNumbers) -> float:
             factor, degrees, mean_precision = numbers
             changed = {"scatter": factor * reference, "degrees": degrees, "mean_precision": mean_precision}
-            data_of_numbers = data._replace(**changed)
-            return total_log_marginal(data_of_numbers, posteriors_of(data_of_numbers, *statistics[1:]))
+            return total_log_marginal(data._replace(**changed), statistics)
 
         return self._with_best_prior(log_marginal, free, reference * self.scales[:n_pools] ** 2)
 
@@ -227,32 +226,25 @@ class DiagonalFamily(GaussianFamily):
         """Space for the posteriors of the labels, and of one union of two labels."""
         return no_posteriors(self.data, capacity + 1, statistics.observed)
 
-    def relabelled(
-        self, labels: np.ndarray, statistics: DiagonalSums, new_labels: np.ndarray, workers: Workers
-    ) -> DiagonalSums:
-        """Sums of the new labels, computed again from the rows, without the rounding errors of rows that moved."""
-        counted = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
-        self.count(labels, counted, workers)
-        return counted
-
     def draw_components(
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
         shape = len(labels), self.n_features
         components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
-        posteriors = posteriors_of(self.data, *selected(statistics, labels)[1:])
+        own = selected(statistics, labels)
+        shared = own.observed, posteriors_of(self.data, own), key, components
         tasks = split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features))
-        workers.run(draw_components, [(self.data, *task, posteriors, key, components) for task in tasks])
+        workers.run(draw_components, [(self.data, *task, *shared) for task in tasks])
         return components
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
         """Log density of the observed cells of all rows given their labels."""
-        return float(total_log_marginal(self.data, posteriors_of(self.data, *statistics[1:])))
+        return float(total_log_marginal(self.data, statistics))
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
-        terms = self._predictive_terms(posteriors_of(self.data, *statistics[1:]))
+        terms = self._predictive_terms(posteriors_of(self.data, statistics))
         shared = self.data.rows, self.data.pool_start, terms, out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
 
@@ -292,17 +284,13 @@ class DiagonalFamily(GaussianFamily):
             groups.reshape(-1).astype(np.int64),
         )
 
-    def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
-        """Ranges of rows of about a millisecond."""
-        return split_range(self.n_rows, max(1, _CELLS_OF_TASK // max(1, n_labels * len(self.origin))))
-
     def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
         """These rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
         d, scales, (mean, mean_precision, covariance, degrees) = self.n_features, self.scales, self.prior
         n_pools = len(covariance)
         n_table = min(rows.n_rows * (d // n_pools) + 1, _N_LOG_GAMMAS)
         bound = copy(self)
-        bound.rows, bound.n_rows = rows, rows.n_rows
+        bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // d
         bound.data = DiagonalData(
             rows.values,
             np.arange(n_pools + 1) * (d // n_pools),

@@ -28,6 +28,7 @@ from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate, normal
 from ...utils._njit import njit, njit_part
 from .. import kernels
+from .._statistics import move_entry
 from .kernels import count_seen, fill_cell_densities
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
@@ -61,20 +62,20 @@ class DiagonalComponents(NamedTuple):
 class DiagonalPosteriors(NamedTuple):
     """Posteriors of components."""
 
-    observed: np.ndarray  # (n, d): numbers of observed cells
     pooled: np.ndarray  # (n, n_pools): observed cells of each pool
     means: np.ndarray  # (n, d)
     weights: np.ndarray  # (n, d): of a new cell's squared distance from the mean in the scatter
     scatters: np.ndarray  # (n, n_pools)
-    log_marginals: np.ndarray  # (n,)
+    log_marginals: np.ndarray  # (n,): NaN if it has to be computed
+    within: np.ndarray  # (d,) scratch
 
 
 @njit(cache=True, nogil=True)
 def no_posteriors(data, n, counts):
     """Space for the posteriors of n components, with numbers of cells of the type of `counts`."""
     wide, narrow = (n, len(data.mean)), (n, len(data.scatter))
-    observed, pooled = np.zeros(wide, counts.dtype), np.zeros(narrow, counts.dtype)
-    return DiagonalPosteriors(observed, pooled, np.zeros(wide), np.zeros(wide), np.zeros(narrow), np.zeros(n))
+    of_pools = np.zeros(narrow), np.zeros(n), np.empty(len(data.mean))
+    return DiagonalPosteriors(np.zeros(narrow, counts.dtype), np.zeros(wide), np.zeros(wide), *of_pools)
 
 
 # Sums
@@ -98,52 +99,56 @@ def _count_row(data, statistics, row, label, sign):
 @kernels.merge_labels.of(DiagonalData)
 @njit_part
 def _merge_labels(data, statistics, kept, gone):
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
-    for j in range(statistics.observed.shape[1]):
-        statistics.observed[kept, j] += statistics.observed[gone, j]
-        statistics.sums[kept, j] += statistics.sums[gone, j]
-        statistics.squares[kept, j] += statistics.squares[gone, j]
-        statistics.observed[gone, j] = 0
-        statistics.sums[gone, j] = statistics.squares[gone, j] = 0.0
+    move_entry(statistics.sizes, kept, gone)
+    move_entry(statistics.observed, kept, gone)
+    move_entry(statistics.sums, kept, gone)
+    move_entry(statistics.squares, kept, gone)
 
 
 # Posteriors
 
 
 @njit(cache=True, nogil=True)
-def posteriors_of(data, observed, sums, squares):
-    """The posteriors of components with these sums, (K, d), all but the marginal densities."""
-    posteriors = no_posteriors(data, len(observed), observed)
-    for k in range(len(observed)):
-        fill_posterior(data, observed[k], sums[k], squares[k], posteriors, k)
+def posteriors_of(data, statistics):
+    """The posteriors of components with these statistics, all but the marginal densities."""
+    posteriors = no_posteriors(data, len(statistics.sizes), statistics.observed)
+    for k in range(len(statistics.sizes)):
+        _refresh_posterior(data, statistics, posteriors, k)
     return posteriors
 
 
-@njit(cache=True, nogil=True)
+@kernels.refresh_posterior.of(DiagonalData)
+@njit_part
+def _refresh_posterior(data, statistics, posterior, label):
+    of_label = statistics.observed[label], statistics.sums[label], statistics.squares[label]
+    fill_posterior(data, *of_label, posterior, label)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_posterior(data, observed, sums, squares, posteriors, c):
     """Compute the posterior c from the sums of a component, all but its marginal density."""
-    kappa = data.mean_precision
+    kappa, means, weights, within = data.mean_precision, posteriors.means[c], posteriors.weights[c], posteriors.within
+    for j in range(len(means)):  # without branches, so that it is vectorized
+        n, total, prior = observed[j], sums[j], data.mean[j]
+        average = total / n if n > 0 else prior
+        means[j] = (kappa * prior + total) / (kappa + n) if n > 0 else prior
+        gap = average - prior
+        within[j] = max(squares[j] - total * average, 0.0) + kappa * n / (kappa + n) * (gap * gap)
+        weights[j] = (kappa + n) / (kappa + n + 1.0)
     for g in range(len(data.scatter)):
         n_pooled, scatter = 0 * observed[0], data.scatter[g]
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            n, prior = observed[j], data.mean[j]
-            mean = prior
-            if n > 0:
-                mean, average = (kappa * prior + sums[j]) / (kappa + n), sums[j] / n
-                within = max(squares[j] - sums[j] * average, 0.0)
-                scatter += within + kappa * n / (kappa + n) * ((average - prior) * (average - prior))
-            n_pooled += n
-            posteriors.observed[c, j], posteriors.means[c, j] = n, mean
-            posteriors.weights[c, j] = (kappa + n) / (kappa + n + 1.0)
+            n_pooled += observed[j]
+            scatter += within[j]
         posteriors.pooled[c, g], posteriors.scatters[c, g] = n_pooled, scatter
+    posteriors.log_marginals[c] = np.nan
 
 
 # Components
 
 
 @njit(cache=True, nogil=True)
-def draw_components(data, first, stop, posteriors, key, components):
+def draw_components(data, first, stop, observed, posteriors, key, components):
     """Draw the components `first` to `stop` from their posteriors."""
     means, precisions, heights = components
     for k in range(first, stop):
@@ -154,7 +159,7 @@ def draw_components(data, first, stop, posteriors, key, components):
             log_root = max(0.5 * (log_gamma - math.log(0.5 * posteriors.scatters[k, g])), _LEAST_LOG_ROOT)
             precision = math.exp(2.0 * log_root)
             for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                precision_of_mean = precision * (data.mean_precision + posteriors.observed[k, j])
+                precision_of_mean = precision * (data.mean_precision + observed[k, j])
                 means[k, j] = posteriors.means[k, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
                 precisions[k, j] = precision
                 heights[k, j] = log_root - data.log_scales[j] - _HALF_LOG_2PI
@@ -184,30 +189,20 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
                 of_row[k] = 0.0 if is_empty else block[k, lane]
 
 
-@njit(cache=True, nogil=True)
-def list_present(x, out):
-    """List the cells of a row that are not missing; returns their number."""
-    n = 0
-    for j in range(len(x)):
-        out[n] = j
-        n += x[j] == x[j]
-    return n
-
-
 # Marginal densities
 
 
 @njit(cache=True, nogil=True)
-def total_log_marginal(data, posteriors):
+def total_log_marginal(data, statistics):
     """Log density of the observed cells of all clusters."""
-    total = 0.0
-    for c in range(len(posteriors.log_marginals)):
-        total += log_marginal(data, posteriors, c)
+    total, posteriors = 0.0, posteriors_of(data, statistics)
+    for c in range(len(statistics.sizes)):
+        total += log_marginal(data, statistics.observed[c], posteriors, c)
     return total
 
 
 @njit(cache=True, nogil=True)
-def log_marginal(data, posteriors, c):
+def log_marginal(data, observed, posteriors, c):
     """Log density of the observed cells of a cluster."""
     result, half, kappa = 0.0, 0.5 * data.degrees, data.mean_precision
     of_prior = math.lgamma(half)
@@ -221,7 +216,7 @@ def log_marginal(data, posteriors, c):
         scatter = posteriors.scatters[c, g]
         result += log_gammas - half * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            n = posteriors.observed[c, j]
+            n = observed[j]
             if n != n_of_feature:
                 n_of_feature, log_share = n, -0.5 * math.log1p(n / kappa)
             result += log_share - n * data.log_scales[j]
@@ -297,11 +292,12 @@ class PredictiveTerms(NamedTuple):
 def add_given_sums(first, stop, rows, pool_start, terms, out):
     """Add to `out`, (n_rows, K), the log predictive densities of the rows `first` to `stop` given each cluster."""
     d, K = terms.means.shape
-    present, squares, products = np.empty(d, np.int64), np.empty(K), np.empty(K)
-    scratch = np.empty((3, K))
+    squares, products, scratch = np.empty(K), np.empty(K), np.empty((3, K))
     for row in range(first, stop):
-        x, scores = rows[row], out[row]
-        is_complete = list_present(x, present) == d
+        x, scores, n_seen = rows[row], out[row], 0
+        for j in range(d):
+            n_seen += x[j] == x[j]
+        is_complete = n_seen == d
         if is_complete:
             scores += terms.totals
         last, m_last, n_factors = 0, 0, 0
@@ -354,15 +350,6 @@ def _subtract_logs(products, powers, m, scratch, scores):
 # Split-merge moves
 
 
-@kernels.refresh_posterior.of(DiagonalData)
-@njit_part
-def _refresh_posterior(data, statistics, posterior, label):
-    fill_posterior(
-        data, statistics.observed[label], statistics.sums[label], statistics.squares[label], posterior, label
-    )
-    posterior.log_marginals[label] = log_marginal(data, posterior, label)
-
-
 @kernels.add_predictive.of(DiagonalData)
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
@@ -375,38 +362,11 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     union, result = len(posterior.log_marginals) - 1, 0.0  # an entry without a label
     for label in (label_0, label_1):
-        of_label = posterior.log_marginals[label]
-        result += log_marginal(data, posterior, label) if of_label != of_label else of_label
+        if np.isnan(posterior.log_marginals[label]):
+            posterior.log_marginals[label] = log_marginal(data, statistics.observed[label], posterior, label)
+        result += posterior.log_marginals[label]
     observed = statistics.observed[label_0] + statistics.observed[label_1]
     sums = statistics.sums[label_0] + statistics.sums[label_1]
     squares = statistics.squares[label_0] + statistics.squares[label_1]
     fill_posterior(data, observed, sums, squares, posterior, union)
-    return result - log_marginal(data, posterior, union)
-
-
-@kernels.update_posterior.of(DiagonalData)
-@njit_part
-def _update_posterior(data, statistics, posterior, row, label, sign):
-    _count_row(data, statistics, row, label, sign)
-    posterior.log_marginals[label] = np.nan  # computed when it is needed
-    observed, means, weights = posterior.observed[label], posterior.means[label], posterior.weights[label]
-    for g in range(len(data.scatter)):
-        for j in range(data.pool_start[g], data.pool_start[g + 1]):
-            x = data.rows[row, j]
-            if x != x:
-                continue
-            observed[j] += sign
-            posterior.pooled[label, g] += sign
-            kappa, weight = data.mean_precision + observed[j], weights[j]
-            weights[j] = kappa / (kappa + 1.0)
-            if sign > 0:
-                gap = x - means[j]
-                posterior.scatters[label, g] += weight * (gap * gap)
-                means[j] += gap / kappa
-            else:
-                means[j] = means[j] - (x - means[j]) / kappa if observed[j] else data.mean[j]
-                gap = x - means[j]
-                scatter = posterior.scatters[label, g] - weights[j] * (gap * gap)
-                posterior.scatters[label, g] = max(scatter, data.scatter[g])
-        if posterior.pooled[label, g] == 0:  # without the rounding errors of the rows before
-            posterior.scatters[label, g] = data.scatter[g]
+    return result - log_marginal(data, observed, posterior, union)

@@ -16,6 +16,7 @@ from ...numerics.row_squares import ENTRIES
 from ...numerics.special import log_rising_of_real
 from ...utils._njit import njit, njit_part
 from .. import kernels
+from .._statistics import move_entry
 from .base import MatrixData
 from .kernels import FULL_LANES, add_squares_of_rows
 from .missing_kernels import fill_observed_scores, row_of
@@ -60,15 +61,9 @@ def _count_row(data, statistics, row, label, sign):
 @kernels.merge_labels.of(FullData)
 @njit_part
 def _merge_labels(data, statistics, kept, gone):
-    sums, products = statistics.sums, statistics.products
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
-    for a in range(sums.shape[1]):
-        sums[kept, a] += sums[gone, a]
-        for b in range(a + 1):
-            products[kept, a, b] += products[gone, a, b]
-    sums[gone, :] = 0.0
-    products[gone, :, :] = 0.0
+    move_entry(statistics.sizes, kept, gone)
+    move_entry(statistics.sums, kept, gone)
+    move_entry(statistics.products, kept, gone)
 
 
 @njit(cache=True, nogil=True)

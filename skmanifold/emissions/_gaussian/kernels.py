@@ -15,7 +15,6 @@ from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit, njit_part
 
 _LOG_PI = math.log(math.pi)
-_ONES = np.ones(4)
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances
 
 
@@ -233,31 +232,36 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     products : (n_blocks, G, d, d)
         Lower triangles of each label, or of all together; or squares alone, (n_blocks, K, d, 1).
     """
-    d, K, n_products = X.shape[1], sizes.shape[1], products.shape[1]
-    ends, order, four = np.empty(K + 1, np.int64), np.empty(min(block_rows, stop - first), np.int64), np.zeros((4, d))
+    K, n_products, n_most = sizes.shape[1], products.shape[1], min(block_rows, stop - first)
+    ends, order, ones = np.empty(K + 1, np.int64), np.empty(n_most, np.int64), np.ones(n_most)
+    scratch = np.empty((4, X.shape[1])), np.empty(4)
     for begin in range(first, stop, block_rows):
         end, block = min(begin + block_rows, stop), (begin - first) // block_rows
         order_by_label(labels[begin - first : end - first], ends, order)
         for k in range(K):
             sizes[block, k] += ends[k + 1] - ends[k]
             product = products[block, min(k, n_products - 1)]
-            add_products(X, begin, order, ends[k], ends[k + 1], origin, four, sums[block, k], product)
+            add_products(X, begin, order, ends[k], ends[k + 1], ones, origin, scratch, sums[block, k], product)
 
 
 @njit(cache=True, nogil=True)
-def add_products(X, begin, order, start, stop, origin, four, total, product):
-    """Add the rows ``begin + order[i]``, i from `start` to `stop`, to the sums of a label; `four` has shape (4, d)."""
-    d = X.shape[1]
+def add_products(X, begin, order, start, stop, weights, origin, scratch, total, product):
+    """Add the rows ``begin + order[i]``, i from `start` to `stop`, with ``weights[i]`` to the sums of a label.
+
+    `scratch` are two arrays, (4, d) and (4,).
+    """
+    d, (four, w) = X.shape[1], scratch
     for i in range(start, stop, 4):
         n = min(4, stop - i)
         for r in range(n):
             for a in range(d):
                 four[r, a] = X[begin + order[i + r], a] - origin[a]
+            w[r] = weights[i + r]
         if n == 4:
-            _add_four_products(four, _ONES, total, product)
+            _add_four_products(four, w, total, product)
             continue
         for r in range(n):
-            _add_product(four[r], 1.0, total, product)
+            _add_product(four[r], w[r], total, product)
 
 
 @njit(cache=True, nogil=True)
@@ -330,23 +334,6 @@ def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
             _add_four_products(four, w, sums[k], products[k] if n_products == K else unused)
         if n_products < K:
             _add_four_products(four, of_all, others, products[0])
-
-
-@njit(cache=True, nogil=True)
-def add_counted_products(X, indptr, components, counts, origin, sums, products):
-    """Add each row of X to sums and products of its components, weighted by its counts there."""
-    (K, d), n_products = sums.shape, len(products)
-    shifted, unused, others = np.empty(d), np.zeros((d, 1)), np.zeros(d)
-    for row in range(X.shape[0]):
-        for a in range(d):
-            shifted[a] = X[row, a] - origin[a]
-        of_all = 0.0
-        for e in range(indptr[row], indptr[row + 1]):
-            k, count = components[e], np.float64(counts[e])
-            of_all += count
-            _add_product(shifted, count, sums[k], products[k] if n_products == K else unused)
-        if n_products < K:
-            _add_product(shifted, of_all, others, products[0])
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from ...numerics.block_sums import BLOCK_ROWS, BlockSums
+from ...numerics.block_sums import BlockSums
 from ...numerics.rank_one import fill_upper_root
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Condition
@@ -161,16 +161,14 @@ class MatrixFamily(GaussianFamily):
         """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
         of_components = parameters.means, *self._columns_and_precisions(parameters.factors)
 
-        def add(start, stop, *arrays):
-            for block, (a, b) in enumerate(split_range(stop - start, BLOCK_ROWS)):
-                sizes, sums, products = (array[block] for array in arrays)
-                complete, incomplete = rows.split(first + start + a, first + start + b)
-                of_complete = DenseRows(rows.values[complete]), 0, len(complete), shares[complete - first]
-                self._add_shared(*of_complete, sizes, sums, products)
-                of_rows = rows.values, incomplete, incomplete - first, rows.patterns, shares
-                add_expected_products(*of_rows, *of_components, self.origin, sizes, sums, products)
+        def add(start, stop, own, *of_block):
+            complete, incomplete = rows.split(start, stop)
+            of_complete = DenseRows(rows.values[complete]), 0, len(complete), own[complete - start]
+            self._add_shared(*of_complete, *of_block)
+            of_rows = rows.values, incomplete, incomplete - start, rows.patterns, own
+            add_expected_products(*of_rows, *of_components, self.origin, *of_block)
 
-        return self.sum_blocks(stop - first, first_block, add)
+        return self._sum_each_block(first, stop, first_block, shares, add)
 
     def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
         """The family and statistics as they are for clusters, without rows."""
@@ -379,20 +377,14 @@ class MatrixFamily(GaussianFamily):
         ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
         order_by_label(labels[complete], ends, order)
         statistics.sizes[:] += np.diff(ends)
-        by_label, n_matrices, tasks = complete[order], len(statistics.products), []
+        by_label, ones, n_matrices, tasks = complete[order], np.ones(len(order)), len(statistics.products), []
         for k in np.flatnonzero(np.diff(ends)).tolist():
-            into = np.empty((4, self.n_features)), statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
-            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], self.origin, *into))
+            scratch = np.empty((4, self.n_features)), np.empty(4)
+            into = statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
+            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], ones, self.origin, scratch, *into))
         (workers if n_matrices > 1 else ONE).run(add_products, tasks)
         if len(self._incomplete):
             self._count_incomplete(self._incomplete, 1, labels, statistics, workers)
-
-    def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
-        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
-        capacity = max(len(statistics.sizes), int(new_labels.max()) + 1)
-        again = self.no_statistics(capacity)._replace(completed=statistics.completed)
-        self.count(labels, again, workers)
-        return again
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
@@ -405,7 +397,8 @@ class MatrixFamily(GaussianFamily):
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
-        return 24.0 * self.n_features**2 * n_components
+        d = self.n_features
+        return 8.0 * d * (2.0 * n_components + 3.0 * d * self._n_matrices(n_components))
 
     def _filled(self) -> np.ndarray:
         """Values of the rows, with those of the origin in missing cells."""

@@ -92,7 +92,8 @@ class TiedFamily(MatrixFamily):
     def relabelled(self, labels: np.ndarray, statistics: TiedSums, new_labels: np.ndarray, workers: Workers) -> Any:
         """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
         if len(self._incomplete):
-            return super().relabelled(labels, statistics, new_labels, workers)
+            of_none = statistics._replace(products=np.zeros_like(statistics.products))
+            return super().relabelled(labels, of_none, new_labels, workers)
         again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
         again = again._replace(products=np.zeros((1, self.n_features, 1)))  # squares alone, which take less time
         super().count(labels, again, workers)
@@ -105,10 +106,6 @@ class TiedFamily(MatrixFamily):
         of_new = covariances * scale**2, factors / scale, offsets[:1] - self.n_features * math.log(scale)
         self._add_normal(GaussianParameters(self.prior.mean[np.newaxis], *of_new), out, workers)
 
-    def draw_bytes(self, n_components: float) -> float:
-        """Approximate memory of a drawn partition with its components."""
-        return 8.0 * self.n_features * (2.0 * n_components + self.n_features)
-
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         return 500 + 10 * self.n_features
@@ -117,5 +114,6 @@ class TiedFamily(MatrixFamily):
         """Sum of products of rows about the origin, (d, d): the lower triangle."""
         d = self.n_features
         order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
-        add_products(rows, 0, order, 0, len(order), self.origin, np.empty((4, d)), np.zeros(d), products)
+        shared = np.ones(len(order)), self.origin, (np.empty((4, d)), np.empty(4))
+        add_products(rows, 0, order, 0, len(order), *shared, np.zeros(d), products)
         return products

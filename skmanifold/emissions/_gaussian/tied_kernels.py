@@ -15,6 +15,7 @@ import numpy as np
 from ...numerics.row_batches import ROW_LANES
 from ...utils._njit import njit, njit_part
 from .. import kernels
+from .._statistics import move_entry
 from .base import MatrixData
 from .kernels import fill_image, fill_images_of_rows, fill_tied_squares
 from .missing_kernels import fill_observed_scores, row_of
@@ -53,12 +54,8 @@ def _count_row(data, statistics, row, label, sign):
 @kernels.merge_labels.of(TiedData)
 @njit_part
 def _merge_labels(data, statistics, kept, gone):
-    sums = statistics.sums
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
-    for a in range(sums.shape[1]):
-        sums[kept, a] += sums[gone, a]
-        sums[gone, a] = 0.0
+    move_entry(statistics.sizes, kept, gone)
+    move_entry(statistics.sums, kept, gone)
 
 
 @kernels.fill_scores.of(TiedData)

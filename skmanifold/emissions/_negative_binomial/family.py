@@ -24,11 +24,8 @@ from .._statistics import occupied, selected
 from .dispersions import Dispersions, dispersions_of
 from .kernels import (
     NegativeBinomialData,
-    add_given_sums,
     add_log_rising,
-    draw_logits,
     fill_negative_binomial,
-    log_marginal_of_label,
 )
 
 _OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
@@ -78,9 +75,7 @@ class NegativeBinomialFamily(CountFamily):
     """
 
     parameters_type = NegativeBinomialParameters
-    draw_features: ClassVar[Any] = draw_logits
     fill_rows: ClassVar[Any] = fill_negative_binomial
-    log_marginal_of_label: ClassVar[Any] = log_marginal_of_label
     rows_per_statistic: ClassVar[int] = 1000
 
     prior: np.ndarray  # inverse dispersions, of a family with rows
@@ -106,9 +101,7 @@ class NegativeBinomialFamily(CountFamily):
     def draw(self, statistics: Arrays, key: np.uint64) -> NegativeBinomialParameters:
         """Draw dispersions given the partition, and then p from the beta posteriors."""
         sizes = self.dispersions.drawn(*self._known(statistics), subkey(key, _OF_DISPERSIONS))
-        prior, labels = (self.shape, self.rate, sizes), np.arange(len(statistics[0]))
-        of_probabilities = subkey(key, _OF_PROBABILITIES)
-        return self._of_naturals(self._draw_naturals(statistics, labels, prior, of_probabilities, Workers(1)), sizes)
+        return self._draw_given(sizes, statistics, subkey(key, _OF_PROBABILITIES), Workers(1))
 
     def log_prior(self, parameters: NegativeBinomialParameters) -> float:
         """Log prior density of the logs of p, up to a constant."""
@@ -199,16 +192,23 @@ class NegativeBinomialFamily(CountFamily):
         groups = group_features(rows, self.shape, self.rate, self.prior)
         return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
 
-    def _prior(self) -> tuple[np.ndarray, ...]:
-        return self.shape, self.rate, self.prior
+    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> NegativeBinomialParameters:
+        return self._draw_given(self.prior, statistics, key, workers)
 
-    def _drawn(self, naturals: np.ndarray) -> NegativeBinomialParameters:
-        return self._of_naturals(naturals, self.prior)
+    def _draw_given(
+        self, sizes: np.ndarray, statistics: Arrays, key: np.uint64, workers: Workers
+    ) -> NegativeBinomialParameters:
+        """Draw p from the beta posteriors, given the inverse dispersions."""
+        shapes, rates = self._by_feature(statistics)
+        above, below = self._draw_log_gammas(shapes, 1.0 + rates * sizes[:, None], key=key, workers=workers)
+        both = np.logaddexp(above, below)
+        return self._of_naturals(np.concatenate([above - both, sizes[:, None] * (both - below)]), sizes)
 
-    def _beta(self, statistics: LinearCounts, columns: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters of the beta posteriors, (K, n_columns) each."""
-        shapes, rates = self._posterior(statistics, columns)
-        return shapes, 1.0 + rates * self.prior[columns]
+    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
+        """Log density of the rows of each label."""
+        shapes, rates = self._posterior(statistics)
+        of_prior = betaln(self.shape, 1.0 + self.rate * self.prior)
+        return (betaln(shapes, 1.0 + rates * self.prior) - of_prior).sum(axis=1)
 
     def mean(self, statistics: LinearCounts) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p, where expected counts are their posterior means."""
@@ -220,15 +220,17 @@ class NegativeBinomialFamily(CountFamily):
 
     def add_densities_of_rows(self, components: NegativeBinomialParameters, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component; `log_base` has the terms of the dispersions."""
-        self._add_given_tables(add_linear_scores, components[:2], out, workers)
+        shared = *self.rows[:3], *components[:2]
+        self._add_by_ranges(lambda a, b, scores: add_linear_scores(a, b, *shared, scores), out, workers)
 
     def add_log_predictive(self, statistics: LinearCounts, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
-        (x, y), r = (np.ascontiguousarray(array.T) for array in self._beta(statistics)), self.prior[:, None]
+        (x, rates), r = self._by_feature(statistics), self.prior[:, None]
+        y = 1.0 + rates * r
         of_zeros = _log_rising(y, r) - _log_rising(x + y, r)
         sums = x + y + r
         naturals = np.concatenate([np.log(x) - np.log(sums), -of_zeros])
-        self._add_given_tables(add_given_sums, (of_zeros.sum(axis=0), naturals, x, sums), out, workers)
+        self._add_given_sums((of_zeros.sum(axis=0), naturals, x, sums), out, workers)
 
 
 def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:

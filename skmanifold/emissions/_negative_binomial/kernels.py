@@ -19,7 +19,7 @@ from ...random._keys import fold_in
 from ...random._variates import gamma_variate
 from ...utils._njit import njit, njit_part
 from .. import _linear_kernels as linear_kernels
-from .._linear_kernels import FeatureGroups, draw_log_beta, sums_of_label
+from .._linear_kernels import FeatureGroups
 
 _N_SMALL = 32  # whole counts below have a table, which takes less time than two log gammas for each count
 
@@ -84,69 +84,6 @@ def fill_negative_binomial(key, labels, means, sizes, out):
             out[i, j] = np.int64(poisson(fold_in(cell, 1), min(mean, MAX_MEAN)))
 
 
-@njit(cache=True, nogil=True)
-def draw_logits(first, stop, shape, rate, inverses, sizes, sums, labels, key, out):
-    """Draw probabilities of the features `first` to `stop` from their beta posteriors.
-
-    Parameters
-    ----------
-    first, stop : int
-        Range of features.
-    shape, rate, inverses : (n_features,)
-        Parameters of the prior, and inverse dispersions.
-    sizes : (capacity,)
-    sums : (capacity, n_statistics)
-    labels : (K,) int64
-        Labels beyond the capacity have no rows.
-    key
-        A draw depends only on the key, the feature and the index in `labels`.
-    out : (n_statistics, K) float64
-        Logs of p, followed by -r log(1 - p).
-    """
-    n_features = len(shape)
-    for j in range(first, stop):
-        r = inverses[j]
-        for k in range(len(labels)):
-            total, n_observed = sums_of_label(sizes, sums, labels[k], j, n_features)
-            shapes = shape[j] + total, 1.0 + (rate[j] + n_observed) * r
-            above, below, both = draw_log_beta(key, j, n_features + j, k, *shapes)
-            out[j, k] = above - both
-            out[n_features + j, k] = r * (both - below)
-
-
-@njit(cache=True, nogil=True)
-def add_given_sums(first, stop, indptr, indices, counts, offsets, naturals, shapes, sums, out):
-    """Add to `out` the log densities of rows given the sums of the components, with p integrated out.
-
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    indptr, indices, counts
-        Statistics of rows in CSR order.
-    offsets : (K,)
-        Log densities of a row of zeros.
-    naturals : (n_statistics, K)
-        What a count of one and a missing cell add to them.
-    shapes, sums : (n_features, K)
-        x, and x + y + r.
-    out : (stop - first, K)
-    """
-    n_components = len(offsets)
-    for row in range(first, stop):
-        scores = out[row - first]
-        for k in range(n_components):
-            scores[k] += offsets[k]
-        for e in range(indptr[row], indptr[row + 1]):
-            column, count = indices[e], np.int64(counts[e])
-            if count == 1:
-                for k in range(n_components):
-                    scores[k] += naturals[column, k]
-            else:
-                for k in range(n_components):
-                    scores[k] += log_rising(shapes[column, k], count) - log_rising(sums[column, k], count)
-
-
 @njit_part
 def _posterior(data, size, sums, j):
     """The parameters x and y of the beta posterior of a feature."""
@@ -158,16 +95,6 @@ def _posterior(data, size, sums, j):
 def _log_of_zero(x, y, r):
     """Log predictive probability of a zero."""
     return log_rising_of_real(y, r) - log_rising_of_real(x + y, r)
-
-
-@njit(cache=True, nogil=True)
-def log_marginal_of_label(data, size, sums):
-    """Log marginal probability of the rows with these statistics, without what only depends on single counts."""
-    result = 0.0
-    for j in range(data.n_features):
-        a, y0 = data.shape[j], 1.0 + data.rate[j] * data.inverses[j]
-        result += _log_growth(a, y0, sums[j], (size - sums[data.n_features + j]) * data.inverses[j])
-    return result
 
 
 @njit_part
@@ -187,6 +114,12 @@ def _log_density_of_zeros(data, size, sums):
     return result
 
 
+@linear_kernels.log_of_count.of(NegativeBinomialData)
+@njit_part
+def _log_of_count(data, count, shape, total):
+    return log_rising(shape, count) - log_rising(total, count)
+
+
 @linear_kernels.log_ratio_to_zeros.of(NegativeBinomialData)
 @njit(cache=True, nogil=True)
 def _log_ratio_to_zeros(data, row, size, sums):
@@ -198,7 +131,7 @@ def _log_ratio_to_zeros(data, row, size, sums):
         x, y = _posterior(data, size, sums, j)
         r = data.inverses[j]
         if column == j:
-            result += log_rising(x, count) - log_rising(x + y + r, count)
+            result += _log_of_count(data, count, x, x + y + r)
         else:
             result -= _log_of_zero(x, y, r)
     return result

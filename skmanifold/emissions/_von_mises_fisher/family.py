@@ -331,14 +331,6 @@ class VonMisesFisherFamily(Family):
         """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""
         return rows[np.argsort(labels[rows], kind="stable")]
 
-    def relabelled(
-        self, labels: np.ndarray, statistics: DirectionSums, new_labels: np.ndarray, workers: Workers
-    ) -> Any:
-        """Sums by the new labels, added again: rounding errors of rows that moved do not accumulate."""
-        again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
-        self.count(labels, again, workers)
-        return again
-
     def log_marginal(self, statistics: DirectionSums) -> float:
         """Log density of all rows given their labels, relative to the uniform distribution."""
         own = selected(statistics, occupied(statistics))
