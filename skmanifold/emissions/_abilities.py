@@ -14,7 +14,6 @@ from ..numerics.block_sums import BlockSums
 from ._protocols import Arrays, Parameters
 
 
-@runtime_checkable
 class HasDraw(Protocol):
     """A family that draws parameters from their posterior."""
 
@@ -36,7 +35,6 @@ class HasDraw(Protocol):
         ...
 
 
-@runtime_checkable
 class HasParametersOf(Protocol):
     """A family that computes parameters from fitted attributes, in which an admixture stores its draws."""
 
@@ -56,7 +54,6 @@ class HasParametersOf(Protocol):
         ...
 
 
-@runtime_checkable
 class HasShares(Protocol):
     """A family that sums statistics of rows, weighted by membership probabilities."""
 
@@ -84,7 +81,6 @@ class HasShares(Protocol):
         ...
 
 
-@runtime_checkable
 class ExpectsRows(Protocol):
     """A family whose E step computes log densities and statistics in one step, if rows have ``reads_once``.
 
@@ -131,7 +127,6 @@ class ExpectsRows(Protocol):
         ...
 
 
-@runtime_checkable
 class CompletesRows(Protocol):
     """A family whose statistics are those of completed rows, if rows have missing cells (``rows.has_missing``).
 
@@ -202,7 +197,6 @@ class CompletesRows(Protocol):
         ...
 
 
-@runtime_checkable
 class HasFeatureVariances(Protocol):
     """A family that computes variances of the features within components, on whose scale components are compared."""
 
@@ -222,7 +216,6 @@ class HasFeatureVariances(Protocol):
         ...
 
 
-@runtime_checkable
 class HasLogJoint(Protocol):
     """A family that computes the function that `mode` maximises."""
 
@@ -259,7 +252,6 @@ class HasLogJoint(Protocol):
         ...
 
 
-@runtime_checkable
 class HasHighestLogDensities(Protocol):
     """A family that computes the highest log density that any parameters give a row."""
 
@@ -279,7 +271,6 @@ class HasHighestLogDensities(Protocol):
         ...
 
 
-@runtime_checkable
 class HasSeeds(Protocol):
     """A family that computes initial labels from seeds among the rows, for ``init="k-means++"``."""
 
@@ -301,7 +292,6 @@ class HasSeeds(Protocol):
         ...
 
 
-@runtime_checkable
 class HasNewRows(Protocol):
     """A family that draws new rows."""
 
@@ -325,7 +315,6 @@ class HasNewRows(Protocol):
         ...
 
 
-@runtime_checkable
 class HasParameterCount(Protocol):
     """A family whose number of free parameters is known, as information criteria need it."""
 
@@ -340,7 +329,6 @@ class HasParameterCount(Protocol):
         ...
 
 
-@runtime_checkable
 class HasParts(Protocol):
     """Rows that can be split and hashed, as shards on a cluster need it."""
 
@@ -379,7 +367,6 @@ class HasParts(Protocol):
         ...
 
 
-@runtime_checkable
 class HasClusters(Protocol):
     """A conjugate family whose parameters can be integrated out, for Dirichlet process mixtures."""
 
@@ -399,7 +386,6 @@ class HasClusters(Protocol):
         ...
 
 
-@runtime_checkable
 class HasCells(Protocol):
     """A family with distributions of single cells, for `impute`, `conditional` and `cluster_summary`.
 

@@ -9,12 +9,12 @@ import scipy.sparse as sp
 
 from ..numerics.row_hash import hash_counts
 from ..random._keys import fold_in, uniform
-from ..sparse.counts import take_rows
 from ..utils._inputs.column_order import in_column_order
 from ..utils._inputs.tables import not_a_number, reads_categories
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
+from ._linear_rows import LinearRows
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier
@@ -61,9 +61,7 @@ class Table(NamedTuple):
 
     def part(self, start: int, stop: int) -> Table:
         """The rows `start` to `stop`, or to the last."""
-        indptr = self.indptr[start : stop + 1]
-        cells = slice(indptr[0], indptr[-1])
-        return Table(indptr - indptr[0], self.indices[cells], self.counts[cells], self.column_start)
+        return Table(*self._entries().part(start, stop)[:3], self.column_start)
 
     def take(self, rows: np.ndarray) -> Table:
         """The rows with these indices.
@@ -78,8 +76,7 @@ class Table(NamedTuple):
         table : Table
             These rows alone.
         """
-        indptr, indices, counts = take_rows(self.indptr, self.indices, self.counts, rows)
-        return Table(indptr, indices, counts, self.column_start)
+        return Table(*self._entries().take(rows)[:3], self.column_start)
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
@@ -106,10 +103,11 @@ class Table(NamedTuple):
 
     def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:
         """The sum of each statistic over all rows, (n_statistics,), which may have weights, (n_rows,)."""
-        counts = self.counts
-        if row_weights is not None:
-            counts = counts * np.repeat(row_weights, np.diff(self.indptr))
-        return np.bincount(self.indices, weights=counts, minlength=n_statistics)
+        return self._entries().overall(n_statistics, row_weights)
+
+    def _entries(self) -> LinearRows:
+        """The same entries, without their columns of X."""
+        return LinearRows(*self[:3], self.n_features, None)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:

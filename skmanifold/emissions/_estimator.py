@@ -137,9 +137,8 @@ class WithEmission:
     @property
     def _emission_kind(self) -> type[BaseEmission]:
         """The class of the emission, which declares which X it accepts; `BaseEmission` if the name is unknown."""
-        if isinstance(self.emission, str):
-            return self._emissions.get(self.emission, BaseEmission)
-        return type(self.emission) if isinstance(self.emission, BaseEmission) else BaseEmission
+        kind = self._emissions.get(self.emission) if isinstance(self.emission, str) else type(self.emission)
+        return kind if kind and issubclass(kind, BaseEmission) else BaseEmission
 
     def _resolve_emission(self) -> BaseEmission:
         """A new, validated emission from the constructor's `emission`: a clone, or the emission with this name."""
@@ -152,14 +151,10 @@ class WithEmission:
         if not isinstance(emission, BaseEmission):
             names = ", ".join(map(repr, self._emissions))
             raise TypeError(f"emission must be a name ({names}) or an instance of an emission; got {emission!r}.")
-        self._check_emission(emission)
+        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__)
         emission = clone(emission)
         emission._validate_params()
         return emission
-
-    def _check_emission(self, emission: BaseEmission) -> None:
-        """Raise an IncompatibleError unless the emission satisfies the protocol of this estimator."""
-        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__)
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
         """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""

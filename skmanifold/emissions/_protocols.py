@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -34,7 +34,6 @@ class TokenCounts(Protocol):
         ...
 
 
-@runtime_checkable
 class RowEmission(Protocol):
     """An emission for mixtures, which validates rows and makes their family."""
 
@@ -85,7 +84,6 @@ class RowEmission(Protocol):
         ...
 
 
-@runtime_checkable
 class WeightedRowEmission(RowEmission, Protocol):
     """An emission for mixtures of rows with weights, ``fit(X, sample_weight=...)``."""
 
@@ -114,7 +112,6 @@ class WeightedRowEmission(RowEmission, Protocol):
         ...
 
 
-@runtime_checkable
 class HasPriorFamily(Protocol):
     """An emission that makes a family without rows."""
 
@@ -143,7 +140,6 @@ class HasPriorFamily(Protocol):
         ...
 
 
-@runtime_checkable
 class TokenEmission(Protocol):
     """An emission for admixtures, which validates counts of tokens and makes their family."""
 
@@ -198,7 +194,6 @@ class TokenEmission(Protocol):
         ...
 
 
-@runtime_checkable
 class HasStatistics(Protocol):
     """A family that estimates parameters of K components from statistics."""
 
@@ -273,7 +268,6 @@ class HasStatistics(Protocol):
         ...
 
 
-@runtime_checkable
 class RowFamily(HasStatistics, Protocol):
     """A family of rows, for mixtures, with log densities and statistics of rows."""
 
@@ -319,7 +313,6 @@ class RowFamily(HasStatistics, Protocol):
         ...
 
 
-@runtime_checkable
 class HasKernels(Protocol):
     """A family of rows with the kernels of `skmanifold.emissions.kernels`, from which `Family` derives `clusters`."""
 
@@ -373,7 +366,6 @@ class HasKernels(Protocol):
         ...
 
 
-@runtime_checkable
 class TokenFamily(HasStatistics, Protocol):
     """A family of tokens, for admixtures, with a table of log densities of all tokens."""
 
@@ -423,7 +415,6 @@ class TokenFamily(HasStatistics, Protocol):
         ...
 
 
-@runtime_checkable
 class HasWeightedSeeds(Protocol):
     """A family that computes initial labels of rows with weights, for ``init="k-means++"``."""
 
@@ -447,7 +438,6 @@ class HasWeightedSeeds(Protocol):
         ...
 
 
-@runtime_checkable
 class DirichletFamily(Protocol):
     """A family of tokens whose probabilities have a Dirichlet prior, so that sparse counts replace the table.
 

@@ -14,7 +14,7 @@ from ..emissions import BaseEmission, Categorical, LinearRows, Multinomial
 from ..emissions._estimator import in_words
 from ..emissions._family import Family
 from ..emissions._multinomial import MultinomialFamily
-from ..emissions._protocols import DirichletFamily, TokenEmission
+from ..emissions._protocols import DirichletFamily, RowEmission, TokenEmission
 from ..models import IncompatibleError
 from ..samplers import BaseSampler
 from ..sparse.counts import Counts, as_counts, counts_to_fit, no_rows, validate_counts
@@ -218,7 +218,6 @@ class DPCategoricalMixture(DPMixture):
 
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
-    _emission_protocol = TokenEmission
     _parameter_constraints: dict = {  # noqa: RUF012
         **DPMixture._parameter_constraints,
         "emission": [StrOptions(set(_emissions)), HasMethods(["get_params", "set_params"])],
@@ -297,9 +296,9 @@ class DPCategoricalMixture(DPMixture):
     def _fitted_emission(self) -> BaseEmission:
         return Categorical() if self.emission_.has_codes else Multinomial()
 
-    def _check_emission(self, emission: BaseEmission) -> None:
-        if not emission.has_codes:
-            super()._check_emission(emission)
+    @property
+    def _emission_protocol(self) -> type:  # type: ignore[override]
+        return RowEmission if self._emission_kind is Categorical else TokenEmission
 
     def _of_codes(self, emission: Any) -> Categorical:
         """The emission of codes, with the settings of the estimator and of its emission."""

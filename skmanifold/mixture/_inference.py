@@ -142,15 +142,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
             If the emission has no new rows.
         """
         check_is_fitted(self)
-        self._check_has_new_rows()
         n_samples, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
         labels = draw_labels(self._estimate.weights, n_samples, subkey(key, Purpose.LABELS))
         with limit_threads("blas"):  # other numbers of threads round otherwise
             X = self._new_rows(labels, subkey(key, Purpose.ROWS))
         return X, np.where(labels == len(self.weights_), -1, labels.astype(np.int64))
-
-    def _check_has_new_rows(self) -> None:
-        """Raise an IncompatibleError if the family has no new rows."""
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         return self._as_table(self._estimate.new_rows(self._family, labels, key))

@@ -222,7 +222,8 @@ class ColumnsFamily(Family):
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> JoinedCells | None:
         """The distributions of single cells, given attributes of each block; None if a block has none."""
-        parts = [distribution_of_columns(self.of_block(name), own) for name, own in attributes.items()]
+        pairs = zip(self.names.tolist(), self.blocks, strict=True)
+        parts = [distribution_of_columns(block, attributes[name]) for name, block in pairs]
         return None if None in parts else JoinedCells(parts, self.places)
 
     def check_parameters(self, parameters: ColumnParameters) -> None:

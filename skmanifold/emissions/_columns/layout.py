@@ -133,22 +133,17 @@ class ColumnLayout(NamedTuple):
         ]
         names = range(len(cells)) if names is None and self.library == "pandas" else names
         if self.library == "numpy" or names is None or self.library not in sys.modules:
-            if all(kind != "category" for kind in self.kinds):
-                return np.column_stack(cells).astype(np.float64)
-            plain = np.empty(values.shape, dtype=object)
+            plain = np.empty(values.shape, dtype=object if "category" in self.kinds else np.float64)
             for column, of_column in enumerate(cells):
                 plain[:, column] = of_column
             return plain
         module = sys.modules[self.library]
         if self.library == "pandas":
-            return module.DataFrame(
-                {
-                    name: module.Categorical.from_codes(_whole(values[:, i]), self.categories[i])
-                    if self.kinds[i] == "category"
-                    else cells[i]
-                    for i, name in enumerate(names)
-                }
-            )
+            for column, kind in enumerate(self.kinds):
+                if kind == "category":
+                    codes, categories = _whole(values[:, column]), self.categories[column]
+                    cells[column] = module.Categorical.from_codes(codes, categories)
+            return module.DataFrame(dict(zip(names, cells, strict=True)))
         data = {name: of_column.tolist() for name, of_column in zip(names, cells, strict=True)}
         return module.DataFrame(data) if self.library == "polars" else module.table(data)
 

@@ -230,8 +230,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
 
-    labels_: np.ndarray
-    n_categories_: np.ndarray
     best_chain_: int
     converged_: bool
     n_batch_iter_: int

@@ -208,8 +208,9 @@ class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
             )
         return self._draws
 
-    def _check_has_new_rows(self) -> None:
+    def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         self._check_offers(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
+        return super()._new_rows(labels, key)
 
     def _n_parameters(self) -> int:
         self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")

@@ -129,6 +129,5 @@ def _conditional_column(mixture: Any, column: int, expected: ExpectedCells) -> C
         categories = layout.categories[column]
     elif layout is not None and layout.kinds[column] == "bool":
         categories = np.array([False, True])
-    is_number = categories.dtype.kind in "biuf"
-    values = categories.astype(float) if is_number else np.full(len(categories), np.nan)
+    values = categories.astype(float) if categories.dtype.kind in "biuf" else np.full(len(categories), np.nan)
     return ConditionalColumn(probabilities @ values, probabilities @ values**2, probabilities, categories)
