@@ -181,18 +181,11 @@ linear_kernels.register(BernoulliData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
     """Log predictive density of a row of zeros given the rows with these statistics."""
-    groups, n_absent = data.groups, data.groups.sizes.copy()
-    result = 0.0
+    product, below, log_product = 1.0, 1.0, 0.0
     for j in range(data.n_features):
-        if sums[j] > 0:
-            result += math.log(data.zeros[j] + size - sums[data.n_features + j] - sums[j])
-            n_absent[groups.of_feature[j]] -= 1
-    for group in range(len(groups.first)):
-        j = groups.first[group]
-        n_observed = size - sums[data.n_features + j]
-        result += n_absent[group] * math.log(data.zeros[j] + n_observed)
-        result -= groups.sizes[group] * math.log(data.ones[j] + data.zeros[j] + n_observed)
-    return result
+        observed = data.zeros[j] + size - sums[data.n_features + j]
+        product, below, log_product = multiply(observed - sums[j], data.ones[j] + observed, product, below, log_product)
+    return log_product + math.log(product / below)
 
 
 @linear_kernels.log_ratio_to_zeros.of(BernoulliData)

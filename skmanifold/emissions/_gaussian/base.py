@@ -242,7 +242,7 @@ class GaussianFamily(Family):
         assert self.word_vectors is not None
         _, sums, products, *others = map(np.zeros, self.shapes())
         table, (n_words, d) = counts.tocsr(), self.word_vectors.shape
-        by_component, shared = table.tocsc(), (self.origin, (np.empty((4, d)), np.empty(4)))
+        by_component, shared = table.tocsc(), (self.origin, (np.zeros((4, d)), np.empty(4)))
         words, weights = by_component.indices.astype(np.int64), by_component.data.astype(np.float64)
         of_each = products if len(products) == len(sums) else np.zeros((len(sums), d, 1))
         for k, part in enumerate(pairwise(by_component.indptr.tolist())):
@@ -342,6 +342,10 @@ class GaussianFamily(Family):
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
         return cluster_rows(self.rows.values, n_clusters, key, n_sampled=n_sampled)
 
+    def _as_covariances(self, of_each: np.ndarray) -> np.ndarray:
+        """Numbers of each covariance matrix, or of each variance, in a shape that multiplies them."""
+        return of_each[:, np.newaxis, np.newaxis] if self.has_matrices else of_each
+
     def _normals(self, n_rows: int, key: np.uint64) -> np.ndarray:
         """Rows of standard normal variates; row i depends only on the key and i."""
         out = np.empty((n_rows, self.n_features))
@@ -367,8 +371,6 @@ class GaussianFamily(Family):
         def _is_definite(self) -> bool: ...
 
         def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
-
-        def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray: ...
 
         def _shaped(self, covariances: np.ndarray) -> np.ndarray: ...
 

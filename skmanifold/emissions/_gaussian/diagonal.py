@@ -66,11 +66,6 @@ class DiagonalSums(NamedTuple):
     sums: np.ndarray  # (capacity, d)
     squares: np.ndarray  # (capacity, d): sums of squares
 
-    @property
-    def label_axes(self) -> tuple[int, int, int, int]:
-        """Axis of the labels in each array."""
-        return 0, 0, 0, 0
-
 
 @holds(family_agrees, **OF_GAUSSIANS)
 class DiagonalFamily(GaussianFamily):
@@ -91,7 +86,7 @@ class DiagonalFamily(GaussianFamily):
     """
 
     has_matrices, _least_degrees = False, 2.0
-    scales: np.ndarray  # of clusters of rows, (d,)
+    scales = np.ones(1)  # with clusters (d,)
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, squares and numbers of missing cells."""
@@ -100,9 +95,7 @@ class DiagonalFamily(GaussianFamily):
     def _of_sums(self, statistics: Arrays) -> tuple[DiagonalFamily, DiagonalSums]:
         """The family and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
-        bound = copy(self)
-        bound.scales = np.ones(self.n_features)
-        return bound._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        return self._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, statistics), self.scales
@@ -180,9 +173,6 @@ class DiagonalFamily(GaussianFamily):
 
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]
-
-    def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray:
-        return of_matrices
 
     def _shaped(self, covariances: np.ndarray) -> np.ndarray:
         return np.repeat(covariances, self.n_features // covariances.shape[1], axis=1)
@@ -298,7 +288,7 @@ class DiagonalFamily(GaussianFamily):
             float(mean_precision),
             covariance / scales[:n_pools] ** 2,
             float(degrees),
-            np.log(scales),
+            np.full(d, np.log(scales)),
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
         return bound

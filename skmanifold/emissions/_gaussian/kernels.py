@@ -230,7 +230,7 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     """
     K, n_products, n_most = sizes.shape[1], products.shape[1], min(block_rows, stop - first)
     ends, order, ones = np.empty(K + 1, np.int64), np.empty(n_most, np.int64), np.ones(n_most)
-    scratch = np.empty((4, X.shape[1])), np.empty(4)
+    scratch = np.zeros((4, X.shape[1])), np.empty(4)
     for begin in range(first, stop, block_rows):
         end, block = min(begin + block_rows, stop), (begin - first) // block_rows
         order_by_label(labels[begin - first : end - first], ends, order)
@@ -244,7 +244,7 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
 def add_products(X, begin, order, start, stop, weights, origin, scratch, total, product):
     """Add the rows ``begin + order[i]``, i from `start` to `stop`, with ``weights[i]`` to the sums of a label.
 
-    `scratch` are two arrays, (4, d) and (4,).
+    `scratch` are two arrays of finite numbers, (4, d) and (4,).
     """
     d, (four, w) = X.shape[1], scratch
     for i in range(start, stop, 4):
@@ -253,11 +253,8 @@ def add_products(X, begin, order, start, stop, weights, origin, scratch, total, 
             for a in range(d):
                 four[r, a] = X[begin + order[i + r], a] - origin[a]
             w[r] = weights[i + r]
-        if n == 4:
-            _add_four_products(four, w, total, product)
-            continue
-        for r in range(n):
-            _add_product(four[r], w[r], total, product)
+        w[n:] = 0.0
+        _add_four_products(four, w, total, product)
 
 
 @njit(cache=True, nogil=True)
@@ -277,22 +274,11 @@ def order_by_label(labels, ends, order):
 
 
 @njit_part
-def _add_product(x, weight, total, product):
-    """Add a weighted row to a sum, and to the lower triangle of a sum of products, or to a sum of squares."""
-    full = product.shape[1] > 1
-    for a in range(len(x)):
-        entry = weight * x[a]
-        total[a] += entry
-        if full:
-            for b in range(a + 1):
-                product[a, b] += entry * x[b]
-        else:
-            product[a, 0] += entry * x[a]
-
-
-@njit_part
 def _add_four_products(four, w, total, product):
-    """Add four weighted rows as `_add_product` does; sums are read and written once for all of them."""
+    """Add four weighted rows to a sum, and to the lower triangle of a sum of products, or to a sum of squares.
+
+    Sums are read and written once for all of them.
+    """
     full = product.shape[1] > 1
     for a in range(four.shape[1]):
         x0, x1, x2, x3 = w[0] * four[0, a], w[1] * four[1, a], w[2] * four[2, a], w[3] * four[3, a]
