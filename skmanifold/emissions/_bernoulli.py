@@ -117,10 +117,8 @@ class Bernoulli(BaseEmission):
                 return _weigh_tokens(rows)
             drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        cells = np.zeros((n, m), np.int8)  # -1 where missing
-        of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
-        cells[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
-        present = cells >= 0
+        cells = rows.cells()
+        present = ~np.isnan(cells)
         indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
         indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)

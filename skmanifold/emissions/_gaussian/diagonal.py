@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...numerics.block_sums import BLOCK_ROWS
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
@@ -39,7 +38,6 @@ from .diagonal_kernels import (
 )
 from .kernels import add_diagonal_densities
 from .learned_prior import PriorNumbers, pooled
-from .missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
@@ -158,18 +156,6 @@ class DiagonalFamily(GaussianFamily):
     def _add_densities(self, X, first, stop, parameters, out):
         of_cells = parameters.means, parameters.factors, _cell_offsets(parameters)
         add_diagonal_densities(X, first, stop, *of_cells, out)
-
-    def _add_labelled(self, rows, first, stop, labels, *arrays):
-        *others, missing = arrays
-        super()._add_labelled(rows, first, stop, labels, *others)
-        if rows.has_missing:
-            count_labelled_missing(rows.values, first, stop, BLOCK_ROWS, labels, missing)
-
-    def _add_shared(self, rows, first, stop, shares, *arrays):
-        *others, missing = arrays
-        super()._add_shared(rows, first, stop, shares, *others)
-        if rows.has_missing:
-            count_shared_missing(rows.values, first, stop, shares, missing)
 
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]

@@ -91,6 +91,24 @@ def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
 
 
 @njit_part
+def load_columns(values, rows, n_above, first, columns, chosen):
+    """Write the next rows that have several components to columns, as many as fit; `chosen` becomes their indices.
+
+    Returns their number, the largest of their numbers of components, and the index after the last.
+    """
+    n = n_most = 0
+    while first < len(rows) and n < len(chosen):
+        if n_above[first] > 1:
+            chosen[n], n_most = first, max(n_most, n_above[first])
+            x = values[rows[first]]
+            for a in range(len(x)):
+                columns[a, n] = x[a]
+            n += 1
+        first += 1
+    return n, n_most, first
+
+
+@njit_part
 def count_seen(rows, n_seen):
     """Fill `n_seen` with the numbers of observed cells of the rows in the lanes; returns whether none is missing."""
     n_seen[:] = 0.0
