@@ -117,10 +117,8 @@ class Bernoulli(BaseEmission):
                 return _weigh_tokens(rows)
             drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        cells = np.zeros((n, m), np.int8)  # -1 where missing
-        of_row = np.repeat(np.arange(n), np.diff(rows.indptr))
-        cells[of_row, rows.indices % m] = np.where(rows.indices < m, 1, -1)
-        present = cells >= 0
+        cells = rows.cells()
+        present = ~np.isnan(cells)
         indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
         indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
         return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
@@ -181,18 +179,11 @@ linear_kernels.register(BernoulliData)
 @njit(cache=True, nogil=True)
 def _log_density_of_zeros(data, size, sums):
     """Log predictive density of a row of zeros given the rows with these statistics."""
-    groups, n_absent = data.groups, data.groups.sizes.copy()
-    result = 0.0
+    product, below, log_product = 1.0, 1.0, 0.0
     for j in range(data.n_features):
-        if sums[j] > 0:
-            result += math.log(data.zeros[j] + size - sums[data.n_features + j] - sums[j])
-            n_absent[groups.of_feature[j]] -= 1
-    for group in range(len(groups.first)):
-        j = groups.first[group]
-        n_observed = size - sums[data.n_features + j]
-        result += n_absent[group] * math.log(data.zeros[j] + n_observed)
-        result -= groups.sizes[group] * math.log(data.ones[j] + data.zeros[j] + n_observed)
-    return result
+        observed = data.zeros[j] + size - sums[data.n_features + j]
+        product, below, log_product = multiply(observed - sums[j], data.ones[j] + observed, product, below, log_product)
+    return log_product + math.log(product / below)
 
 
 @linear_kernels.log_ratio_to_zeros.of(BernoulliData)

@@ -255,8 +255,12 @@ class BoundRows:
         workers : Workers
             Threads.
         """
-        tasks = self._ranges(np.bincount(labels, minlength=len(statistics.sizes)), workers)
-        workers.run(count_rows, [(self.data, labels, *task, statistics) for task in tasks])
+        self._count_some(np.arange(self.n_rows), 1, labels, statistics, workers)
+
+    def _count_some(self, rows: np.ndarray, sign: int, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
+        """Add rows to the statistics of their labels, or subtract them."""
+        tasks = self._ranges(np.bincount(labels[rows], minlength=len(statistics.sizes)), workers)
+        workers.run(count_rows, [(self.data, rows, sign, labels, *task, statistics) for task in tasks])
 
     def move(
         self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any, workers: Workers

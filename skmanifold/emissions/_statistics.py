@@ -143,17 +143,8 @@ def move_rows(data, rows, new_labels, first, stop, labels, statistics):
 
 
 @njit(cache=True, nogil=True)
-def count_rows(data, labels, first, stop, statistics):
-    """Add all rows to the statistics of their labels, of those from `first` to `stop`."""
-    for row in range(len(labels)):
-        label = np.int64(labels[row])
-        if first <= label < stop:
-            count_row(data, statistics, row, label, 1)
-
-
-@njit(cache=True, nogil=True)
-def count_some_rows(data, rows, sign, labels, first, stop, statistics):
-    """Add some rows to the statistics of their labels, of those from `first` to `stop`, or subtract them."""
+def count_rows(data, rows, sign, labels, first, stop, statistics):
+    """Add rows to the statistics of their labels, of those from `first` to `stop`, or subtract them."""
     for row in rows:
         label = np.int64(labels[row])
         if first <= label < stop:

@@ -33,6 +33,7 @@ from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .learned_prior import PriorNumbers, best_numbers
+from .missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
@@ -218,8 +219,11 @@ class GaussianFamily(Family):
     ) -> BlockSums:
         """Sizes, sums and products of rows given their labels; missing cells are at the origin."""
 
-        def add(start, stop, *arrays):
-            self._add_labelled(rows, first + start, first + stop, labels[start:stop], *arrays)
+        def add(a, b, sizes, sums, products, *missing):
+            X = rows.filled(first + a, first + b, self.origin)
+            add_labelled_products(X, 0, len(X), BLOCK_ROWS, labels[a:b], self.origin, sizes, sums, products)
+            if missing and rows.has_missing:
+                count_labelled_missing(rows.values, first + a, first + b, BLOCK_ROWS, labels[a:b], *missing)
 
         return self.sum_blocks(stop - first, first_block, add)
 
@@ -242,7 +246,7 @@ class GaussianFamily(Family):
         assert self.word_vectors is not None
         _, sums, products, *others = map(np.zeros, self.shapes())
         table, (n_words, d) = counts.tocsr(), self.word_vectors.shape
-        by_component, shared = table.tocsc(), (self.origin, (np.empty((4, d)), np.empty(4)))
+        by_component, shared = table.tocsc(), (self.origin, (np.zeros((4, d)), np.empty(4)))
         words, weights = by_component.indices.astype(np.int64), by_component.data.astype(np.float64)
         of_each = products if len(products) == len(sums) else np.zeros((len(sums), d, 1))
         for k, part in enumerate(pairwise(by_component.indptr.tolist())):
@@ -342,6 +346,10 @@ class GaussianFamily(Family):
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
         return cluster_rows(self.rows.values, n_clusters, key, n_sampled=n_sampled)
 
+    def _as_covariances(self, of_each: np.ndarray) -> np.ndarray:
+        """Numbers of each covariance matrix, or of each variance, in a shape that multiplies them."""
+        return of_each[:, np.newaxis, np.newaxis] if self.has_matrices else of_each
+
     def _normals(self, n_rows: int, key: np.uint64) -> np.ndarray:
         """Rows of standard normal variates; row i depends only on the key and i."""
         out = np.empty((n_rows, self.n_features))
@@ -368,19 +376,14 @@ class GaussianFamily(Family):
 
         def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
 
-        def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray: ...
-
         def _shaped(self, covariances: np.ndarray) -> np.ndarray: ...
 
-    def _add_labelled(self, rows, first, stop, labels, *arrays):
-        """Add rows to the statistics of their labels, by blocks of rows."""
-        X = rows.filled(first, stop, self.origin)
-        add_labelled_products(X, 0, len(X), BLOCK_ROWS, labels, self.origin, *arrays)
-
-    def _add_shared(self, rows, first, stop, shares, *arrays):
+    def _add_shared(self, rows, first, stop, shares, sizes, sums, products, *missing):
         """Add rows of one block to the statistics of all components."""
         X = rows.filled(first, stop, self.origin)
-        add_shared_products(X, 0, len(X), shares, self.origin, *arrays)
+        add_shared_products(X, 0, len(X), shares, self.origin, sizes, sums, products)
+        if missing and rows.has_missing:
+            count_shared_missing(rows.values, first, stop, shares, *missing)
 
     def _precisions(self, counts: np.ndarray) -> np.ndarray:
         """Precisions of the components' means in rows, or in observed cells; a NoModeError if one is zero."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...numerics.block_sums import BLOCK_ROWS
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
@@ -39,7 +38,6 @@ from .diagonal_kernels import (
 )
 from .kernels import add_diagonal_densities
 from .learned_prior import PriorNumbers, pooled
-from .missing_kernels import count_labelled_missing, count_shared_missing
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
@@ -66,11 +64,6 @@ class DiagonalSums(NamedTuple):
     sums: np.ndarray  # (capacity, d)
     squares: np.ndarray  # (capacity, d): sums of squares
 
-    @property
-    def label_axes(self) -> tuple[int, int, int, int]:
-        """Axis of the labels in each array."""
-        return 0, 0, 0, 0
-
 
 @holds(family_agrees, **OF_GAUSSIANS)
 class DiagonalFamily(GaussianFamily):
@@ -91,7 +84,7 @@ class DiagonalFamily(GaussianFamily):
     """
 
     has_matrices, _least_degrees = False, 2.0
-    scales: np.ndarray  # of clusters of rows, (d,)
+    scales = np.ones(1)  # with clusters (d,)
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, squares and numbers of missing cells."""
@@ -100,9 +93,7 @@ class DiagonalFamily(GaussianFamily):
     def _of_sums(self, statistics: Arrays) -> tuple[DiagonalFamily, DiagonalSums]:
         """The family and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
-        bound = copy(self)
-        bound.scales = np.ones(self.n_features)
-        return bound._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        return self._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, statistics), self.scales
@@ -166,23 +157,8 @@ class DiagonalFamily(GaussianFamily):
         of_cells = parameters.means, parameters.factors, _cell_offsets(parameters)
         add_diagonal_densities(X, first, stop, *of_cells, out)
 
-    def _add_labelled(self, rows, first, stop, labels, *arrays):
-        *others, missing = arrays
-        super()._add_labelled(rows, first, stop, labels, *others)
-        if rows.has_missing:
-            count_labelled_missing(rows.values, first, stop, BLOCK_ROWS, labels, missing)
-
-    def _add_shared(self, rows, first, stop, shares, *arrays):
-        *others, missing = arrays
-        super()._add_shared(rows, first, stop, shares, *others)
-        if rows.has_missing:
-            count_shared_missing(rows.values, first, stop, shares, missing)
-
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]
-
-    def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray:
-        return of_matrices
 
     def _shaped(self, covariances: np.ndarray) -> np.ndarray:
         return np.repeat(covariances, self.n_features // covariances.shape[1], axis=1)
@@ -298,7 +274,7 @@ class DiagonalFamily(GaussianFamily):
             float(mean_precision),
             covariance / scales[:n_pools] ** 2,
             float(degrees),
-            np.log(scales),
+            np.full(d, np.log(scales)),
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
         return bound

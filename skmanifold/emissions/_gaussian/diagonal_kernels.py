@@ -29,7 +29,7 @@ from ...random._variates import log_gamma_variate, normal
 from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry
-from .kernels import count_seen, fill_cell_densities
+from .kernels import count_seen, fill_cell_densities, load_columns
 
 _LEAST_LOG_ROOT = -150.0  # of a precision, which underflows with few degrees of freedom; e^-150 is never chosen
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -172,14 +172,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     columns, block, n_seen = np.zeros((d, ROW_LANES)), np.empty((len(means), ROW_LANES)), np.empty(ROW_LANES)
     chosen, i = np.empty(ROW_LANES, np.int64), 0
     while i < len(rows):
-        n = n_most = 0
-        while i < len(rows) and n < ROW_LANES:
-            if n_above[i] > 1:
-                chosen[n], n_most = i, max(n_most, n_above[i])
-                for j in range(d):
-                    columns[j, n] = data.rows[rows[i], j]
-                n += 1
-            i += 1
+        n, n_most, i = load_columns(data.rows, rows, n_above, i, columns, chosen)
         is_complete = count_seen(columns, n_seen)
         for k in range(n_most):
             fill_cell_densities(columns, is_complete, means[k], precisions[k], heights[k], block[k])

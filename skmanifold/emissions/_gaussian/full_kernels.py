@@ -18,7 +18,7 @@ from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry
 from .base import MatrixData
-from .kernels import FULL_LANES, add_squares_of_rows
+from .kernels import FULL_LANES, add_squares_of_rows, load_columns
 from .missing_kernels import fill_observed_scores, row_of
 
 _LOG_PI = math.log(math.pi)
@@ -68,25 +68,22 @@ def _merge_labels(data, statistics, kept, gone):
 
 @njit(cache=True, nogil=True)
 def fill_posterior(data, statistics, label, mean, scatter):
-    """Fill the posterior mean, relative to the origin, and the lower triangle of the scatter; returns the size.
+    """Fill the posterior mean, relative to the origin, and the scatter; returns the size.
 
     Labels beyond the capacity have no rows.
     """
-    d = len(mean)
     n = statistics.sizes[label] if label < len(statistics.sizes) else np.int64(0)
     if n == 0:
-        for a in range(d):
-            mean[a] = data.mean[a]
-            for b in range(a + 1):
-                scatter[a, b] = data.covariance[a, b]
-        return n
-    fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
+        mean[:] = data.mean
+        scatter[:] = data.covariance
+    else:
+        fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
     return n
 
 
 @njit(cache=True, nogil=True)
 def fill_from_sums(data, n, total, product, mean, scatter):
-    """Fill the posterior mean, relative to the origin, and the lower triangle of the scatter, given n rows."""
+    """Fill the posterior mean, relative to the origin, and the scatter, given n rows."""
     d, prior, strength = len(mean), data.mean, data.mean_precision
     precision = strength + n
     for a in range(d):
@@ -94,7 +91,8 @@ def fill_from_sums(data, n, total, product, mean, scatter):
     for a in range(d):
         from_prior, from_mean = strength * prior[a], precision * mean[a]
         for b in range(a + 1):
-            scatter[a, b] = (data.covariance[a, b] + from_prior * prior[b] + product[a, b]) - from_mean * mean[b]
+            entry = (data.covariance[a, b] + from_prior * prior[b] + product[a, b]) - from_mean * mean[b]
+            scatter[a, b] = scatter[b, a] = entry
 
 
 @njit(cache=True, nogil=True)
@@ -102,9 +100,6 @@ def fill_posteriors(first, stop, data, statistics, labels, means, scatters):
     """Fill the posterior means, relative to the origin, and the scatters of ``labels[first:stop]``."""
     for k in range(first, stop):
         fill_posterior(data, statistics, labels[k], means[k], scatters[k])
-        for a in range(means.shape[1]):
-            for b in range(a):
-                scatters[k, b, a] = scatters[k, a, b]
 
 
 # Scores
@@ -118,7 +113,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
     as the squares of the first features show that all rows of the batch are far from it.
     """
-    fill_observed_scores(data, rows, n_above, components, scores)
+    n_above = fill_observed_scores(data, rows, n_above, components, scores)
     parameters, padded = components.parameters, components.prepared
     n_padded = padded.shape[1]
     columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
@@ -127,16 +122,9 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     seen = np.full(len(padded), -1)  # the first row of the last batch for which a component was computed
     i = 0
     while i < len(rows):
-        n = n_most = 0
-        while i < len(rows) and n < FULL_LANES:
-            if n_above[i] > 1 and data.place[rows[i]] < 0:
-                chosen[n], above[n], best[n] = i, n_above[i], -np.inf
-                n_most = max(n_most, n_above[i])
-                x = data.values[rows[i]]
-                for a in range(len(x)):
-                    columns[a, n] = x[a]
-                n += 1
-            i += 1
+        n, n_most, i = load_columns(data.values, rows, n_above, i, columns, chosen)
+        for lane in range(n):
+            above[lane], best[lane] = n_above[chosen[lane]], -np.inf
         for step in range(n + n_most):
             k = current[chosen[step]] if step < n else step - n
             if seen[k] == chosen[0]:
@@ -227,13 +215,9 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     sizes, sums, products = statistics.sizes, statistics.sums, statistics.products
-    d, n_0, n_1 = len(data.mean), sizes[label_0], sizes[label_1]
-    total, product, mean = np.empty(d), np.empty((d, d)), np.empty(d)
-    for a in range(d):
-        total[a] = sums[label_0, a] + sums[label_1, a]
-        for b in range(a + 1):
-            product[a, b] = products[label_0, a, b] + products[label_1, a, b]
-    fill_from_sums(data, n_0 + n_1, total, product, mean, posterior.scratch)
+    n_0, n_1 = sizes[label_0], sizes[label_1]
+    total, product = sums[label_0] + sums[label_1], products[label_0] + products[label_1]
+    fill_from_sums(data, n_0 + n_1, total, product, posterior.gaps, posterior.scratch)
     of_union = _log_marginal_of(data, n_0 + n_1, fill_upper_root(posterior.scratch, product))
     of_0, of_1 = posterior.log_dets[label_0], posterior.log_dets[label_1]
     return _log_marginal_of(data, n_0, of_0) + _log_marginal_of(data, n_1, of_1) - of_union

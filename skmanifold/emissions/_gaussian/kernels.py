@@ -95,6 +95,24 @@ def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
 
 
 @njit_part
+def load_columns(values, rows, n_above, first, columns, chosen):
+    """Write the next rows that have several components to columns, as many as fit; `chosen` becomes their indices.
+
+    Returns their number, the largest of their numbers of components, and the index after the last.
+    """
+    n = n_most = 0
+    while first < len(rows) and n < len(chosen):
+        if n_above[first] > 1:
+            chosen[n], n_most = first, max(n_most, n_above[first])
+            x = values[rows[first]]
+            for a in range(len(x)):
+                columns[a, n] = x[a]
+            n += 1
+        first += 1
+    return n, n_most, first
+
+
+@njit_part
 def count_seen(rows, n_seen):
     """Fill `n_seen` with the numbers of observed cells of the rows in the lanes; returns whether none is missing."""
     n_seen[:] = 0.0
@@ -234,7 +252,7 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
     """
     K, n_products, n_most = sizes.shape[1], products.shape[1], min(block_rows, stop - first)
     ends, order, ones = np.empty(K + 1, np.int64), np.empty(n_most, np.int64), np.ones(n_most)
-    scratch = np.empty((4, X.shape[1])), np.empty(4)
+    scratch = np.zeros((4, X.shape[1])), np.empty(4)
     for begin in range(first, stop, block_rows):
         end, block = min(begin + block_rows, stop), (begin - first) // block_rows
         order_by_label(labels[begin - first : end - first], ends, order)
@@ -248,7 +266,7 @@ def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sum
 def add_products(X, begin, order, start, stop, weights, origin, scratch, total, product):
     """Add the rows ``begin + order[i]``, i from `start` to `stop`, with ``weights[i]`` to the sums of a label.
 
-    `scratch` are two arrays, (4, d) and (4,).
+    `scratch` are two arrays of finite numbers, (4, d) and (4,).
     """
     d, (four, w) = X.shape[1], scratch
     for i in range(start, stop, 4):
@@ -257,11 +275,8 @@ def add_products(X, begin, order, start, stop, weights, origin, scratch, total, 
             for a in range(d):
                 four[r, a] = X[begin + order[i + r], a] - origin[a]
             w[r] = weights[i + r]
-        if n == 4:
-            _add_four_products(four, w, total, product)
-            continue
-        for r in range(n):
-            _add_product(four[r], w[r], total, product)
+        w[n:] = 0.0
+        _add_four_products(four, w, total, product)
 
 
 @njit(cache=True, nogil=True)
@@ -281,22 +296,11 @@ def order_by_label(labels, ends, order):
 
 
 @njit_part
-def _add_product(x, weight, total, product):
-    """Add a weighted row to a sum, and to the lower triangle of a sum of products, or to a sum of squares."""
-    full = product.shape[1] > 1
-    for a in range(len(x)):
-        entry = weight * x[a]
-        total[a] += entry
-        if full:
-            for b in range(a + 1):
-                product[a, b] += entry * x[b]
-        else:
-            product[a, 0] += entry * x[a]
-
-
-@njit_part
 def _add_four_products(four, w, total, product):
-    """Add four weighted rows as `_add_product` does; sums are read and written once for all of them."""
+    """Add four weighted rows to a sum, and to the lower triangle of a sum of products, or to a sum of squares.
+
+    Sums are read and written once for all of them.
+    """
     full = product.shape[1] > 1
     for a in range(four.shape[1]):
         x0, x1, x2, x3 = w[0] * four[0, a], w[1] * four[1, a], w[2] * four[2, a], w[3] * four[3, a]

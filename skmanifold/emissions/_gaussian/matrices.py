@@ -16,7 +16,7 @@ from ...utils._threads import Workers, split_range
 from .._cells import MatrixNormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._statistics import count_some_rows, occupied
+from .._statistics import occupied
 from .base import (
     LEAST_SHARE,
     LOG_2PI,
@@ -225,9 +225,6 @@ class MatrixFamily(GaussianFamily):
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return self._images(np.linalg.cholesky(covariances), normals, labels)
 
-    def _as_covariances(self, of_matrices: np.ndarray) -> np.ndarray:
-        return of_matrices[:, np.newaxis, np.newaxis]
-
     def _shaped(self, covariances: np.ndarray) -> np.ndarray:
         return covariances[0] if self.shares_covariance else covariances
 
@@ -306,12 +303,12 @@ class MatrixFamily(GaussianFamily):
         chosen, by_place = chosen[order], np.empty(len(self._incomplete), np.int32)
         places = self.data.place[chosen].astype(np.int64)
         by_place[places] = drawn[order]
-        self._count_incomplete(chosen, -1, labels, statistics, workers)
+        self._count_some(chosen, -1, labels, statistics, workers)
         of_components = components.parameters.means, components.columns, components.precisions, statistics.completed
         shared = self.data.patterns, by_place, 0, subkey(key, _MISSING), *of_components
         tasks = split_range(len(chosen), _ROWS_DRAWN)
         workers.run(draw_cells, [(self.rows.values, chosen[a:b], places[a:b], *shared) for a, b in tasks])
-        self._count_incomplete(chosen, 1, labels, statistics, workers)
+        self._count_some(chosen, 1, labels, statistics, workers)
 
     def log_marginal(self, statistics: Any) -> float:
         """Log density of all rows given their labels."""
@@ -379,12 +376,12 @@ class MatrixFamily(GaussianFamily):
         statistics.sizes[:] += np.diff(ends)
         by_label, ones, n_matrices, tasks = complete[order], np.ones(len(order)), len(statistics.products), []
         for k in np.flatnonzero(np.diff(ends)).tolist():
-            scratch = np.empty((4, self.n_features)), np.empty(4)
+            scratch = np.zeros((4, self.n_features)), np.empty(4)
             into = statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
             tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], ones, self.origin, scratch, *into))
         (workers if n_matrices > 1 else ONE).run(add_products, tasks)
         if len(self._incomplete):
-            self._count_incomplete(self._incomplete, 1, labels, statistics, workers)
+            self._count_some(self._incomplete, 1, labels, statistics, workers)
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
@@ -403,11 +400,6 @@ class MatrixFamily(GaussianFamily):
     def _filled(self) -> np.ndarray:
         """Values of the rows, with those of the origin in missing cells."""
         return self.rows.filled(0, self.n_rows, self.origin)
-
-    def _count_incomplete(self, rows: np.ndarray, sign: int, labels: np.ndarray, statistics: Any, workers: Workers):
-        """Add rows with missing cells to the statistics of their labels, or subtract them."""
-        tasks = self._ranges(np.bincount(labels[rows], minlength=len(statistics.sizes)), workers)
-        workers.run(count_some_rows, [(self.data, rows, sign, labels, *task, statistics) for task in tasks])
 
     def _columns_and_precisions(self, factors: np.ndarray, workers: Workers = ONE) -> tuple[np.ndarray, np.ndarray]:
         """What kernels of missing cells need of factors: transposes, and lower triangles of precisions."""

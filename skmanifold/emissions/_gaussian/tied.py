@@ -114,6 +114,6 @@ class TiedFamily(MatrixFamily):
         """Sum of products of rows about the origin, (d, d): the lower triangle."""
         d = self.n_features
         order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
-        shared = np.ones(len(order)), self.origin, (np.empty((4, d)), np.empty(4))
+        shared = np.ones(len(order)), self.origin, (np.zeros((4, d)), np.empty(4))
         add_products(rows, 0, order, 0, len(order), *shared, np.zeros(d), products)
         return products

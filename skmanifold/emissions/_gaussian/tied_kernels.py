@@ -17,7 +17,7 @@ from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry
 from .base import MatrixData
-from .kernels import fill_image, fill_images_of_rows, fill_tied_squares
+from .kernels import fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .missing_kernels import fill_observed_scores, row_of
 
 
@@ -61,24 +61,17 @@ def _merge_labels(data, statistics, kept, gone):
 @kernels.fill_scores.of(TiedData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    parameters, images, (K, d) = components.parameters, components.prepared, components.prepared.shape
-    columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
-    for first in range(0, len(rows), ROW_LANES):
-        n, n_most = min(ROW_LANES, len(rows) - first), 0
-        for lane in range(n):
-            n_most = max(n_most, n_above[first + lane])
-        if n_most <= 1:
-            continue
-        for lane in range(ROW_LANES):
-            x = data.values[rows[first + min(lane, n - 1)]]
-            for a in range(d):
-                columns[a, lane] = x[a]
+    n_above = fill_observed_scores(data, rows, n_above, components, scores)
+    parameters, images, d = components.parameters, components.prepared, components.prepared.shape[1]
+    columns, image, total = np.zeros((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
+    chosen, i = np.empty(ROW_LANES, np.int64), 0
+    while i < len(rows):
+        n, n_most, i = load_columns(data.values, rows, n_above, i, columns, chosen)
         fill_images_of_rows(columns, data.origin, parameters.factors[0], image)
-        for k in range(min(n_most, K)):
+        for k in range(n_most):
             fill_tied_squares(image, images[k], total)
             for lane in range(n):
-                scores[first + lane, k] = parameters.offsets[k] - 0.5 * total[lane]
-    fill_observed_scores(data, rows, n_above, components, scores)
+                scores[chosen[lane], k] = parameters.offsets[k] - 0.5 * total[lane]
 
 
 # Posteriors of labels
