@@ -18,8 +18,9 @@ from ...distributions._bessel_kernels import compute_log_peak
 from ...utils._by_type import by_type
 from ...utils._njit import njit, njit_part
 from .. import kernels
-from .concentrations import log_integral
-from .row_kernels import fill_row_scores
+from .._linear_kernels import merge_labels
+from .concentrations import tabulate
+from .rows import fill_row_scores
 
 _FAST: dict = {"fastmath": {"reassoc", "contract", "nsz"}}  # sums of products by vector instructions
 _MAX_RATIO = 1.0 - 1e-9
@@ -33,9 +34,7 @@ class DenseDirectionData(NamedTuple):
     values: np.ndarray  # (n_rows, d) float32 or float64
     factors: np.ndarray  # (n_rows,)
     n_features: int
-    prior_rows: float
-    prior_gap: float  # prior_rows times one minus the prior's mean cosine
-    log_normalizer: float  # of the prior of a concentration
+    prior: tuple[float, float, float]  # rows, rows times one minus the mean cosine, and log normaliser
 
 
 class SparseDirectionData(NamedTuple):
@@ -45,9 +44,7 @@ class SparseDirectionData(NamedTuple):
     indices: np.ndarray
     values: np.ndarray
     n_features: int
-    prior_rows: float
-    prior_gap: float
-    log_normalizer: float
+    prior: tuple[float, float, float]
 
 
 class DirectionPosterior(NamedTuple):
@@ -116,15 +113,7 @@ def _count_row(data, statistics, row, label, sign):
         add_row(data, row, sign, statistics.sums[label])
 
 
-@kernels.merge_labels.of(DenseDirectionData, SparseDirectionData)
-@njit_part
-def _merge_labels(data, statistics, kept, gone):
-    sums = statistics.sums
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
-    for j in range(sums.shape[1]):
-        sums[kept, j] += sums[gone, j]
-        sums[gone, j] = 0.0
+kernels.merge_labels.of(DenseDirectionData, SparseDirectionData)(merge_labels)
 
 
 # Scores
@@ -192,20 +181,26 @@ def _length(total):
 
 
 @njit(cache=True, nogil=True)
-def log_marginal_given(order, concentration, n, length):
-    """Log density of n rows whose sum has this length, given the concentration; the uniform density is 1."""
-    peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
-    return peaks - concentration * (n - length)
+def _log_marginal(n_features, prior, concentration, n, length):
+    """Log density of n rows whose sum has this length; the uniform density is 1, and concentration 0 is integrated out.
+
+    `prior` is that of `DenseDirectionData`.
+    """
+    order, length = 0.5 * n_features - 1.0, min(length, float(n))
+    if concentration > 0.0:
+        peaks = n * compute_log_peak(order, concentration) - compute_log_peak(order, concentration * length)
+        return peaks - concentration * (n - length)
+    rows, gap, log_normalizer = prior
+    return tabulate(order, n + rows, n - length + gap, np.full(1, length))[2] - log_normalizer
 
 
 @njit(cache=True, nogil=True)
-def _log_marginal(data, concentration, n, length):
-    """The same; the concentration 0 is integrated out."""
-    order, length = 0.5 * data.n_features - 1.0, min(length, float(n))
-    if concentration > 0.0:
-        return log_marginal_given(order, concentration, n, length)
-    rows, gap = n + data.prior_rows, n - length + data.prior_gap
-    return log_integral(order, rows, gap, np.full(1, length)) - data.log_normalizer
+def log_marginals(n_features, prior, concentration, sizes, lengths):
+    """The same for each cluster, (K,)."""
+    out = np.empty(len(sizes))
+    for k in range(len(sizes)):
+        out[k] = _log_marginal(n_features, prior, concentration, sizes[k], lengths[k])
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -220,8 +215,8 @@ def _log_predictive_given(order, concentration, length, product):
 def _log_predictive(data, concentration, n, length, product):
     """The same for n rows with this sum; the concentration 0 is replaced by an estimate."""
     if concentration == 0.0:
-        total, whole, d = length + data.prior_rows - data.prior_gap, n + data.prior_rows, float(data.n_features)
-        ratio = min(total / whole, _MAX_RATIO)
+        (rows, gap, _), d = data.prior, float(data.n_features)
+        ratio = min((length + rows - gap) / (n + rows), _MAX_RATIO)
         concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
     return _log_predictive_given(0.5 * data.n_features - 1.0, concentration, length, product)
 
@@ -245,11 +240,12 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 @kernels.log_bayes_factor.of(DenseDirectionData, SparseDirectionData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
-    n_0, n_1, concentration = statistics.sizes[label_0], statistics.sizes[label_1], posterior.concentration
+    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
     length = _length(statistics.sums[label_0] + statistics.sums[label_1])
-    apart = _log_marginal(data, concentration, n_0, posterior.lengths[label_0])
-    apart += _log_marginal(data, concentration, n_1, posterior.lengths[label_1])
-    return apart - _log_marginal(data, concentration, n_0 + n_1, length)
+    n_features, prior, concentration = data.n_features, data.prior, posterior.concentration
+    apart = _log_marginal(n_features, prior, concentration, n_0, posterior.lengths[label_0])
+    apart += _log_marginal(n_features, prior, concentration, n_1, posterior.lengths[label_1])
+    return apart - _log_marginal(n_features, prior, concentration, n_0 + n_1, length)
 
 
 # Predictive densities with the concentration integrated out, as functions of the cosine with the mean direction

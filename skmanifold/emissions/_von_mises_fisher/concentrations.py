@@ -55,7 +55,7 @@ class ConcentrationPrior(NamedTuple):
     @lru_cache(maxsize=64)  # noqa: B019, it holds numbers only
     def log_normalizer(self, d: int) -> float:
         """Log of the integral of the exponential of the log prior density, rows peak(kappa) - gap kappa."""
-        return log_integral(0.5 * d - 1.0, self.rows, self.gap, np.empty(0))
+        return tabulate(0.5 * d - 1.0, self.rows, self.gap, np.empty(0))[2]
 
 
 def log_peak(d: int, concentrations) -> np.ndarray:
@@ -153,12 +153,6 @@ def tabulate(order, n, gap, lengths):
     log_sum = math.log(total)
     logs -= log_sum
     return nodes, logs, top + log_sum + math.log(step)
-
-
-@njit(cache=True, nogil=True)
-def log_integral(order, n, gap, lengths):
-    """Log of the integral of exp(f(kappa)); parameters as of `tabulate`."""
-    return tabulate(order, n, gap, lengths)[2]
 
 
 @njit(cache=True, nogil=True)

@@ -25,9 +25,9 @@ from .cluster_kernels import (
     SparseDirectionData,
     add_interpolated,
     coefficients_of,
-    log_marginal_given,
+    log_marginals,
 )
-from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_integral, log_peak, tabulate
+from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_peak, tabulate
 from .k_means import SphericalKMeans
 from .rows import DenseRows, DirectedRows, SparseRows
 
@@ -140,25 +140,20 @@ class VonMisesFisherFamily(Family):
         """Number of concentrations that are learned."""
         return {"shared": 1, "per_component": self.n_components}.get(str(self.concentration), 0)
 
+    @property
+    def _of_prior(self) -> tuple[float, float, float]:
+        """The prior of a concentration as the kernels read it."""
+        return self.prior.rows, self.prior.gap, self.prior.log_normalizer(self.n_features)
+
     # Statistics
 
     def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their labels."""
-
-        def add(start: int, end: int, of_block: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
-            sizes += np.bincount(of_block, minlength=self.n_components)
-            rows.add_labelled(start, end, of_block, sums)
-
-        return self._sum_each_block(first, stop, first_block, labels, add)
+        return self._sum_each_block(first, stop, first_block, labels, rows.add_labelled)
 
     def sum_shares(self, rows: DirectedRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their membership probabilities."""
-
-        def add(start: int, end: int, of_block: np.ndarray, sizes: np.ndarray, sums: np.ndarray) -> None:
-            sizes += of_block.sum(axis=0)
-            rows.add_shares(start, end, of_block, sums)
-
-        return self._sum_each_block(first, stop, first_block, shares, add)
+        return self._sum_each_block(first, stop, first_block, shares, rows.add_shares)
 
     def expect_rows(
         self, rows, first, stop, first_block, parameters, log_weights, row_weights, log_density
@@ -292,11 +287,10 @@ class VonMisesFisherFamily(Family):
 
     def prepare(self, rows: DirectedRows) -> DenseDirectionData | SparseDirectionData:
         """Rows and prior, as the kernels read them."""
-        of_prior = self.prior.rows, self.prior.gap, self.prior.log_normalizer(self.n_features)
         if isinstance(rows, SparseRows):
-            return SparseDirectionData(*rows, *of_prior)
+            return SparseDirectionData(*rows, self._of_prior)
         values, factors = rows.factors()
-        return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, *of_prior)
+        return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, self._of_prior)
 
     def _no_rows(self) -> DirectedRows:
         return DenseRows(np.empty((0, self.n_features)))
@@ -331,14 +325,16 @@ class VonMisesFisherFamily(Family):
         """Rows of a minibatch, sorted by their labels: pairs of rows then need scores of as many components."""
         return rows[np.argsort(labels[rows], kind="stable")]
 
+    def log_marginals(self, statistics: DirectionSums) -> np.ndarray:
+        """Log marginal densities of the rows of each label, (K,); a shared concentration has none."""
+        return log_marginals(self.n_features, self._of_prior, self._given, statistics.sizes, statistics.lengths())
+
     def log_marginal(self, statistics: DirectionSums) -> float:
         """Log density of all rows given their labels, relative to the uniform distribution."""
-        own = selected(statistics, occupied(statistics))
-        if self._given > 0.0:
-            order, clusters = 0.5 * self.n_features - 1.0, zip(own.sizes, own.lengths(), strict=True)
-            return float(sum(log_marginal_given(order, self._given, *cluster) for cluster in clusters))
-        log_normalizer = self.prior.log_normalizer(self.n_features)
-        return float(sum(log_integral(*posterior) - log_normalizer for posterior in self._posteriors(own)))
+        if not self._is_shared:
+            return super().log_marginal(statistics)
+        (posterior,) = self._posteriors(selected(statistics, occupied(statistics)))
+        return tabulate(*posterior)[2] - self.prior.log_normalizer(self.n_features)
 
     def add_log_predictive(self, statistics: DirectionSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster, relative to the uniform distribution."""

@@ -1,7 +1,13 @@
-"""Rows of directions: sparse rows, and dense rows as the user gave them."""
+"""Rows of directions, sparse or dense as the user gave them: log densities, memberships, and sums of rows.
+
+In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K), concentrations,
+and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are ``log_peaks +
+concentrations (cosine - 1)``.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,25 +15,189 @@ import numpy as np
 
 from ...numerics.row_hash import hash_hashes
 from ...numerics.row_products import RowProducts
+from ...numerics.vector_math import fill_exp
 from ...sparse.dense_directions import UnitRows, read_directions
 from ...sparse.direction_kernels import fill_dense_keys
 from ...sparse.directions import Directions
+from ...utils._njit import njit
 from ...utils._threads import split_range
-from .row_kernels import (
-    add_block_scores,
-    add_labelled_rows,
-    add_row_scores,
-    add_rows,
-    add_shared_rows,
-    assign_rows,
-    expect_rows,
-)
+from .._linear_kernels import add_entries, add_labelled
 
+_LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
+_LEAST_SHARE = 4e-18  # their exponential
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
+
+
+# Kernels of sparse rows
+
+
+@njit(cache=True, nogil=True)
+def fill_row_scores(csr, row, parameters, scores):
+    """Fill `scores`, (n,), with the terms of the first n components for a row."""
+    indptr, indices, data = csr
+    directions, concentrations, log_peaks = parameters
+    scores[:] = 0.0
+    add_entries(indptr, indices, data, row, len(scores), directions, scores)
+    for k in range(len(scores)):
+        scores[k] = log_peaks[k] + concentrations[k] * (scores[k] - 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _normalize_row(scores, best, shares):
+    """Write the normalised exponentials of the scores to `shares`; returns the log of the sum."""
+    total = 0.0
+    for k in range(len(scores)):
+        below = scores[k] - scores[best]
+        shares[k] = math.exp(below) if below > _LEAST_LOG_SHARE else 0.0
+        total += shares[k]
+    for k in range(len(scores)):
+        shares[k] /= total
+    return scores[best] + math.log(total)
+
+
+@njit(cache=True, nogil=True)
+def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, log_density, labels):
+    """E step for a range of rows: assign rows to components as `_assign_rows`, and add them to `sums`, (n_features, K).
+
+    Arrays of rows are those of all rows.
+    """
+    (indptr, indices, data), n = csr, len(sizes)
+    scores = np.empty(n)
+    shares = np.zeros(n)
+    total = 0.0
+    for row in range(first, stop):
+        fill_row_scores(csr, row, parameters, scores)
+        best = 0
+        for k in range(1, n):
+            if scores[k] > scores[best]:
+                best = k
+        labels[row] = best
+        log_density[row] = scores[best] if hard else _normalize_row(scores, best, shares)
+        weight = row_weights[row]
+        if weight == 0.0:
+            continue
+        total += weight * log_density[row]
+        if hard:
+            shares[best] = 1.0
+        n_chosen = 0
+        for k in range(n):
+            n_chosen += shares[k] > 0.0
+            sizes[k] += weight * shares[k]
+        if n_chosen < 4 + n // 16:  # few: then reading the entries again costs less than adding zeros
+            for k in range(n):
+                if shares[k] > 0.0:
+                    for e in range(indptr[row], indptr[row + 1]):
+                        sums[indices[e], k] += weight * data[e] * shares[k]
+        else:
+            for e in range(indptr[row], indptr[row + 1]):
+                x = weight * data[e]
+                feature_sums = sums[indices[e]]
+                for k in range(n):
+                    feature_sums[k] += x * shares[k]
+        if hard:
+            shares[best] = 0.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_row_scores(first, stop, csr, parameters, out):
+    """Add the terms of a range of rows to `out`, (stop - first, K)."""
+    scores = np.empty(out.shape[1])
+    for row in range(first, stop):
+        fill_row_scores(csr, row, parameters, scores)
+        for k in range(len(scores)):
+            out[row - first, k] += scores[k]
+
+
+@njit(cache=True, nogil=True)
+def _add_shared_rows(first, stop, csr, shares, sums):
+    """Add a range of rows times their shares, (stop - first, K), to the sums, (K, n_features)."""
+    indptr, indices, data = csr
+    for row in range(first, stop):
+        for k in range(len(sums)):
+            share, own = shares[row - first, k], sums[k]
+            if share > 0.0:
+                for e in range(indptr[row], indptr[row + 1]):
+                    own[indices[e]] += share * data[e]
+
+
+# Kernels of dense rows
+
+
+@njit(cache=True, nogil=True)
+def _assign_rows(terms, row_weights, hard, sizes, log_density, labels):
+    """Assign rows to components, given the logs of weights times densities.
+
+    Parameters
+    ----------
+    terms : (n, K)
+        Unless `hard`, replaced by the responsibilities of the components times the weights of the rows.
+    row_weights : (n,)
+    hard : bool
+        Whether a row is assigned only to its most probable component. Its log density is then the joint log density of
+        row and label.
+    sizes : (K,)
+        Sums of weights by component, updated in place; unless `hard`.
+    log_density, labels : (n,)
+        Filled.
+
+    Returns
+    -------
+    total : float
+        Weighted sum of the log densities.
+    """
+    n, n_components = terms.shape
+    total = 0.0
+    for i in range(n):
+        scores, best = terms[i], 0
+        for k in range(1, n_components):
+            if scores[k] > scores[best]:
+                best = k
+        labels[i], log_density[i] = best, scores[best]
+        if hard:
+            total += row_weights[i] * scores[best]
+    if hard:
+        return total
+    below = (terms - log_density.reshape(n, 1)).reshape(terms.size)
+    fill_exp(terms.size, below, np.empty(terms.size), terms.reshape(terms.size))
+    for i in range(n):
+        shares, mass = terms[i], 0.0
+        for k in range(n_components):
+            shares[k] = shares[k] if shares[k] > _LEAST_SHARE else 0.0
+            mass += shares[k]
+        log_density[i] += math.log(mass)
+        total += row_weights[i] * log_density[i]
+        scale = row_weights[i] / mass
+        for k in range(n_components):
+            shares[k] *= scale
+            sizes[k] += shares[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_block_scores(products, first, concentrations, log_peaks, out):
+    """Add terms to `out`, (n, K), given the cosines of a block, (K, n_places), whose rows begin at place `first`."""
+    for k in range(len(products)):
+        cosines, concentration, peak = products[k], concentrations[k], log_peaks[k]
+        for i in range(len(out)):
+            out[i, k] += peak + concentration * (np.float64(cosines[first + i]) - 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(rows, row_weights, labels, sizes, sums):
+    """Add weighted rows to the sizes and sums of their labels, (K,) and (K, n_features)."""
+    for i in range(len(labels)):
+        own, weight = sums[labels[i]], row_weights[i]
+        sizes[labels[i]] += weight
+        for j in range(len(own)):
+            own[j] += weight * rows[i, j]
+
+
+# Rows
 
 
 class _DirectedRows:
@@ -37,10 +207,10 @@ class _DirectedRows:
     (n_features, K), concentrations, and log densities at the mean directions, and may include the logs of weights.
 
     - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: an E step, which returns
-      the weighted sum of the log densities and adds rows to `sums`, (n_features, K); see `row_kernels.assign_rows`.
+      the weighted sum of the log densities and adds rows to `sums`, (n_features, K); see `_assign_rows`.
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
-    - ``add_labelled(first, stop, labels, sums)`` and ``add_shares(first, stop, shares, sums)``: add rows to the sums,
-      (K, n_features), by their labels or membership probabilities.
+    - ``add_labelled(first, stop, labels, sizes, sums)`` and ``add_shares(first, stop, shares, sizes, sums)``: add rows
+      to the sizes, (K,), and sums, (K, n_features), by their labels or membership probabilities.
     """
 
     log_base = None
@@ -76,19 +246,20 @@ class SparseRows(_DirectedRows, Directions):
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
-        return expect_rows(first, stop, self[:3], row_weights, tuple(parameters), hard, *found)
+        return _expect_rows(first, stop, self[:3], row_weights, tuple(parameters), hard, *found)
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        add_row_scores(first, stop, self[:3], tuple(parameters), out)
+        _add_row_scores(first, stop, self[:3], tuple(parameters), out)
 
-    def add_labelled(self, first, stop, labels, sums) -> None:
+    def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
-        add_labelled_rows(first, stop, self[:3], labels, sums)
+        add_labelled(first, stop, *self[:3], labels, sizes, sums.T)
 
-    def add_shares(self, first, stop, shares, sums) -> None:
+    def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        add_shared_rows(first, stop, self[:3], shares, sums)
+        sizes += shares.sum(axis=0)
+        _add_shared_rows(first, stop, self[:3], shares, sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -128,10 +299,10 @@ class DenseRows(_DirectedRows, UnitRows):
         total, whole = 0.0, np.zeros(sums.T.shape)
         for a, b, rows, products in self._blocks_of_products(first, stop, directions.T):
             terms, weights = np.zeros((b - a, len(sizes))), row_weights[a:b]
-            add_block_scores(products.multiply(), products.first, *of_scores, terms)
-            total += assign_rows(terms, weights, hard, sizes, log_density[a:b], labels[a:b])
+            _add_block_scores(products.multiply(), products.first, *of_scores, terms)
+            total += _assign_rows(terms, weights, hard, sizes, log_density[a:b], labels[a:b])
             if hard:
-                add_rows(rows, weights, labels[a:b], whole)
+                _add_rows(rows, weights, labels[a:b], sizes, whole)
             else:
                 whole += products.sums(terms)
         sums += whole.T
@@ -141,15 +312,16 @@ class DenseRows(_DirectedRows, UnitRows):
         """Add log densities of a range of rows."""
         directions, *of_scores = parameters
         for a, b, _, products in self._blocks_of_products(first, stop, directions.T):
-            add_block_scores(products.multiply(), products.first, *of_scores, out[a - first : b - first])
+            _add_block_scores(products.multiply(), products.first, *of_scores, out[a - first : b - first])
 
-    def add_labelled(self, first, stop, labels, sums) -> None:
+    def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
         for a, b, rows, _ in self._blocks_of_products(first, stop, sums):
-            add_rows(rows, np.ones(b - a), labels[a - first : b - first], sums)
+            _add_rows(rows, np.ones(b - a), labels[a - first : b - first], sizes, sums)
 
-    def add_shares(self, first, stop, shares, sums) -> None:
+    def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
+        sizes += shares.sum(axis=0)
         for a, b, _, products in self._blocks_of_products(first, stop, sums):
             sums += products.sums(shares[a - first : b - first])
 

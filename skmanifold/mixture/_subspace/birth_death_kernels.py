@@ -48,37 +48,23 @@ def orthonormalise(frame, first):
 def resize_rows(rows, n):
     """Copy the rows to a new array of shape (n, m); additional rows are not initialised."""
     out = np.empty((n, rows.shape[1]))
-    for j in range(len(rows)):
-        for a in range(rows.shape[1]):
-            out[j, a] = rows[j, a]
+    out[: len(rows)] = rows
     return out
 
 
 @njit(cache=True, nogil=True)
 def _spectrum(Y, basis):
     """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis."""
-    left = Y.copy()
-    if len(basis) > 0:
-        within = np.dot(np.dot(Y, basis.T), basis)
-        for i in range(len(left)):
-            for a in range(left.shape[1]):
-                left[i, a] -= within[i, a]
+    left = Y - np.dot(np.dot(Y, basis.T), basis)
     few = len(left) <= left.shape[1]
     ascending, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
     size, n = len(ascending), 0
     least = 1e-12 * max(ascending[size - 1], 0.0)
     while n < size and ascending[size - 1 - n] > least:
         n += 1
-    values, axes = np.empty(n), np.empty((n, size))
-    for i in range(n):
-        values[i] = ascending[size - 1 - i]
-        for a in range(size):
-            axes[i, a] = vectors[a, size - 1 - i]
+    values, axes = ascending[::-1][:n].copy(), vectors.T[::-1][:n].copy()
     if few:  # unit eigenvectors of the large matrix from those of the small one
-        axes = np.dot(axes, left)
-        for i in range(n):
-            for a in range(axes.shape[1]):
-                axes[i, a] /= math.sqrt(values[i])
+        axes = np.dot(axes, left) / np.sqrt(values).reshape((n, 1))
     return values, axes
 
 
@@ -113,9 +99,7 @@ def _fit_proposal(Y, basis, n, noise):
     n_axes = min(len(values), q)
     largest_scatter = values[0] if n_axes > 0 else 0.0
     per_scatter = noise - n / largest_scatter if noise * largest_scatter > n else 0.0
-    eigenvalues, top_eigenvalue = np.empty(n_axes), per_scatter * largest_scatter
-    for i in range(n_axes):
-        eigenvalues[i] = per_scatter * values[i]
+    eigenvalues, top_eigenvalue = per_scatter * values[:n_axes], per_scatter * largest_scatter
     return eigenvalues, axes, top_eigenvalue, _bound(eigenvalues, q - n_axes, top_eigenvalue), per_scatter, q
 
 
@@ -183,19 +167,13 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
         log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
-        larger = np.empty(d + 1)
-        for j in range(d):
-            larger[j] = ratios[j]
-        larger[d] = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
-        return frame, larger
+        ratio = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
+        return frame, np.append(ratios, ratio)
     if d == 0 or p_birth == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
     removed = np.int64(uniform(key, _REMOVED) * d)
-    smaller, kept = resize_rows(basis[: d - 1], d - 1), ratios[: d - 1].copy()
-    for j in range(removed, d - 1):
-        kept[j] = ratios[j + 1]
-        for a in range(basis.shape[1]):
-            smaller[j, a] = basis[j + 1, a]
+    smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
+    smaller[removed:], kept[removed:] = basis[removed + 1 :], ratios[removed + 1 :]
     eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, smaller, n, noise)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)

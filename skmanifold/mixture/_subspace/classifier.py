@@ -11,20 +11,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import all_or_nothing, stack_draws
+from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
-from ...callbacks._support import CallbackSupportMixin, torn_down
+from ...callbacks._support import torn_down
 from ...inference._arviz import to_tree
-from ...persistence import SavesItself
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
-from ...utils._page_link import LinksToItsPage
-from ...utils._parameters import PlainNumbers
-from ...utils._typing import ArrayLike, BaseEstimator, ClassifierMixin, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
-from .posterior_draws import DRAW_AXES, export_draws
-from .priors import as_numbers
+from .family import as_numbers
+from .inference import DRAW_AXES, export_draws
 
 
 def _classes(value: Any, where: str, sizes: Sizes) -> None:
@@ -57,9 +55,7 @@ def _default_mixture() -> SubspaceMixture:
     class_prior_=Array("float64", ("n_classes",), low=0, sums_to_one=0),
     mixtures_=ListOf(_mixture, "n_classes"),
 )
-class SubspaceClassifier(
-    PlainNumbers, LinksToItsPage, SavesItself, ClassifierMixin, CallbackSupportMixin, BaseEstimator
-):
+class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
     .. math:: p(y = c \mid x) \propto \pi_c \, p(x \mid X_c),
@@ -114,7 +110,6 @@ class SubspaceClassifier(
     _parameter_constraints: dict = {  # noqa: RUF012
         "mixture": [None, SubspaceMixture],
         "class_prior": [None, "array-like"],
-        "random_state": ["random_state"],
     }
 
     classes_: np.ndarray

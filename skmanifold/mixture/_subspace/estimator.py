@@ -3,21 +3,62 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...inference._draw_conditions import traces
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
+from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
+from ...utils._declared import Held, Settings, holds
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .conditions import fitted_mixture
+from .._memberships.finite import Position
+from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
 
+_DRAW = Held(Position, parameters=Held(Subspaces))
 
-@fitted_mixture
+
+def _agree(mixture: Any, sizes: Sizes) -> str | None:
+    if not mixture._draws:
+        return "has no draws"
+    if "log_likelihood" not in mixture._posterior:
+        return "lacks the log likelihood of its draws"
+    if any(len(draws) != len(mixture._whole_draws) for draws in mixture._chains):
+        return "has chains of different lengths"
+    for dimension, basis in zip(mixture.dimensions_, mixture.bases_, strict=True):
+        if len(basis) != dimension:
+            return "has bases of other dimensions than dimensions_"
+        if not are_orthonormal(basis):
+            return "has a basis that is not orthonormal"
+    return None
+
+
+@holds(
+    _agree,
+    n_features_in_=Counted("n_features"),
+    feature_names_in_=Lacking(Names("n_features")),
+    means_=Array("float64", ("n_components", "n_features"), low=-MOST, high=MOST),
+    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    **traces("log_likelihood"),
+    best_chain_=Whole(below="n_chains"),
+    _draws=ListOf(_DRAW),
+    _chains=ListOf(ListOf(_DRAW), "n_chains"),
+    _whole_draws=index("n_whole", below="n_draws"),
+    dimension_posterior_=Array("float64", ("n_components", None), low=0, sums_to_one=1),
+    dimensions_=Array("int64", ("n_components",), low=0),
+    bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
+    noise_variance_=Array("float64", ("n_components",), above=0),
+    centre_prior_mean_=Array("float64", ("n_features",), low=-MOST, high=MOST),
+    _family=Held(SubspaceFamily),
+    _stored_labels=Lacking(Array("int32", ("n_chains", "n_whole", None), low=0, below="n_components")),
+    labels_=index("n_rows", below="n_components"),
+    sampler_=Settings(BaseSampler),
+)
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 

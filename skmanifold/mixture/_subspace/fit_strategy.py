@@ -1,23 +1,26 @@
-"""How `SubspaceMixture` is fitted."""
+"""How `SubspaceMixture` is fitted: initial partitions, and estimates from draws with matched components."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import linear_sum_assignment
 
 from ...base import FitStrategy, Run
 from ...emissions._dense_rows import read_dense
-from ...inference._chains import Chain
+from ...inference._chains import Chain, best_chain
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .._densities import FamilyRows, label_rows
-from .._memberships.finite import DirichletWeights, PositionDraws, evenly_spaced
+from .._memberships.finite import DirichletWeights, Position, PositionDraws, evenly_spaced
+from .family import bound_family
 from .initial_partitions import start_partitions
 from .model import SingleSubspaceModel, SubspaceModel
-from .posterior_draws import draw_of_chain, estimate_subspaces
-from .priors import bound_family
+
+_ROWS = 1000  # used to match the components of different draws
 
 
 class SubspacesFit(FitStrategy):
@@ -57,20 +60,99 @@ class SubspacesFit(FitStrategy):
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """Every `stride`-th draw, counted from the last, with the labels of the first rows."""
-        if not chain.is_whole_draw(self.stride):
-            return {}
-        return {"_draw": draw_of_chain(chain), "_labels": chain.state.latents[: self.n_stored]}
+        return self._draw(chain) if chain.is_whole_draw(self.stride) else {}
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's draws, in one order of components, and the most probable component of each row."""
-        found = {**estimate_subspaces(chains), "_family": self.family, "centre_prior_mean_": self.family.location}
-        if self.mixture.n_components == 1:
-            return {**found, "labels_": np.zeros(self.n_rows, np.int64)}
-        draws = PositionDraws(evenly_spaced(found["_draws"], self.mixture.n_predictive_draws))
-        rows = FamilyRows(self.family, self.rows)
-        return {**found, "labels_": label_rows(draws, rows, self.family.n_components, self.workers)[0]}
+        best = best_chain(chains)
+        whole_draws = np.flatnonzero([bool(draw) for draw in chains[best].draws])
+        made = len(whole_draws) > 0  # else the fit was stopped before the first draw
+        kept = [[draw for draw in chain.draws if draw] if made else [self._draw(chain)] for chain in chains]
+        drawn: list[list[Any]] = [[draw["_draw"] for draw in of_chain] for of_chain in kept]
+        orders = self.match_draws(drawn, best)
+        pairs = [zip(*of_chain, strict=True) for of_chain in zip(drawn, orders, strict=True)]
+        matched = [[Position(draw.weights[k], draw.parameters.in_order(k)) for draw, k in chain] for chain in pairs]
+        fitted = {
+            "best_chain_": best,
+            "centre_prior_mean_": self.family.location,
+            "labels_": self._labels(matched[best]),
+            "_draws": matched[best],
+            "_chains": matched if made else [[] for _ in chains],
+            "_whole_draws": whole_draws,
+            "_family": self.family,
+            **summarise_subspaces(matched[best], self.family.max_dimension),
+        }
+        if made and self.n_stored:
+            labels = np.array([[draw["_labels"] for draw in of_chain] for of_chain in kept])
+            places = np.argsort(orders, axis=2).astype(np.int32)  # of the components of each draw in its order
+            fitted["_stored_labels"] = np.take_along_axis(places, labels, axis=2)
+        return fitted
+
+    def match_draws(self, of_chains: list[list[Position]], best: int) -> np.ndarray:
+        """Order of the components of each draw that matches them across draws, (n_chains, n_draws, K).
+
+        Components are matched by their responsibilities for a subset of the rows. They are in order of decreasing mean
+        weight in the best chain.
+        """
+        if self.family.n_components == 1:
+            return np.zeros((len(of_chains), len(of_chains[best]), 1), np.int64)
+        rows = FamilyRows(self.family, self.rows.take(np.arange(0, self.n_rows, -(-self.n_rows // _ROWS))))
+
+        def responsibilities(draw: Position) -> np.ndarray:
+            return draw.expected(rows, self.workers)[0]
+
+        reference = responsibilities(of_chains[best][-1]).T
+        orders = np.array(
+            [[linear_sum_assignment(-(reference @ responsibilities(draw)))[1] for draw in chain] for chain in of_chains]
+        )
+        weights = [draw.weights[order] for draw, order in zip(of_chains[best], orders[best], strict=True)]
+        return orders[:, :, np.argsort(-np.mean(weights, axis=0), kind="stable")]
+
+    def _labels(self, draws: list[Position]) -> np.ndarray:
+        K = self.family.n_components
+        if K == 1:
+            return np.zeros(self.n_rows, np.int64)
+        chosen = PositionDraws(evenly_spaced(draws, self.mixture.n_predictive_draws))
+        return label_rows(chosen, FamilyRows(self.family, self.rows), K, self.workers)[0]
+
+    def _draw(self, chain: Chain) -> dict[str, Any]:
+        """The current draw, with centres in the space of X, and the labels of the first rows."""
+        weights, subspaces = chain.state.position
+        draw = Position(weights, subspaces.moved(self.family.location))
+        return {"_draw": draw, "_labels": chain.state.latents[: self.n_stored]}
 
     def _model(self, starts: list) -> SubspaceModel:
         of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
         weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
         return of_rows(self.centred, self.family, weights, starts, self.workers, self.run.schedule.burn_in)
+
+
+def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:
+    """Posterior summaries: modes of the dimensions, mean subspaces, and means of the other parameters."""
+    subspaces = [draw.parameters for draw in draws]
+    dims = np.array([draw.dims for draw in subspaces])
+    shares = np.array([np.bincount(of, minlength=max_dimension + 1) for of in dims.T]) / len(draws)
+    modal = shares.argmax(axis=1)
+    return {
+        "dimension_posterior_": shares,
+        "dimensions_": modal,
+        "bases_": [mean_basis([draw.basis(k) for draw in subspaces], int(d)) for k, d in enumerate(modal)],
+        "means_": np.mean([draw.centres for draw in subspaces], axis=0),
+        "weights_": PositionDraws(draws).weights,
+        "noise_variance_": np.mean([1.0 / draw.noise for draw in subspaces], axis=0),
+    }
+
+
+def mean_basis(bases: list[np.ndarray], d: int) -> np.ndarray:
+    """Orthonormal basis (d, m) of the d-dimensional subspace nearest to the mean of the projections onto `bases`.
+
+    The axes are eigenvectors of the mean projection, in order of decreasing eigenvalue.
+    """
+    stacked = np.concatenate(bases)
+    m = stacked.shape[1]
+    if d == 0:
+        return np.empty((0, m))
+    # stacked' stacked is the sum of the projections.
+    axes = eigh(stacked.T @ stacked, subset_by_index=(m - d, m - 1))[1].T[::-1]
+    signs = np.sign(axes[np.arange(d), np.abs(axes).argmax(axis=1)])
+    return axes * signs[:, None]

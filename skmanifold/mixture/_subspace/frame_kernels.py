@@ -160,27 +160,22 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
     fill_permutation(fold_in(key, _ORDER), order)
     along = np.dot(frame, Y.T)
     rows, scatters = np.zeros((D, size + D)), np.empty(D)
-    inside, every, precisions = np.empty(D, np.bool_), np.empty(D), np.empty(D)
+    inside, every = np.empty(D, np.bool_), np.empty(D)
     for j in range(D):
         inside[j] = order[j] < d
         every[j] = ratios[order[j]] if inside[j] else 1.0
-        for a in range(size):
-            rows[j, a] = along[order[j], a]
+        rows[j, :size] = along[order[j]]
         rows[j, size + order[j]] = 1.0
         scatters[j] = dot(rows[j, :size], rows[j, :size])
     for sweep in range(n_sweeps):
         child = fold_in(fold_in(key, _SWEEP), sweep)
-        for j in range(D):
-            precisions[j] = noise * every[j]
-        rotate_planes(rows, size, scatters, precisions, fold_in(child, _ROTATIONS))
+        rotate_planes(rows, size, scatters, noise * every, fold_in(child, _ROTATIONS))
         flip_directions(scatters, inside, every, n, noise, log_dimension, shape, fold_in(child, _FLIPS))
     coordinates, kept = np.empty((D, D)), np.ones(D)
     d, last = 0, D - 1
     for j in range(D):
         place = d if inside[j] else last
-        kept[place] = every[j]
-        for a in range(D):
-            coordinates[place, a] = rows[j, size + a]
+        kept[place], coordinates[place] = every[j], rows[j, size:]
         if inside[j]:
             d += 1
         else:
@@ -198,9 +193,7 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     d, m = basis.shape
     D, least, largest = frame_size(d, m)
     within = log_dimension.copy()
-    for e in range(len(within)):
-        if e < least or e > largest:
-            within[e] = -np.inf
+    within[:least], within[largest + 1 :] = -np.inf, -np.inf
     frame = complete_frame(basis, D, fold_in(key, _COMPLETION))
     frame, d, kept = move_directions(Y, frame, d, ratios, n, noise, within, shape, n_sweeps, key)
     moved = frame[:d].copy()
@@ -228,20 +221,19 @@ def sum_of_squares(Y, basis, ratios):
 
 
 @njit(cache=True, nogil=True)
-def draw_centre(basis, ratios, noise, n, mean, location, variance, key):
-    """Draw a centre from its normal full conditional, given n rows with this mean; `location` is the prior mean."""
+def draw_centre(basis, ratios, noise, n, mean, variance, key):
+    """Draw a centre from its normal full conditional, given n rows with this mean; that of the prior is zero."""
     m = len(mean)
     across = n * noise * variance
     shrink = across / (1.0 + across)
     spread = math.sqrt(variance / (1.0 + across))
-    z, gap, out = np.empty(m), np.empty(m), np.empty(m)
+    z, out = np.empty(m), np.empty(m)
     for a in range(m):
         z[a] = normal(key, a)
-        gap[a] = mean[a] - location[a]
-        out[a] = location[a] + shrink * gap[a] + spread * z[a]
+        out[a] = shrink * mean[a] + spread * z[a]
     for j in range(len(basis)):
         along = n * noise * ratios[j] * variance
-        shift = (along / (1.0 + along) - shrink) * dot(basis[j], gap)
+        shift = (along / (1.0 + along) - shrink) * dot(basis[j], mean)
         shift += (math.sqrt(variance / (1.0 + along)) - spread) * dot(basis[j], z)
         for a in range(m):
             out[a] += shift * basis[j, a]

@@ -7,18 +7,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ...base import stack_draws
 from ...emissions._dense_rows import DenseRows, read_dense
-from ...inference._arviz import to_tree
+from ...inference._arviz import falling, to_tree
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
 from .._labels import read_labels
 from .._memberships.finite import Position, PositionDraws, evenly_spaced
-from .._prior import DrawsFromPrior
-from .family import SubspaceFamily, Subspaces, add_terms
-from .posterior_draws import DRAW_AXES, draws_as_arrays, export_draws
-from .priors import check_sizes, given_family
+from .._prior import DrawsFromPrior, named_as_draws
+from .family import SubspaceFamily, Subspaces, add_terms, check_sizes, given_family
 
+DRAW_AXES = {  # axes of exported arrays after chain and draw
+    "dimensions": ["component"],
+    "weights": ["component"],
+    "means": ["component", "feature"],
+    "noise_variance": ["component"],
+    "variances": ["component", "direction"],
+    "leverages": ["component", "feature"],
+}
 _ROWS = 2048  # of a task
 
 
@@ -215,3 +222,27 @@ class SubspaceInference(DrawsFromPrior):
 
     def _rows_of_prior(self, reader: None, X: np.ndarray, fitted: bool) -> DenseRows:
         return DenseRows(X)
+
+
+def draws_as_arrays(family: Any, of_chains: list[list[Position]], example: Position) -> dict[str, np.ndarray]:
+    """Draws of all chains as a dict of arrays (n_chains, n_draws, ...); `example` has their shapes."""
+
+    def as_arrays(draw: Position) -> dict[str, np.ndarray]:
+        return {"weights": draw.weights, **named_as_draws(family.attributes(draw.parameters))}
+
+    arrays = [[as_arrays(draw) for draw in chain] for chain in of_chains]
+    names = as_arrays(example).items()
+    return {name: stack_draws([[draw[name] for draw in chain] for chain in arrays], like) for name, like in names}
+
+
+def export_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str, np.ndarray]:
+    """The draws of ``posterior_`` for export, with leverages in place of bases.
+
+    Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis have
+    arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the projection,
+    do not depend on the choice of axes.
+    """
+    of_components = {name: draws for name, draws in posterior.items() if name != "bases"}
+    of_components["log_likelihood"] = posterior["log_likelihood"][:, whole]
+    of_components["variances"] = falling(posterior["variances"])
+    return {**of_components, "leverages": np.nansum(posterior["bases"] ** 2, axis=-2)}

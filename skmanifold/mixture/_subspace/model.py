@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -93,7 +92,7 @@ class SubspaceModel:
         return labels, float(log_density.sum())
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
-        """Counts, means and scatters of the rows of each component; `origins`, (K, m), are points near the means."""
+        """Moments of the rows of each component; `origins`, (K, m), are points near the means."""
         K, m = origins.shape
         counts, sums = np.zeros((len(self._pieces), K), np.int64), np.zeros((len(self._pieces), K, m))
         products = np.zeros((len(self._pieces), K, m, m))
@@ -130,24 +129,22 @@ class SubspaceModel:
         drawn = [gamma_variate(*of) for of in zip(keys, shapes, strict=True)] / (prior.noise_rate + 0.5 * squares)
         return np.array(np.broadcast_to(np.clip(drawn, 1e-300, MOST), prior.n_components))
 
-    def _move(self, k: int, summary: ScatterFactors | Members, subspaces: Subspaces, n_sweeps: int, key: np.uint64):
+    def _move(self, k: int, summary: Moments | Members, subspaces: Subspaces, n_sweeps: int, key: np.uint64):
         """Update the centre and the frame of one component; also returns its sum of squares."""
-        prior, m = self.family, self.n_features
-        n, noise = int(summary.counts[k]), subspaces.noise[k]
+        prior, n, noise = self.family, int(summary.counts[k]), subspaces.noise[k]
         basis, ratios = subspaces.basis(k), subspaces.ratios[k, : subspaces.dims[k]].copy()
-        at = np.zeros(m)
-        of_centre = at, prior.centre_variance, subkey(key, Purpose.CENTRES)
-        centre = draw_centre(basis, ratios, noise, n, summary.means[k], *of_centre)
+        of_rows = noise, n, summary.means[k]
+        centre = draw_centre(basis, ratios, *of_rows, prior.centre_variance, subkey(key, Purpose.CENTRES))
         Y = summary.factor(k, centre)
         of_prior = prior.log_dimension[k], prior.ratio_shape
         basis, ratios = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES))
         return basis, ratios, centre, sum_of_squares(Y, basis, ratios)
 
-    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
+    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
         if m > _WIDE and len(self.X) < m * len(origins):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
-        return ScatterFactors(self.moments(labels, origins))
+        return self.moments(labels, origins)
 
     # Initial states
 
@@ -169,28 +166,20 @@ class SubspaceModel:
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
-        K, m = self.family.n_components, self.n_features
+        prior, K, m = self.family, self.family.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
-        prior = self.family
         least = prior.noise_rate / prior.noise_shape
         overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be constant
-        fits = [
-            _fit_component(
-                summary.factor(k, summary.means[k]),
-                int(summary.counts[k]),
-                np.isfinite(prior.log_dimension[k]),
-                overall,
-            )
-            for k in range(K)
-        ]
+        factors = [summary.factor(k, summary.means[k]) for k in range(K)]
+        allowed = np.isfinite(prior.log_dimension)
+        fits = [_fit_component(*of, overall) for of in zip(factors, summary.counts, allowed, strict=True)]
+        bases, along, across = zip(*fits, strict=True)
         cells = summary.counts * float(m)
-        squares = cells * [rest for _, _, rest in fits]
+        squares = cells * across
         if prior.shared_noise:
             cells, squares = cells.sum(keepdims=True), squares.sum(keepdims=True)
-        variances = (prior.noise_rate + 0.5 * squares) / (prior.noise_shape + 0.5 * cells)
-        variances = np.broadcast_to(variances, K)
-        bases = [basis for basis, _, _ in fits]
-        ratios = [np.clip(v / along, _LEAST_RATIO, 1.0) for v, (_, along, _) in zip(variances, fits, strict=True)]
+        variances = np.resize((prior.noise_rate + 0.5 * squares) / (prior.noise_shape + 0.5 * cells), K)
+        ratios = [np.clip(noise / of, _LEAST_RATIO, 1.0) for noise, of in zip(variances, along, strict=True)]
         fitted = Subspaces.of(bases, ratios, summary.means, np.minimum(1.0 / variances, MOST))
         return Position(DirichletWeights(1.0).mode(summary.counts), fitted)
 
@@ -204,10 +193,10 @@ class SingleSubspaceModel(SubspaceModel):
     """
 
     @cached_property
-    def _all_rows(self) -> ScatterFactors | Members:
+    def _all_rows(self) -> Moments | Members:
         return super()._summarise(np.zeros(len(self.X), np.int32), self.X.mean(axis=0)[None])
 
-    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> ScatterFactors | Members:
+    def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         return self._all_rows
 
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
@@ -223,8 +212,8 @@ class SingleSubspaceModel(SubspaceModel):
         subspaces, prior = position.parameters, self.family
         noise, n, frame = subspaces.noise[0], len(self.X), subspaces.bases[0]
         d, ratios = subspaces.dims[0], subspaces.ratios[0]
-        of_centre = np.zeros(self.n_features), prior.centre_variance, subkey(key, Purpose.CENTRES)
-        centre = draw_centre(frame[:d], ratios[:d], noise, n, self._all_rows.means[0], *of_centre)
+        of_rows = noise, n, self._all_rows.means[0]
+        centre = draw_centre(frame[:d], ratios[:d], *of_rows, prior.centre_variance, subkey(key, Purpose.CENTRES))
         if len(frame) < self.n_features:
             frame = complete_frame(frame[:d], self.n_features, subkey(key, Purpose.COMPLETION))
         Y, of_prior = self._all_rows.factor(0, centre), (prior.log_dimension[0], prior.ratio_shape)
@@ -253,19 +242,20 @@ class SingleSubspaceModel(SubspaceModel):
         return Position(np.ones(1), Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise])))
 
 
-class Moments(NamedTuple):
-    """Sums over the rows of each component."""
+class Moments:
+    """Numbers of rows, means and scatters of each component, and factors of its scatter about any centre.
 
-    counts: np.ndarray  # (K,) int64
-    means: np.ndarray  # (K, m); zeros for components without rows
-    scatters: np.ndarray  # (K, m, m), about the means
+    Parameters
+    ----------
+    counts : ndarray of shape (K,), int64
+    means : ndarray of shape (K, m)
+        Zeros for components without rows.
+    scatters : ndarray of shape (K, m, m)
+        About the means.
+    """
 
-
-class ScatterFactors:
-    """Moments of each component, and factors of its scatter about any centre."""
-
-    def __init__(self, moments: Moments):
-        self.counts, self.means, self.scatters = moments
+    def __init__(self, counts: np.ndarray, means: np.ndarray, scatters: np.ndarray):
+        self.counts, self.means, self.scatters = counts, means, scatters
         self._factors: dict[int, np.ndarray] = {}  # about the means
 
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:

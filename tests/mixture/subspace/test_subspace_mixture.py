@@ -16,7 +16,7 @@ from skmanifold import SubspaceMixture
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
 from skmanifold.mixture._densities import FamilyRows
-from skmanifold.mixture._subspace import posterior_draws
+from skmanifold.mixture._subspace.fit_strategy import SubspacesFit
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
 from skmanifold.utils._threads import Workers
@@ -99,10 +99,10 @@ def test_all_chains_have_one_order_of_components_and_the_best_is_told(monkeypatc
         expected = mixture.posterior_[name][best].mean(axis=0)
         np.testing.assert_allclose(getattr(mixture, f"{name}_"), expected, rtol=1e-12)
 
-    def as_they_come(model, of_chains, best):
+    def as_they_come(strategy, of_chains, best):
         return np.tile(np.arange(3), (2, len(of_chains[best]), 1))
 
-    monkeypatch.setattr(posterior_draws, "match_draws", as_they_come)
+    monkeypatch.setattr(SubspacesFit, "match_draws", as_they_come)
     shuffled = np.concatenate([planted().data[::-1], planted().data])
     assert not all(in_one_order(make(n_chains=2, random_state=seed).fit(shuffled)) for seed in range(5))
 
