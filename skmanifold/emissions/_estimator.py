@@ -16,31 +16,6 @@ if TYPE_CHECKING:  # at run time emissions do not import samplers
     from ..samplers import BaseSampler
 
 
-def named_emission(name: str, known: dict[str, type[BaseEmission]]) -> BaseEmission:
-    """Make the emission with this short name.
-
-    Parameters
-    ----------
-    name : str
-        A short name.
-    known : dict of str to type
-        Emissions by their short names.
-
-    Returns
-    -------
-    emission : BaseEmission
-        With its defaults.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown; the error lists the known names.
-    """
-    if name not in known:
-        raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, known))}.")
-    return known[name]()
-
-
 def sort_hyperparameters(emission: BaseEmission, names: Any) -> None:
     """Sort tables of hyperparameters by the names of the columns of X; see `in_column_order`.
 
@@ -73,15 +48,18 @@ class WithEmission:
     _emissions: ClassVar[dict[str, type[BaseEmission]]]
     _families: ClassVar[dict[str, type]]
     _emission_protocol: ClassVar[type]
-    _family_needs: ClassVar[dict[str, tuple[type, ...]]]
+    _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _blocks: ClassVar[tuple[str, ...]] = ("sampler", "emission")
     sampler: str | BaseSampler
     emission: str | BaseEmission
+    emission_: BaseEmission  # when fitted
 
     def _named_block(self, block: str, name: str) -> Any:
-        if block == "emission":
-            return named_emission(name, self._emissions)
-        return super()._named_block(block, name)  # type: ignore[misc]
+        if block != "emission":
+            return super()._named_block(block, name)  # type: ignore[misc]
+        if name not in self._emissions:
+            raise ValueError(f"Unknown emission {name!r}: known names are {', '.join(map(repr, self._emissions))}.")
+        return self._emissions[name]()
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:
@@ -94,7 +72,7 @@ class WithEmission:
         """A new, validated emission from the constructor's `emission`: a clone, or the emission with this name."""
         emission: Any = self.emission
         if isinstance(emission, str):
-            return named_emission(emission, self._emissions)
+            return self._named_block("emission", emission)
         if isinstance(emission, type):
             name = emission.__name__
             raise TypeError(f"emission must be an instance or a name, not the class {name}: write {name}().")
@@ -108,42 +86,33 @@ class WithEmission:
 
     def _check_emission(self, emission: BaseEmission) -> None:
         """Raise an IncompatibleError unless the emission satisfies the protocol of this estimator."""
-        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__, self._emissions)
+        self._check_offers(emission, emission, [self._emission_protocol], type(self).__name__)
 
-    def _check_family(
-        self, emission: BaseEmission, family: Any, protocols: Iterable[type], whom: str, advice: str = ""
-    ) -> None:
-        """Raise an IncompatibleError unless the family of an emission satisfies the protocols that `whom` needs."""
-        self._check_offers(emission, family, protocols, whom, self._families, advice)
+    def _check_unchanged(self, emission: BaseEmission) -> None:
+        """Raise a ValueError if the emission is of another class than that of the fit."""
+        if type(emission) is not type(self.emission_):
+            raise ValueError(f"emission={emission!r}, but the fitted model has {self.emission_!r}: call fit.")
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
         """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""
         known = self._samplers
         sampler: Any = known[self.sampler] if isinstance(self.sampler, str) else self.sampler
-        needs = self._needs_of(sampler)
+        needs = needs_of_family(self._family_needs, sampler.requires)
         if missing_members(family, needs):
-            fitting = [each.__name__ for each in known.values() if not missing_members(family, self._needs_of(each))]
+            needs_of = {each.__name__: needs_of_family(self._family_needs, each.requires) for each in known.values()}
+            fitting = [name for name, of_sampler in needs_of.items() if not missing_members(family, of_sampler)]
             advice = f"; samplers that would work: {', '.join(fitting)}" if fitting else ""
             name = sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__
-            self._check_offers(emission, family, needs, name, self._families, advice)
-
-    def _needs_of(self, sampler: Any) -> list[type]:
-        """Protocols of the family that the model needs so that it satisfies those of the sampler."""
-        return needs_of_family(self._family_needs, sampler.requires)
+            self._check_offers(emission, family, needs, name, advice)
 
     def _check_offers(
-        self,
-        emission: BaseEmission,
-        thing: Any,
-        protocols: Iterable[type],
-        whom: str,
-        known: dict[str, Any],
-        advice: str = "",
+        self, emission: BaseEmission, thing: Any, protocols: Iterable[type], whom: str, advice: str = ""
     ) -> None:
-        """Raise an IncompatibleError, which names known alternatives, unless `thing` satisfies the protocols."""
+        """Raise an IncompatibleError unless the emission, or its family, satisfies the protocols that `whom` needs."""
         lacks = missing_members(thing, protocols)
         if not lacks:
             return
+        known: dict[str, Any] = self._emissions if thing is emission else self._families
         able = [name for name, each in known.items() if all(getattr(each, member, None) for member in lacks)]
         others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
         raise IncompatibleError(

@@ -22,7 +22,7 @@ from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._dirichlet_process.conditions import fitted_mixture
+from ._conditions import process_mixture
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
 
@@ -38,7 +38,7 @@ _CODES_WARNING = (
 )
 
 
-@fitted_mixture
+@process_mixture
 class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
@@ -277,8 +277,8 @@ class DPCategoricalMixture(DPMixture):
     # The emission
 
     def _named_block(self, block: str, name: str) -> Any:
-        block_of_name = super()._named_block(block, name)
-        return block_of_name.set_params(category_prior=self.category_prior) if block == "emission" else block_of_name
+        named = super()._named_block(block, name)
+        return named.set_params(category_prior=float(self.category_prior)) if block == "emission" else named
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:
@@ -286,9 +286,7 @@ class DPCategoricalMixture(DPMixture):
 
     def _resolve_emission(self) -> Any:
         """A new emission; one that is given by name has the `category_prior` of the estimator."""
-        if isinstance(self.emission, str):
-            return self._emissions[self.emission](category_prior=float(self.category_prior))
-        if self.category_prior != _DEFAULT_PRIOR:
+        if not isinstance(self.emission, str) and self.category_prior != _DEFAULT_PRIOR:
             raise ValueError(
                 f"category_prior={self.category_prior} is for an emission given by name, not for {self.emission!r}, "
                 "which has a category_prior of its own."
@@ -323,7 +321,7 @@ class DPCategoricalMixture(DPMixture):
                 "'categorical' do)."
             )
         family = emission.bind_tokens(tokens, 1)
-        self._check_family(emission, family, [DirichletFamily], whom)
+        self._check_offers(emission, family, [DirichletFamily], whom)
         priors = np.unique(family.token_prior)
         if len(priors) > 1:
             raise ValueError(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ..emissions import BaseEmission
 from ..emissions._columns.estimator import WithColumns
 from ..emissions._estimator import WithEmission
+from ..emissions._protocols import RowEmission
+from ..emissions._registry import EMISSIONS, ROW_FAMILIES
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import BaseSampler
 from ..utils._threads import Workers, limit_threads
@@ -178,8 +181,20 @@ class MixtureInference(WithEmission, WithColumns, EstimateInference):
     When fitted, the estimator has the attributes declared here.
     """
 
+    _emissions = EMISSIONS
+    _families = ROW_FAMILIES
+    _emission_protocol: ClassVar[type] = RowEmission
     emission_: Any
     sampler_: BaseSampler
+    _estimate: Any  # a `Position` or a `PartitionDraw`
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_estimate" in vars(self)
+
+    @property
+    def _fitted_emission(self) -> BaseEmission:
+        """An emission of the library whose families are those of the fit."""
+        return self.emission_
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         r"""Log density of each row.
@@ -235,10 +250,6 @@ class MixtureInference(WithEmission, WithColumns, EstimateInference):
     def _read_rows(self, emission: Any, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Any:
         """Rows of the emission; in `fit` there is a key for random choices."""
         return emission.read(self, X, reset=reset)
-
-    def _check_offered(self, protocols: Iterable[type], whom: str) -> None:
-        """Raise an IncompatibleError unless the family satisfies the protocols that `whom` needs."""
-        self._check_family(self.emission_, self._family, protocols, whom)
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._emission_kind

@@ -139,7 +139,7 @@ class DrawsFromEmission(DrawsFromPrior, MixtureInference):
             emission = self.emission_
         else:
             emission, caller = self._resolve_emission(), f"{type(self).__name__}.sample_prior with n_features"
-            self._check_offers(emission, emission, [HasPriorFamily], caller, self._emissions, "; or fit first")
+            self._check_offers(emission, emission, [HasPriorFamily], caller, "; or fit first")
         return emission, self._prior_family(emission, n_features, n_tokens)
 
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
@@ -149,7 +149,7 @@ class DrawsFromEmission(DrawsFromPrior, MixtureInference):
         else:
             n_tokens = check_scalar(100 if n_tokens is None else n_tokens, "n_tokens", Integral, min_val=1)
             family = emission.prior_family(n_features, 1, n_tokens)
-        self._check_family(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
+        self._check_offers(emission, family, [HasDraw, HasNewRows], f"{type(self).__name__}.sample_prior")
         return family
 
 

@@ -127,7 +127,7 @@ def _prior_of(estimator: Any, n_features: int | None) -> tuple[Any, np.ndarray, 
         )
     if emission.has_vector_tokens:
         caller = f"{type(estimator).__name__}.sample_prior with n_features"
-        estimator._check_offers(emission, emission, [HasPriorFamily], caller, estimator._emissions, "; or fit first")
+        estimator._check_offers(emission, emission, [HasPriorFamily], caller, "; or fit first")
         return emission, alpha, rate, emission.prior_family(n_features, K, 1)
     n_tokens = n_features * emission.tokens_of_column
     family = emission.bind_tokens(no_rows(n_tokens), K)
@@ -141,7 +141,7 @@ def _draw_components(estimator: Any, emission: Any, of_tokens: Any, key: np.uint
         topics = draw_dirichlet(np.broadcast_to(of_tokens.values, (len(of_tokens.totals), len(of_tokens.base))), key)
         return topics, {"components": topics}
     needs = [HasDraw, HasNewRows] if emission.has_vector_tokens else [HasDraw]
-    estimator._check_family(emission, of_tokens, needs, f"{type(estimator).__name__}.sample_prior")
+    estimator._check_offers(emission, of_tokens, needs, f"{type(estimator).__name__}.sample_prior")
     with limit_threads("blas"):
         position = of_tokens.draw(no_statistics(of_tokens), key)
     return position, {name.removesuffix("_"): value for name, value in of_tokens.attributes(position).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from ...inference._chains import Chain
 from ...metrics._partitions import compact_labels
 from ...models import IncompatibleError
 from ...samplers import SGRLD, BaseSampler
+from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...samplers._resolve import resolve_sampler
 from ...utils._threads import Workers
 from .._memberships.process import arrays_of, draw_store, partition_draw
@@ -25,21 +27,23 @@ from .point_estimate import find_typical_rows, partition_attributes, point_estim
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 
-_MOST_BATCHES = 100  # of a pass by stochastic gradients; each is a step of the sampler
+_MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 
 
 class PartitionFit(FitStrategy):
     """The fit with samplers of labels and stick-breaking weights given all rows, such as `Slice`."""
 
+    most_batches = 20  # of a pass: more need longer, mostly to read the rows
+
     def __init__(
         self,
         mixture: Any,
         run: Run,
+        passes: BaseSampler,
         clusters: Family,
         start: Start,
         settled: dict[str, Any],
-        passes: BaseSampler,
     ):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
@@ -51,7 +55,7 @@ class PartitionFit(FitStrategy):
 
     def model(self, workers: Workers) -> DPModel:
         """The model of all rows."""
-        return build_model(self.mixture, self.clusters, self.start, workers)
+        return build_model(self.mixture, self.clusters, self.start, workers, self.most_batches)
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """The number of components, the concentration and, in some draws, all parameters and labels."""
@@ -82,7 +86,7 @@ class PartitionFit(FitStrategy):
         """The partition nearest to all draws, and its typical rows."""
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
-        rows = find_typical_rows(final["_summary"], model.clusters, final["labels_"], workers)
+        rows = find_typical_rows(final["_estimate"], model.clusters, final["labels_"], workers)
         return {**nearest, "typical_rows_": rows}
 
     def _concentration(self, state: Any) -> float:
@@ -104,9 +108,7 @@ class PartitionFit(FitStrategy):
 class StochasticFit(PartitionFit):
     """The fit with samplers of gamma variables, of which `StochasticSlice` computes the weights and the components."""
 
-    def model(self, workers: Workers) -> DPModel:
-        """The model of all rows."""
-        return build_model(self.mixture, self.clusters, self.start, workers, _MOST_BATCHES)
+    most_batches = 100  # each is a step of the sampler
 
     def check(self, model: DPModel, known: Any) -> None:
         """No check here: `StochasticSlice` compares its samplers with their targets before its first step."""
@@ -132,10 +134,10 @@ class PartitionStream(StreamStrategy):
         self,
         mixture: Any,
         batch: Minibatch,
+        passes: BaseSampler,
         clusters: Family,
         start: Start,
         settled: dict[str, Any],
-        passes: BaseSampler,
     ):
         super().__init__(batch)
         self.mixture = mixture
@@ -146,7 +148,7 @@ class PartitionStream(StreamStrategy):
 
     def model(self, workers: Workers) -> DPModel:
         """The model of the minibatch."""
-        return build_model(self.mixture, self.clusters, self.start, workers)
+        return build_model(self.mixture, self.clusters, self.start, workers, PartitionFit.most_batches)
 
     def check(self, model: DPModel, known: Any) -> None:
         """Raise an `IncompatibleError` for a sampler that needs all rows."""
@@ -190,19 +192,25 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
     return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
 
 
-def check_sampler_and_clusters(sampler: Any, emission: BaseEmission, clusters: Any) -> None:
-    """Refuse components that a sampler of gamma variables cannot update, and warn of one that is biased near zero."""
-    if not samples_density(sampler):
-        return
-    name = type(sampler).__name__
-    if not isinstance(clusters.no_statistics(1), CategoryCounts):
-        raise IncompatibleError(
-            f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not have "
-            "('categorical' and 'multinomial' do)."
-        )
-    if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
-        warnings.warn(
-            f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
-            "probable; 'slice' and 'scir' have no such limit.",
-            stacklevel=7,
+def check_clusters(mixture: Any, sampler: Any, emission: BaseEmission, clusters: Any) -> None:
+    """Refuse components that a sampler of gamma variables cannot update, and a concentration that is out of range."""
+    if samples_density(sampler):
+        name = type(sampler).__name__
+        if not isinstance(clusters.no_statistics(1), CategoryCounts):
+            raise IncompatibleError(
+                f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not "
+                "have ('categorical' and 'multinomial' do)."
+            )
+        if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
+            warnings.warn(
+                f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
+                "probable; 'slice' and 'scir' have no such limit.",
+                stacklevel=7,
+            )
+    check_concentration_prior(mixture.concentration_prior, "concentration_prior")
+    n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
+    if clusters.draw_bytes(n_components) > 3 * _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
+            f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: use a smaller concentration."
         )

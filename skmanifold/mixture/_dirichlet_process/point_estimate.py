@@ -48,7 +48,7 @@ def summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
     """The sizes of the components as fitted attributes."""
     concentration = float(summary.concentration)
     sizes = summary.statistics.sizes
-    return {"_summary": summary, "n_components_": len(sizes), "concentration_": concentration}
+    return {"_estimate": summary, "n_components_": len(sizes), "concentration_": concentration}
 
 
 def find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,20 +28,21 @@ _LEAST_ROWS = 0.5  # expected number of rows from which on a component is report
 MOST_COMPONENTS = 1 << 24  # in one draw
 
 
-def state_of_blocks(kind: type, **others: Condition) -> Held:
-    """Condition of the state of a chain; `others` are the conditions of further fields of this class of states."""
-    log_density = Real(nan=True, infinite=True)
-    return Held(kind, position=Held(Blocks), key=key, n_steps=Whole(), log_density=log_density, **others)
+def state_of_blocks(kind: type, n_clusters: Callable[[CategoryCounts], int], **others: Condition) -> Condition:
+    """Condition of the state of a chain, whose blocks have as many components as a function of its counts returns.
 
+    `others` are the conditions of further fields of this class of states.
+    """
+    others |= {"position": Held(Blocks), "key": key, "n_steps": Whole(), "statistics": Held(CategoryCounts)}
+    held = Held(kind, log_density=Real(nan=True, infinite=True), **others)
 
-def _state(value: Any, where: str, sizes: Sizes) -> None:
-    """Check a state, whose blocks, sums and components must have the same number."""
-    if isinstance(value, StreamState) and isinstance(value.statistics, CategoryCounts):
-        sizes["n_clusters"] = len(value.statistics.sizes)
-    _STATE(value, where, sizes)
+    def holds_state(value: Any, where: str, sizes: Sizes) -> None:
+        counts = getattr(value, "statistics", None)
+        if isinstance(counts, CategoryCounts) and np.any(counts.sizes):
+            sizes["n_clusters"] = n_clusters(counts)
+        held(value, where, sizes)
 
-
-_STATE = state_of_blocks(StreamState, statistics=Held(CategoryCounts), mixture=Held(Instantiated))
+    return holds_state
 
 
 def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
@@ -51,7 +53,9 @@ def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
 
 @holds(
     _agree,
-    states=ListOf(_state, "n_chains"),
+    states=ListOf(
+        state_of_blocks(StreamState, lambda counts: len(counts.sizes), mixture=Held(Instantiated)), "n_chains"
+    ),
     stores=ListOf(stores(Tuple((Held(ParameterDraw), Whole(low=1, below=MOST_COMPONENTS)))), "n_chains"),
     n_batches=Whole(),
     _last=ListOf(Held(ParameterDraw), "n_chains"),

@@ -12,20 +12,19 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...emissions._protocols import RowEmission
-from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
+from ...inference._draw_store import evenly_spaced
 from ...models import IncompatibleError
 from ...utils._protocol_check import offers
+from .._cluster_summary import SummarizesClusters
 from .._imputation.imputation import ImputesCells
-from .._memberships.finite import Position, evenly_spaced
+from .._memberships.finite import Position
 from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
-from .cluster_summary import SummarizesComponents
 from .model import FAMILY_NEEDS
 
 
-class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, InformationCriteria):
+class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -33,12 +32,9 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, Inf
 
     n_predictive_draws: int
     n_polish: int
-    _emissions = EMISSIONS
-    _families = ROW_FAMILIES
-    _emission_protocol = RowEmission
     _family_needs = FAMILY_NEEDS
     _key: np.uint64  # of all streams, frozen when fitting begins
-    _position: Position
+    _estimate: Position
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
     components_: np.ndarray | list[np.ndarray]  # a list for categories, by column
     n_categories_: np.ndarray  # of columns of codes
@@ -114,14 +110,14 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, Inf
         """Weights of the draws whose components were kept, in these orders, (n_chains, n_draws, K)."""
         return np.take_along_axis(self.posterior_["weights"][:, self._component_draws], orders, axis=2)
 
-    def _matched_weights(self) -> np.ndarray:
-        components = vars(self).get("_posterior", {}).get("components")
-        if components is None or components.size == 0 or not self.sampler_.draws_parameters:
-            return np.empty((0, len(self.weights_)))
-        return self._weights_in(self._match_components(components)).reshape(-1, len(self.weights_))
+    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
+        components, draws = vars(self).get("_posterior", {}).get("components"), np.empty((0, len(self.weights_)))
+        if components is not None and components.size and self.sampler_.draws_parameters:
+            draws = self._weights_in(self._match_components(components)).reshape(-1, len(self.weights_))
+        return "weight", self.weights_, draws
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._family.attributes_of_blocks(self._position.parameters)
+        return self._family.attributes_of_blocks(self._estimate.parameters)
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
         """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
@@ -135,17 +131,13 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, Inf
         # Distances use scales on which the features of a component have similar variances: the standard deviations of
         # Gaussian components, and square roots of counts and probabilities.
         if offers(self._family, HasFeatureVariances):
-            of_features = self._family.feature_variances(self._position.parameters)
+            of_features = self._family.feature_variances(self._estimate.parameters)
             return partial(np.multiply, 1.0 / np.sqrt(of_features))
         return np.sqrt if min(draws.min(), side_by_side(self.components_).min()) >= 0.0 else np.asarray
 
     @property
-    def _estimate(self) -> Position:
-        return self._position
-
-    @property
     def _predictive(self) -> list[Position]:
-        return evenly_spaced(self._draws, self.n_predictive_draws) or [self._position]
+        return evenly_spaced(self._draws, self.n_predictive_draws) or [self._estimate]
 
     def _drawn_parameters(self) -> list[Position]:
         if not self.sampler_.draws_parameters:
@@ -156,10 +148,10 @@ class FamilyInference(SummarizesComponents, ImputesCells, DrawsFromEmission, Inf
         return self._draws
 
     def _check_has_new_rows(self) -> None:
-        self._check_offered([HasNewRows], f"{type(self).__name__}.sample")
+        self._check_offers(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
 
     def _n_parameters(self) -> int:
-        self._check_offered([HasParameterCount], "An information criterion")
+        self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")
         return super()._n_parameters()
 
     def _has_criteria(self) -> bool:

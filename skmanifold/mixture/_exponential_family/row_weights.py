@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...models import ExpectationModel, IncompatibleError
 from ...numerics.reductions import SUM_UNIT
 from ...utils._sklearn import take_rows
 from ...utils._validation import validate_sample_weight
@@ -31,10 +30,6 @@ class RowWeights(NamedTuple):
     def of_values(cls, values: np.ndarray) -> RowWeights:
         """Weights of all rows, with a unit in proportion to their mean, a power of two."""
         return cls(values, SUM_UNIT * 2.0 ** math.floor(math.log2(values.mean())))
-
-    def part(self, start: int, stop: int) -> RowWeights:
-        """Weights of the rows `start` to `stop`, or to the last."""
-        return self._replace(values=self.values[start:stop])
 
 
 class WeightedRows(NamedTuple):
@@ -76,14 +71,3 @@ def read_weighted(mixture: Any, emission: Any, X: Any, sample_weight: Any) -> We
         rows = emission.read(mixture, take_rows(X, used), reset=True)
         every = emission.read(mixture, X, reset=False)
     return WeightedRows(rows, RowWeights.of_values(values[used]), used, every)
-
-
-def check_takes_weights(mixture: Any, sampler: Any) -> None:
-    """Raise an IncompatibleError unless the sampler averages over the components of rows, and so can weight them."""
-    if ExpectationModel in sampler.requires:
-        return
-    able = [repr(name) for name, known in mixture._samplers.items() if ExpectationModel in known.requires]
-    raise IncompatibleError(
-        f"sample_weight needs a sampler that averages over the components of each row ({', '.join(able)}), but "
-        f"{type(sampler).__name__} draws one component for each row."
-    )

@@ -9,11 +9,11 @@ import numpy as np
 from ...base import FitStrategy, Run
 from ...emissions._dense_rows import read_dense
 from ...inference._chains import Chain
-from ...inference._draw_store import DrawStore
+from ...inference._draw_store import DrawStore, evenly_spaced
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .._densities import FamilyRows, label_rows
-from .._memberships.finite import DirichletWeights, PositionDraws, evenly_spaced
+from .._memberships.finite import DirichletWeights, PositionDraws
 from .initial_partitions import start_partitions
 from .model import SingleSubspaceModel, SubspaceModel
 from .posterior_draws import draw_of_chain, estimate_subspaces

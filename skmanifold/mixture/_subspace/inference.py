@@ -9,11 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._dense_rows import DenseRows, read_dense
 from ...inference._arviz import to_tree
+from ...inference._draw_store import evenly_spaced
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
 from .._labels import read_labels
-from .._memberships.finite import Position, PositionDraws, evenly_spaced
+from .._memberships.finite import Position, PositionDraws
 from .._prior import DrawsFromPrior
 from .family import SubspaceFamily, Subspaces, add_terms
 from .posterior_draws import DRAW_AXES, draws_as_arrays, export_draws

@@ -163,7 +163,7 @@ def test_columns_of_clusters_have_the_cells_that_imputation_uses(emission):
     X = np.minimum(X, 1) if emission == "bernoulli" else X
     mixture = DPMixture(emission, init=of_rows, max_iter=4, random_state=0).fit(X)
     clusters, columns = mixture.cluster_summary()
-    statistics = mixture._summary.statistics
+    statistics = mixture._estimate.statistics
     cells = mixture._family.cell_distribution(mixture._family.clusters().cell_attributes(statistics))
     found = columns["mutual_information"][range(3)]
     np.testing.assert_allclose(found, cells.information(statistics.sizes / 80.0), rtol=1e-9)
