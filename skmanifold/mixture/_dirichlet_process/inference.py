@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
@@ -24,7 +25,6 @@ from .._densities import to_shares
 from .._imputation.imputation import ImputesCells
 from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
 from .._prior import DrawsFromEmission, PriorLabels
-from .point_estimate import drawn_sizes
 from .stream import MixtureStream
 
 # Of different draws these do not correspond to each other.
@@ -116,7 +116,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
         has_rows, sizes = hasattr(self, "labels_"), self._estimate.statistics.sizes
-        draws = drawn_sizes(self.labels_, self.posterior_.get("labels")) if has_rows else np.empty((0, len(sizes)))
+        draws = _drawn_sizes(self.labels_, self.posterior_.get("labels")) if has_rows else np.empty((0, len(sizes)))
         return "size", sizes, draws
 
     def to_arviz(self) -> Any:
@@ -205,3 +205,16 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]
+
+
+def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
+    partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
+    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
+    for i, drawn in enumerate(partitions):
+        names, drawn_labels = np.unique(drawn, return_inverse=True)
+        common = np.zeros((sizes.shape[1], len(names)), np.int64)
+        np.add.at(common, (labels, drawn_labels), 1)
+        own, matched = linear_sum_assignment(common, maximize=True)
+        sizes[i, own] = common.sum(axis=0)[matched]
+    return sizes

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ...emissions._family import Family
-from ...emissions._statistics import occupied, with_capacity
+from ...emissions._statistics import by_size, occupied, with_capacity
 from ...metrics._partitions import compact_labels
+from ...random._keys import Purpose, subkey
 from ...random._variates import fill_permutation
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
-from .._memberships.process import ParameterDraw, draw_parameters, log_partition_prior
+from .._memberships.process import ParameterDraw, draw_log_weights, log_partition_prior
 from .gibbs_kernels import draw_labels, least_slice
 from .split_merge import split_merge
 
@@ -182,7 +183,9 @@ class DPModel:
         The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are
         the sizes and the concentration.
         """
-        return draw_parameters(self.clusters, statistics, concentration, key, self.workers)
+        labels = by_size(statistics)
+        components = self.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS))
+        return ParameterDraw(draw_log_weights(statistics, labels, concentration, key), components, concentration)
 
 
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:

@@ -14,7 +14,6 @@ from ...emissions._family import Family
 from ...emissions._statistics import selected
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
-from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
@@ -64,16 +63,6 @@ class MixtureStream(ChainStream):
     """Chains that learn from a sequence of minibatches; the rows are not kept."""
 
     _last: list[ParameterDraw]
-
-    @classmethod
-    def begin(
-        cls, passes: StochasticSlice, model: DPModel, key: np.uint64, n_chains: int, scale: float, workers: Workers
-    ) -> MixtureStream:
-        """Chains after their first minibatch, where each row represents `scale` rows of the stream."""
-        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-        stream = cls(workers.run(passes.init_stream, [(model, chain_key, scale) for chain_key in keys]))
-        stream.n_batches = 1
-        return stream
 
     def after_batch(
         self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers

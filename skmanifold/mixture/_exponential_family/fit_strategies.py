@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,14 +22,15 @@ from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel, IncompatibleError
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, subkey
+from ...utils._sklearn import take_rows
 from ...utils._threads import Workers
+from ...utils._validation import validate_sample_weight
 from .._densities import FamilyRows, label_rows, typical_rows
 from .._labels import read_labels
 from .._memberships.finite import DirichletWeights, Position
 from .._prior import named_as_draws
 from .initial_labels import start_labels
-from .model import FamilyModel
-from .row_weights import RowWeights, WeightedRows, read_weighted
+from .model import FamilyModel, RowWeights
 from .shards import (
     LabelledRows,
     RowSample,
@@ -39,6 +40,27 @@ from .shards import (
     check_parts,
     shard_mixture,
 )
+
+
+class WeightedRows(NamedTuple):
+    """What a fit reads.
+
+    Attributes
+    ----------
+    rows : object
+        Rows of positive weight, as the emission reads them.
+    weights : RowWeights or None
+        Their weights; None if `fit` was called without `sample_weight`.
+    used : ndarray of shape (n_used,) or slice
+        Which of all rows they are.
+    every : object
+        All rows, for labels.
+    """
+
+    rows: Any
+    weights: RowWeights | None
+    used: np.ndarray | slice
+    every: Any
 
 
 class RowsFit(FitStrategy):
@@ -61,7 +83,7 @@ class RowsFit(FitStrategy):
                     f"but {type(self.sampler).__name__} draws one component for each row."
                 )
             mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight")
-        self._settle(read_weighted(mixture, emission, X, sample_weight), emission)
+        self._settle(_read_weighted(mixture, emission, X, sample_weight), emission)
         self.n_rows = self.data.every.n_rows
 
     def _settle(self, data: WeightedRows, emission: BaseEmission) -> None:
@@ -215,6 +237,26 @@ class RowsStream(StatisticsStream):
         summed = {"_sums": state.statistics, "_n_summed_rows": float(self.batch.total_samples), "_draws": []}
         fitted = {**fitted_parameters(self.family, state.position), **summed, "best_chain_": 0}
         return {**fitted, "_family": self.family, "emission_": self.emission}
+
+
+def _read_weighted(mixture: Any, emission: Any, X: Any, sample_weight: Any) -> WeightedRows:
+    """Validate X and the weights, which may be None; a ValueError if fewer rows have a weight than components."""
+    if sample_weight is None:
+        rows = emission.read(mixture, X, reset=True)
+        return WeightedRows(rows, None, slice(None), rows)
+    values = validate_sample_weight(sample_weight, X)
+    used = np.flatnonzero(values)
+    if len(used) < min(mixture.n_components, len(values)):
+        raise ValueError(
+            f"n_components={mixture.n_components} components need as many rows, but only {len(used)} rows of X have a "
+            "positive sample_weight."
+        )
+    if len(used) == len(values):
+        rows = every = emission.read(mixture, X, reset=True)
+    else:
+        rows = emission.read(mixture, take_rows(X, used), reset=True)
+        every = emission.read(mixture, X, reset=False)
+    return WeightedRows(rows, RowWeights.of_values(values[used]), used, every)
 
 
 def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None) -> Any:

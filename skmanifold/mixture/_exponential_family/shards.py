@@ -25,8 +25,7 @@ from ...utils._inputs.sparse_structure import join_rows
 from ...utils._threads import Workers, split_range
 from .._densities import FamilyRows, label_rows, typical_rows
 from .._memberships.finite import Position
-from .model import FamilyModel
-from .row_weights import RowWeights
+from .model import FamilyModel, RowWeights
 
 SAMPLE_ROWS = 16_384  # read by this process, for initial labels and priors
 _CELLS = 1 << 20  # examined at once

@@ -63,7 +63,7 @@ class PartitionDraw(NamedTuple):
     def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and drawn parameters of the components and of a new one."""
         labels = np.arange(len(self.statistics.sizes) + 1)
-        log_weights = _draw_log_weights(self.statistics, labels[:-1], self.concentration, key)
+        log_weights = draw_log_weights(self.statistics, labels[:-1], self.concentration, key)
         components = clusters.draw_components(self.statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
         shares = _begin(clusters, log_weights)
         clusters.add_densities_of_rows(components, shares, workers)
@@ -134,20 +134,7 @@ class ParameterDraw(NamedTuple):
         return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
-def draw_parameters(
-    clusters: Family, statistics: Any, concentration: float, key: np.uint64, workers: Workers
-) -> ParameterDraw:
-    """Draw weights and components given the partition, the largest component first.
-
-    The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are the
-    sizes and the concentration.
-    """
-    labels = by_size(statistics)
-    components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
-    return ParameterDraw(_draw_log_weights(statistics, labels, concentration, key), components, concentration)
-
-
-def _draw_log_weights(statistics: Any, labels: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
+def draw_log_weights(statistics: Any, labels: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
     """Draw the logs of the weights of clusters with rows, and of all others together, (K + 1,)."""
     shapes = np.append(statistics.sizes[labels], concentration)
     keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, len(statistics.sizes)))

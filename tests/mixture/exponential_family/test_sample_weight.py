@@ -18,8 +18,7 @@ from skmanifold import DPMixture, ExponentialFamilyMixture, distributed, load
 from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.emissions import BaseEmission, Categorical, Gaussian, Poisson, read_dense
 from skmanifold.mixture._exponential_family import fit_strategies
-from skmanifold.mixture._exponential_family.model import FamilyModel
-from skmanifold.mixture._exponential_family.row_weights import RowWeights
+from skmanifold.mixture._exponential_family.model import FamilyModel, RowWeights
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import EM, ESCA
 from skmanifold.utils._threads import Workers
