@@ -7,9 +7,8 @@ from ..inference._chains import best_chain
 from ..inference._schedule import Schedule
 from ..utils._typing import fit_context
 from ._abilities import draws_parameters, samples_density, takes_minibatches
-from ._estimator import BaseSampledEstimator
+from ._estimator import BaseSampledEstimator, all_or_nothing
 from ._posterior_arrays import posterior_of_number, stack_draws
-from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy
 
 __all__ = [

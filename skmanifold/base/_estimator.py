@@ -26,13 +26,13 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
+from ..utils._interrupts import plain_interrupts
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers, default_of
-from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
 from ..utils._threads import Workers, count_threads, limit_threads
 from ..utils._typing import BaseEstimator
 from ._posterior_arrays import posterior_arrays
-from ._rollback import all_or_nothing
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -51,6 +51,31 @@ _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the s
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],
 }
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Restore every attribute of the estimator if the block raises an error or is interrupted with Ctrl-C.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that the block fits.
+
+    Returns
+    -------
+    context : iterator of None
+        For ``with``.
+    """
+    before = dict(estimator.__dict__)
+    try:
+        with plain_interrupts():
+            yield
+    except BaseException:
+        kept = {name: estimator.__dict__[name] for name in CALLBACK_STATE if name in estimator.__dict__}
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before, **kept)
+        raise
 
 
 class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSupportMixin, BaseEstimator):
@@ -138,7 +163,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
 
     def _named_block(self, block: str, name: str) -> BaseEstimator:
         """The object that a name stands for in one of the parameters in ``_blocks``."""
-        return named_sampler(name, self._by_name(), self._error_context)
+        return named_sampler(name, self._by_name(), f" for {type(self).__name__}")
 
     # Samplers
 
@@ -146,7 +171,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
         """A validated clone of the constructor's `sampler`; warns about parameters that it does not use."""
         names = ", ".join(map(repr, self._samplers))
         wanted = f"a name ({names}) or an instance of a subclass of skmanifold.samplers.BaseSampler"
-        sampler = resolve_sampler(self.sampler, self._by_name(), self._error_context, wanted)
+        sampler = resolve_sampler(self.sampler, self._by_name(), f" for {type(self).__name__}", wanted)
         for name, reads in self._read_by.items():
             value = getattr(self, name)
             if value is not None and value != default_of(self, name) and not reads(sampler):
@@ -163,10 +188,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
 
     def _named(self, name: str) -> BaseSampler:
         return clone(self._samplers[name](**self._settings.get(name, {})))  # samplers do not share step size schedules
-
-    @property
-    def _error_context(self) -> str:
-        return f" for {type(self).__name__}"
 
     # Fitting
 

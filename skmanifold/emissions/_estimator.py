@@ -122,10 +122,11 @@ class WithEmission:
     _emissions: ClassVar[dict[str, type[BaseEmission]]]
     _families: ClassVar[dict[str, type]]
     _emission_protocol: ClassVar[type]
-    _family_needs: ClassVar[dict[str, tuple[type, ...]]]
+    _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _blocks: ClassVar[tuple[str, ...]] = ("sampler", "emission")
     sampler: str | BaseSampler
     emission: str | BaseEmission
+    emission_: BaseEmission  # when fitted
 
     def _named_block(self, block: str, name: str) -> Any:
         if block != "emission":
@@ -155,6 +156,11 @@ class WithEmission:
         emission = clone(emission)
         emission._validate_params()
         return emission
+
+    def _check_unchanged(self, emission: BaseEmission) -> None:
+        """Raise a ValueError if the emission is of another class than that of the fit."""
+        if type(emission) is not type(self.emission_):
+            raise ValueError(f"emission={emission!r}, but the fitted model has {self.emission_!r}: call fit.")
 
     def _check_sampler_and_family(self, emission: BaseEmission, family: Any) -> None:
         """Raise an IncompatibleError unless the model of this family satisfies the protocols of the sampler."""

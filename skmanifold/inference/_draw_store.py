@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -106,6 +107,12 @@ class DrawStore:
             interval *= 2
             held = [pair for pair in held if pair[0] % interval == 0]
         return interval, held
+
+
+def evenly_spaced(draws: Sequence[Any], n: int) -> list[Any]:
+    """At most n evenly spaced draws, including the last one."""
+    n_draws, n = len(draws), min(n, len(draws))
+    return [draws[n_draws - 1 - i * n_draws // n] for i in reversed(range(n))]
 
 
 def stores(draw: Condition) -> Held:

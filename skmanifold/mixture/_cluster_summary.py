@@ -1,16 +1,18 @@
-"""What the summaries of mixtures are made of: data frames of the clusters and of the columns."""
+"""Summaries of mixtures as data frames: sizes and typical rows of clusters, and the columns that separate them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from .._install import install_command
 from ..emissions._cells import distribution_of_columns
 from ..topics.top_words import column_names
 from ..utils._threads import limit_threads
 from ..utils._typing import ArrayLike
+from ._inference import MixtureInference
 
 if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
@@ -33,44 +35,97 @@ class ClusterSummary(NamedTuple):
     columns: pd.DataFrame
 
 
-def of_draws(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Median and 5% and 95% quantiles of a quantity of the clusters over draws, (n_draws, K); empty without draws.
+class SummarizesClusters(MixtureInference):
+    """The method `cluster_summary` of a mixture; not public."""
 
-    Quantiles are drawn values, and so are whole numbers if draws are.
-    """
-    if not len(draws):
-        return {}
-    values = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
-    return {f"drawn_{name}{end}": value for end, value in zip(QUANTILES, values, strict=True)}
+    labels_: np.ndarray
+    typical_rows_: np.ndarray
 
+    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
+        """What the sizes of clusters are called, the sizes, (K,), and drawn ones in the same order, (n_draws, K)."""
+        raise NotImplementedError
 
-def summarize_clusters(
-    mixture: Any,
-    feature_names: ArrayLike | None,
-    weights: np.ndarray,
-    attributes: dict[str, Any],
-    of_clusters: dict[str, Any],
-) -> ClusterSummary:
-    """The summary of clusters with these weights, attributes of their family and other values.
+    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
+        r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
 
-    The values are followed by typical rows, if they are known, and typical cells, in descending order of the
-    information of the columns.
-    """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
-    names = column_names(mixture, mixture.n_features_in_, feature_names)
-    clusters = pd.DataFrame(of_clusters)
-    if hasattr(mixture, "typical_rows_"):
-        rows = mixture.typical_rows_
-        clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
-    with limit_threads("blas"):  # other numbers of threads round otherwise
-        columns = distribution_of_columns(mixture._family, attributes)
-        if columns is None:
-            return ClusterSummary(clusters, pd.DataFrame({"mutual_information": np.empty(0)}))
-        cells, information = columns.typical(), columns.information(weights)
-    order = np.argsort(-information, kind="stable")
-    shown = pd.DataFrame({names[j]: mixture._typical_of(j, cells[:, j]) for j in order})
-    of_columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
-    return ClusterSummary(pd.concat((clusters, shown), axis=1), of_columns)
+        The clusters are the components of the estimate; with a Dirichlet process those of the point partition
+        ``labels_``. The mutual information of a column and the cluster,
+
+        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
+
+        where :math:`f_{kj}` is the density of column j in cluster k, is 0 if the column has the same distribution in
+        all clusters, and the entropy of the cluster if the column determines it. With a fixed number of components the
+        parameters of a density are those of the estimate. With a Dirichlet process they are posterior means, and a
+        Gaussian density has the predictive mean and covariance. For columns of numbers the information is estimated
+        from 2,000 drawn rows. For multinomial rows it is the contribution of the column to the mutual information of
+        one token and its cluster.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` has a row for each cluster, the largest first; the index has the numbers of the clusters as in
+            ``labels_``. Its columns are
+
+            - with a fixed number of components, ``weight``, as in ``weights_``, and with samplers that draw the
+              parameters ("gibbs") ``drawn_weight``, ``drawn_weight_low`` and ``drawn_weight_high``, the median and the
+              5% and 95% quantiles of the drawn weights, where the components of each draw are matched to those of the
+              estimate as in `to_arviz`;
+            - ``size``, the number of fitted rows with this label; with a Dirichlet process also ``drawn_size``,
+              ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of the size over the
+              draws (see Notes);
+            - ``typical_row``, the fitted row of the cluster with the highest density in it (missing if there are none);
+            - for each column, in descending order of its mutual information, the mean in the cluster (of binary
+              columns the probability of a one) or the most probable category.
+
+            After `partial_fit`, rows are not kept: there are no typical rows and no drawn sizes, and sizes are expected
+            numbers with a Dirichlet process, and missing otherwise. ``columns`` has a row for each column, in the same
+            order: ``mutual_information`` in nats. Emissions without distributions of single columns
+            ("von_mises_fisher", some user-defined ones) have a summary without columns.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the number of names differs from the number of columns.
+        ImportError
+            If pandas is not installed.
+
+        Notes
+        -----
+        With a Dirichlet process, each cluster of ``labels_`` is matched to at most one drawn cluster of each draw, so
+        that the matched clusters have as many rows in common as possible. Its drawn size is the number of rows of the
+        matched cluster, or 0 if there is none. ``size`` can lie outside of the interval of the drawn sizes, because
+        ``labels_`` is a compromise between the draws: usually it has fewer small clusters than a draw, so that its
+        large clusters also have rows that are in small clusters of the draws.
+        """
+        check_is_fitted(self)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
+        names = column_names(self, self.n_features_in_, feature_names)
+        name, sizes, draws = self._sizes_of_clusters()
+        clusters: dict[str, Any] = {name: sizes}
+        if len(draws):  # quantiles are drawn values, and so are whole numbers if draws are
+            quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
+            clusters |= {f"drawn_{name}{end}": of for end, of in zip(QUANTILES, quantiles, strict=True)}
+        if hasattr(self, "labels_"):
+            clusters.setdefault("size", np.bincount(self.labels_, minlength=len(sizes)))
+        if hasattr(self, "typical_rows_"):  # not before the end of a fit
+            rows = self.typical_rows_
+            clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            cells: Any = distribution_of_columns(self._family, self._estimate.cell_attributes(self._family))
+            information = np.empty(0) if cells is None else cells.information(sizes)
+            typical: Any = None if cells is None else cells.typical()
+        order = np.argsort(-information, kind="stable")
+        shown = pd.DataFrame({names[j]: self._typical_of(j, typical[:, j]) for j in order}, index=range(len(sizes)))
+        columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
+        frame = pd.concat((pd.DataFrame(clusters), shown), axis=1)
+        return ClusterSummary(frame.iloc[np.argsort(-sizes, kind="stable")], columns)

@@ -36,15 +36,6 @@ class FamilyRows:
         if self.rows.log_base is not None:
             out += self.rows.log_base[:, None]
 
-    def drawn_attributes(self, parameters: Any) -> dict[str, Any]:
-        """Parameters as attributes for `cell_distribution`."""
-        return attributes_of(self.family, parameters)
-
-
-def attributes_of(family: Any, parameters: Any) -> dict[str, Any]:
-    """Parameters as fitted attributes; for `Columns` those of each block."""
-    return getattr(family, "attributes_of_blocks", family.attributes)(parameters)
-
 
 def to_shares(terms: np.ndarray, workers: Workers) -> np.ndarray:
     """Replace logs of weights times densities, (n, K), by memberships; returns the logs of the sums, (n,)."""

@@ -22,7 +22,7 @@ from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._dirichlet_process.conditions import fitted_mixture
+from ._conditions import process_mixture
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
 
@@ -38,7 +38,7 @@ _CODES_WARNING = (
 )
 
 
-@fitted_mixture
+@process_mixture
 class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
@@ -276,8 +276,8 @@ class DPCategoricalMixture(DPMixture):
     # The emission
 
     def _named_block(self, block: str, name: str) -> Any:
-        found = super()._named_block(block, name)
-        return found.set_params(category_prior=self.category_prior) if block == "emission" else found
+        named = super()._named_block(block, name)
+        return named.set_params(category_prior=float(self.category_prior)) if block == "emission" else named
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:

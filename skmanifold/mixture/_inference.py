@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ..emissions import BaseEmission
 from ..emissions._columns.layout import ColumnLayout
 from ..emissions._estimator import WithEmission
+from ..emissions._protocols import RowEmission
+from ..emissions._registry import EMISSIONS, ROW_FAMILIES
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import BaseSampler
 from ..utils._threads import Workers, limit_threads
@@ -174,8 +177,20 @@ class MixtureInference(WithEmission, EstimateInference):
     When fitted, the estimator has the attributes declared here.
     """
 
+    _emissions = EMISSIONS
+    _families = ROW_FAMILIES
+    _emission_protocol: ClassVar[type] = RowEmission
     emission_: Any
     sampler_: BaseSampler
+    _estimate: Any  # a `Position` or a `PartitionDraw`
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_estimate" in vars(self)
+
+    @property
+    def _fitted_emission(self) -> BaseEmission:
+        """An emission of the library whose families are those of the fit."""
+        return self.emission_
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         r"""Log density of each row.

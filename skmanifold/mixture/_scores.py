@@ -85,10 +85,6 @@ def _with_weights(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tupl
     return log_densities[used], weights[used]
 
 
-def _ends_at_a_mode(estimator: Any) -> bool:
-    return estimator._has_criteria()
-
-
 class InformationCriteria:
     """Mixin for estimators whose estimate can be a mode of the posterior or the likelihood; not public."""
 
@@ -107,7 +103,14 @@ class InformationCriteria:
         """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
         return True
 
-    @available_if(_ends_at_a_mode)
+    def _at_mode(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[int, float, float]:
+        """Number of free parameters, weighted log likelihood of the rows, and sum of their weights."""
+        check_is_fitted(self)
+        n_parameters = self._n_parameters()
+        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
+        return n_parameters, float((weights * log_densities).sum()), weights.sum()
+
+    @available_if(lambda estimator: estimator._has_criteria())
     def aic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion: lower is better. Available only if the estimate is a mode.
 
@@ -124,12 +127,10 @@ class InformationCriteria:
         aic : float
             From the log likelihood at the estimate, with densities as in `score_samples`.
         """
-        check_is_fitted(self)
-        n_parameters = self._n_parameters()
-        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
-        return 2.0 * n_parameters - 2.0 * float((weights * log_densities).sum())
+        n_parameters, log_likelihood, _ = self._at_mode(X, sample_weight)
+        return 2.0 * n_parameters - 2.0 * log_likelihood
 
-    @available_if(_ends_at_a_mode)
+    @available_if(lambda estimator: estimator._has_criteria())
     def bic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion: lower is better. Available only if the estimate is a mode.
 
@@ -147,7 +148,5 @@ class InformationCriteria:
             From the log likelihood at the estimate, with densities as in `score_samples`. The number of rows in the
             penalty is the sum of their weights, so that whole weights are copies of rows.
         """
-        check_is_fitted(self)
-        n_parameters = self._n_parameters()
-        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
-        return math.log(weights.sum()) * n_parameters - 2.0 * float((weights * log_densities).sum())
+        n_parameters, log_likelihood, n_rows = self._at_mode(X, sample_weight)
+        return math.log(n_rows) * n_parameters - 2.0 * log_likelihood

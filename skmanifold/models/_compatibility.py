@@ -51,24 +51,6 @@ class ModelOfFamily(Protocol):
         ...
 
 
-def missing_protocols(sampler: Requirements | type[Requirements], model: Any) -> list[type]:
-    """The protocols that `sampler` requires and `model` lacks."""
-    required: Any = sampler.requires
-    return [protocol for protocol in required if not offers(model, protocol)]
-
-
-def missing_geometry(sampler: Requirements | type[Requirements], model: Any) -> list[type]:
-    """The protocols that `sampler` requires and the model's manifold lacks."""
-    geometry = getattr(sampler, "requires_manifold", ())
-    return [protocol for protocol in geometry if not offers(getattr(model, "manifold", None), protocol)]
-
-
-def missing_capabilities(sampler: Requirements | type[Requirements]) -> list[type]:
-    """The protocols that `sampler` declares but does not satisfy; empty for classes."""
-    declared: Any = () if isinstance(sampler, type) else getattr(sampler, "capabilities", ())
-    return [protocol for protocol in declared if not offers(sampler, protocol)]
-
-
 def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> bool:
     """Whether a model and its manifold have all methods that a sampler requires.
 
@@ -84,7 +66,7 @@ def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> boo
     bool
         Whether the sampler can run on the model.
     """
-    return not missing_protocols(sampler, model) and not missing_geometry(sampler, model)
+    return not any(_missing(sampler, model))
 
 
 def check_compatible(
@@ -112,17 +94,21 @@ def check_compatible(
     IncompatibleError
         If methods are missing. The message names them, samplers that would work, and charts with which this one would.
     """
-    if lacks := missing_capabilities(sampler):
+    declared: Any = () if isinstance(sampler, type) else getattr(sampler, "capabilities", ())
+    if lacks := [protocol for protocol in declared if not offers(sampler, protocol)]:
         names = [name for protocol in lacks for name in missing_names(sampler, protocol)]
         raise IncompatibleError(
-            f"{type(sampler).__name__} declares {_words(lacks)} but does not define {_listed(names)}."
+            f"{type(sampler).__name__} declares {_words(lacks)} but does not define "
+            f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
         )
-    lacks_model, lacks_geometry = missing_protocols(sampler, model), missing_geometry(sampler, model)
+    lacks_model, lacks_geometry = _missing(sampler, model)
     if not lacks_model and not lacks_geometry:
         return
     parts = []
     if lacks_model:
-        parts.append(_missing_in(model, lacks_model))
+        of_family = model.missing_in_family(lacks_model) if offers(model, ModelOfFamily) else ""
+        lacking = model.family if of_family else model
+        parts.append(f"{of_family or _words(lacks_model)}, which {type(lacking).__name__} does not offer")
     if lacks_geometry:
         manifold = getattr(model, "manifold", model)
         parts.append(f"{_words(lacks_geometry)}, which {type(manifold).__name__} does not offer")
@@ -134,16 +120,14 @@ def check_compatible(
     raise IncompatibleError(f"{type(sampler).__name__} needs {', and '.join(parts)}{advice}.")
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _missing_in(model: Any, protocols: list[type]) -> str:
-    """Describe what a model or the family of its emission does not offer."""
-    words = model.missing_in_family(protocols) if offers(model, ModelOfFamily) else ""
-    if words:
-        return f"{words}, which {type(model.family).__name__} does not offer"
-    return f"{_words(protocols)}, which {type(model).__name__} does not offer"
+def _missing(sampler: Requirements | type[Requirements], model: Any) -> tuple[list[type], list[type]]:
+    """The protocols that `sampler` requires and that the model, and its manifold, lack."""
+    required: Any = sampler.requires
+    geometry, manifold = getattr(sampler, "requires_manifold", ()), getattr(model, "manifold", None)
+    return (
+        [protocol for protocol in required if not offers(model, protocol)],
+        [protocol for protocol in geometry if not offers(manifold, protocol)],
+    )
 
 
 def _words(protocols: list[type]) -> str:

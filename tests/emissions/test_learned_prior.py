@@ -14,9 +14,8 @@ from skmanifold.emissions._gaussian import base
 from skmanifold.emissions._gaussian import full as full_gaussian
 from skmanifold.emissions._gaussian.learned_prior import PriorNumbers
 from skmanifold.emissions._gaussian.matrices import MatrixFamily
-from skmanifold.mixture._dirichlet_process import estimator, greedy_merging
-from skmanifold.mixture._dirichlet_process.dissolving import dissolve_small
-from skmanifold.mixture._dirichlet_process.greedy_merging import merge_greedily
+from skmanifold.mixture._dirichlet_process import estimator, merging
+from skmanifold.mixture._dirichlet_process.merging import dissolve_small, merge_greedily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key
 from skmanifold.utils._threads import Workers
@@ -319,7 +318,7 @@ def shares_of(clusters, statistics):
 
 
 def entropy_of(shares):
-    kept = shares[shares > greedy_merging.LEAST_SHARE]
+    kept = shares[shares > merging._LEAST_SHARE]
     return -float((kept * np.log(kept)).sum())
 
 
@@ -375,7 +374,7 @@ def test_the_entropy_of_a_pair_is_what_a_merge_takes_away():
     shares /= shares.sum(axis=1, keepdims=True)
     out = np.empty(5)
     for a in range(5):
-        greedy_merging._fill_pair_entropies(shares, a, out)
+        merging._fill_pair_entropies(shares, a, out)
         for b in set(range(5)) - {a}:
             together = shares.copy()
             together[:, a] += together[:, b]

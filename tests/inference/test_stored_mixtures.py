@@ -11,8 +11,8 @@ from skmanifold import ExponentialFamilyMixture, HeldOutMonitor, distributed
 from skmanifold.datasets import RowFiles, save_corpus
 from skmanifold.emissions import Categorical
 from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
-from skmanifold.mixture._exponential_family import stored_shards
-from skmanifold.mixture._exponential_family.stored_shards import sampled_rows
+from skmanifold.mixture._exponential_family import shards
+from skmanifold.mixture._exponential_family.shards import sampled_rows
 from skmanifold.samplers import EM
 
 from ._fake_cluster import FakeClient
@@ -84,7 +84,7 @@ def test_sparse_rows_and_corpora(tmp_path):
 @pytest.mark.parametrize("init", ["k-means++", "random"])
 @pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
 def test_many_rows_have_the_bytes_of_any_number_of_shards(sampler, init, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     files = stored(ROWS["gaussian"], tmp_path)
     expected = make_mixture("gaussian", sampler, init=init).fit(files)
     assert len(expected.labels_) == 4000
@@ -96,7 +96,7 @@ def test_many_rows_have_the_bytes_of_any_number_of_shards(sampler, init, tmp_pat
 
 
 def test_sample_leads_to_the_same_clusters_as_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     of_all = ExponentialFamilyMixture(3, random_state=0).fit(ROWS["gaussian"])
     fitted = ExponentialFamilyMixture(3, random_state=0).fit(stored(ROWS["gaussian"], tmp_path))
     table = np.zeros((3, 3))
@@ -107,7 +107,7 @@ def test_sample_leads_to_the_same_clusters_as_all_rows(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("method", "after"), [("summarize", 2), ("begin", 3), ("make_pass", 17), ("ask", 2)])
 def test_fit_survives_a_lost_worker(method, after, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     files = stored(ROWS["gaussian"], tmp_path)
     expected = everything(make_mixture("gaussian", "gibbs").fit(files))
     client = dies_once(method, after)
@@ -117,7 +117,7 @@ def test_fit_survives_a_lost_worker(method, after, tmp_path, monkeypatch):
 
 
 def test_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     files = stored(ROWS["gaussian"], tmp_path)
     expected = everything(make_mixture("gaussian", "esca").fit(files))
     cut_short(make_mixture("gaussian", "esca"), files, FakeClient(3), tmp_path / "checkpoint")
@@ -129,7 +129,7 @@ def test_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
 
 
 def test_mixture_is_polished_by_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     files = stored(ROWS["gaussian"], tmp_path)
     plain, polished = (make_mixture("gaussian", "esca", n_polish=n_polish).fit(files) for n_polish in (0, 3))
     with distributed(FakeClient(2)):
@@ -163,15 +163,15 @@ def test_sampled_rows_are_spread_over_all():
 
 
 def test_client_reads_only_the_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     seen = []
-    read = stored_shards.StoredFamilyShards.__init__
+    read = shards.StoredFamilyShards.__init__
 
     def watched(self, family, weight_prior, sample, *others):
         seen.append(sample)
         read(self, family, weight_prior, sample, *others)
 
-    monkeypatch.setattr(stored_shards.StoredFamilyShards, "__init__", watched)
+    monkeypatch.setattr(shards.StoredFamilyShards, "__init__", watched)
     with distributed(FakeClient(2)):
         fitted = make_mixture("gaussian", "em").fit(stored(ROWS["gaussian"], tmp_path))
     assert [(sample.rows, sample.n_all_rows) for sample in seen] == [(None, 4000)]
@@ -188,7 +188,7 @@ def test_fit_predict_returns_the_labels(tmp_path):
 
 @pytest.mark.parametrize("is_sampled", [False, True])
 def test_code_that_is_not_in_the_sample_needs_min_categories(is_sampled, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_shards, "sampled_rows", lambda n_rows, key: np.arange(FEW))
+    monkeypatch.setattr(shards, "sampled_rows", lambda n_rows, key: np.arange(FEW))
     codes = ROWS["categorical"].copy()
     codes[7 if is_sampled else 3900, 0] = 6
     files = stored(codes, tmp_path)

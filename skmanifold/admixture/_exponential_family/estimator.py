@@ -362,10 +362,6 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
             raise ValueError(f"emission={self.emission!r} needs word_vectors, one for each column of X.")
         return emission
 
-    def _check_unchanged(self, emission: BaseEmission) -> None:
-        if type(emission) is not type(self.emission_):
-            raise ValueError(f"emission={emission!r}, but the fitted model has {self.emission_!r}: call fit.")
-
     def _row_prior(self) -> np.ndarray:
         alpha = 1.0 / self.n_components if self.doc_topic_prior is None else self.doc_topic_prior
         return check_doc_topic_prior(

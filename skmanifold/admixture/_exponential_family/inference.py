@@ -16,6 +16,7 @@ from ...emissions._estimator import WithEmission
 from ...emissions._protocols import TokenEmission
 from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
 from ...emissions._row_lengths import draw_lengths
+from ...inference._draw_store import evenly_spaced
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
@@ -34,7 +35,7 @@ from ...utils._typing import (
 from ...utils._validation import validate_proportions
 from .._posterior.topic_draws import mean_proportions
 from .._posterior.topic_page import TopicPage
-from .._posterior.uncertainty import TopicUncertainty, evenly_spaced
+from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.new_rows import (
     components_of_tokens,
     draw_cells,
@@ -412,7 +413,7 @@ class FamilyAdmixtureInference(
             kept = {name: posterior[name][self.best_chain_] for name in self._tokens.draw_names(self._estimate)}
             laws = [
                 self._tokens.of_draw({name: draws[i] for name, draws in kept.items()})
-                for i in evenly_spaced(len(kept["components"]), self.n_predictive_draws)
+                for i in evenly_spaced(range(len(kept["components"])), self.n_predictive_draws)
             ]
             return laws or [self._tokens.of_estimate(self._estimate)]
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import draws_parameters
+from ...inference._draw_store import evenly_spaced
 from ...inference._intervals import equal_tailed_intervals, reached_level, warn_of_level
 from ...samplers import BaseSampler
 from .topic_draws import (
@@ -73,7 +74,7 @@ class TopicUncertainty:
             draws = self._posterior["components"][self.best_chain_] if "components" in self._posterior else []
         elif self._draws_topics and self._stream is not None:
             draws = [draw["components"] for draw in self._stream.draws(self.best_chain_)]
-        return [draws[i] for i in evenly_spaced(len(draws), n)]
+        return evenly_spaced(draws, n)
 
     def _labelled_draws(self, n: int) -> list[np.ndarray]:
         """The predictive draws whose topics correspond to those of ``components_``."""
@@ -212,9 +213,3 @@ class TopicUncertainty:
         if draws is None or draws.shape[1] == 0:
             raise ValueError("No draws of the topics were kept: increase max_draws_bytes, or decrease burn_in or thin.")
         return draws
-
-
-def evenly_spaced(n_draws: int, n: int) -> list[int]:
-    """Indices of at most n evenly spaced draws of `n_draws`, including the last one."""
-    n = min(n, n_draws)
-    return [n_draws - 1 - i * n_draws // n for i in reversed(range(n))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -21,8 +21,6 @@ from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import Family
-from ...emissions._protocols import RowEmission
-from ...emissions._registry import ROW_FAMILIES
 from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
@@ -31,14 +29,14 @@ from ...utils._inputs.tables import is_sparse
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .conditions import fitted_mixture
-from .fit_strategy import PartitionFit, PartitionStream, StochasticFit, check_sampler_and_clusters, passes_of
+from .._conditions import process_mixture
+from .fit_strategy import PartitionFit, PartitionStream, StochasticFit, check_clusters, passes_of
 from .inference import PartitionInference
-from .model import Start, check_settings
+from .model import AUTO_CLUSTERS, Start
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
-@fitted_mixture
+@process_mixture
 class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
@@ -244,10 +242,6 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "sgrhmc": {"step_size": 0.02},
     }
     _blocks = ("sampler", "weights_sampler", "emission")
-    _emissions: ClassVar[dict[str, type[BaseEmission]]] = EMISSIONS
-    _families: ClassVar[dict[str, type]] = ROW_FAMILIES
-    _emission_protocol: ClassVar[type] = RowEmission
-    _family_needs: ClassVar[dict[str, tuple[type, ...]]] = {}
     _single_threaded = "all"
     _of_some_fits = ("n_categories_", "_layout")
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states")
@@ -381,38 +375,34 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         passes = passes_of(self, run.sampler)
-        emission, rows, family = self._opened(X, subkey(run.key, Purpose.ROUNDING))
-        clusters = family.clusters(rows)
-        check_sampler_and_clusters(run.sampler, emission, clusters)
-        check_settings(self, clusters)
-        emission, family, clusters, start = self._started(emission, rows, family, clusters, run.key)
         strategy = StochasticFit if samples_density(run.sampler) else PartitionFit
-        return strategy(self, run, clusters, start, self._kept(X, emission, family), passes)
+        return strategy(self, run, passes, *self._set_up(X, run, subkey(run.key, Purpose.ROUNDING)))
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
         passes, key = passes_of(self, batch.sampler), subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
-        start: Start = 1
-        settled: dict[str, Any] = {}
         if batch.is_first:
-            emission, rows, family = self._opened(X, key)
-        else:
-            emission, family = self._resolve_emission(), self._family
-            rows = self._read_rows(emission, X, key, reset=False)
-        clusters = family.clusters(rows)
-        check_sampler_and_clusters(batch.sampler, emission, clusters)
-        if batch.is_first:
-            emission, family, clusters, start = self._started(emission, rows, family, clusters, batch.key)
-            settled = self._kept(X, emission, family)
-        return PartitionStream(self, batch, clusters, start, settled, passes)
+            return PartitionStream(self, batch, passes, *self._set_up(X, batch, key))
+        emission = self._resolve_emission()
+        self._check_unchanged(emission)
+        clusters = self._family.clusters(self._read_rows(emission, X, key, reset=False))
+        check_clusters(self, batch.sampler, emission, clusters)
+        return PartitionStream(self, batch, passes, clusters, 1, {})
 
-    def _opened(self, X: MatrixLike, key: np.uint64) -> tuple[Any, Any, Any]:
-        """The emission, its rows, and the family of these."""
+    def _set_up(self, X: MatrixLike, run: Run | Minibatch, key: np.uint64) -> tuple[Family, Start, dict[str, Any]]:
+        """The rows with their family, initial labels, and fitted attributes that do not change during a fit.
+
+        The emission reads the rows with the key.
+        """
         emission: Any = self._resolve_emission()
         rows = self._read_rows(emission, X, key, reset=True)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
         self._check_offers(emission, family, [HasClusters], type(self).__name__)
-        return emission, rows, family
+        clusters = family.clusters(rows)
+        check_clusters(self, run.sampler, emission, clusters)
+        emission, family, clusters, start = self._started(emission, rows, family, clusters, run.key)
+        fitted = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
+        return clusters, start, fitted | {name: vars(self)[name] for name in emission.stores}
 
     def _bound(self, emission: Any, rows: Any) -> Any:
         """The family of rows."""
@@ -429,7 +419,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
             with Workers(self.n_jobs) as workers:
                 spread = spread_rows(emission, rows, key)
                 before = clusters if spread is rows else family.clusters(spread)
-                found = find_clusters(before, searched, free, key, workers)
+                found = find_clusters(before, searched, AUTO_CLUSTERS, free, key, workers)
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
@@ -437,21 +427,3 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
         return emission, family, clusters, start
-
-    def _kept(self, X: MatrixLike, emission: Any, family: Any) -> dict[str, Any]:
-        """Fitted attributes that do not change during a fit."""
-        kept = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
-        return kept | {name: vars(self)[name] for name in emission.stores}
-
-    def _check_continues(self, sampler: BaseSampler) -> None:
-        super()._check_continues(sampler)
-        if type(self._resolve_emission()) is not type(self.emission_):
-            raise ValueError(f"emission={self.emission!r}, but the fitted model has {self.emission_!r}: call fit.")
-
-    @property
-    def _fitted_emission(self) -> BaseEmission:
-        """An emission of the library whose families are those of the fit."""
-        return self.emission_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_summary")

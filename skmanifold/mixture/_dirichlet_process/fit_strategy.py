@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import partial
 from typing import Any
@@ -14,32 +15,38 @@ from ...emissions._categories.family import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied
 from ...inference._chains import Chain
-from ...metrics._partitions import compact_labels
+from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
+from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
+from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...samplers._resolve import resolve_sampler
-from ...utils._threads import Workers
-from .._memberships.process import arrays_of, draw_store, partition_draw
+from ...utils._threads import Workers, split_range
+from .._densities import typical_rows
+from .._memberships.process import PartitionDraw, arrays_of, draw_store, partition_draw
 from .model import DPModel, Start, build_model
-from .point_estimate import find_typical_rows, partition_attributes, point_estimate, summary_attributes
 from .stochastic_slice import StochasticSlice
 from .stream import MixtureStream
 
-_MOST_BATCHES = 100  # of a pass by stochastic gradients; each is a step of the sampler
+_ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
+_MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
+_MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 
 
 class PartitionFit(FitStrategy):
     """The fit with samplers of labels and stick-breaking weights given all rows, such as `Slice`."""
 
+    most_batches = 20  # of a pass: more need longer, mostly to read the rows
+
     def __init__(
         self,
         mixture: Any,
         run: Run,
+        passes: BaseSampler,
         clusters: Family,
         start: Start,
         settled: dict[str, Any],
-        passes: BaseSampler,
     ):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
@@ -51,7 +58,7 @@ class PartitionFit(FitStrategy):
 
     def model(self, workers: Workers) -> DPModel:
         """The model of all rows."""
-        return build_model(self.mixture, self.clusters, self.start, workers)
+        return build_model(self.mixture, self.clusters, self.start, workers, self.most_batches)
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """The number of components, the concentration and, in some draws, all parameters and labels."""
@@ -76,13 +83,13 @@ class PartitionFit(FitStrategy):
         best = chains[best_chain(chains)]
         labels, concentration = compact_labels(best.state.latents), self._concentration(best.state)
         fitted = {**self.settled, "_draws": [record["_draw"] for record in records]}
-        return {**fitted, **partition_attributes(best.model, labels, concentration)}
+        return {**fitted, **_partition_attributes(best.model, labels, concentration)}
 
     def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
         """The partition nearest to all draws, and its typical rows."""
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
-        rows = find_typical_rows(final["_summary"], model.clusters, final["labels_"], workers)
+        rows = _find_typical_rows(final["_estimate"], model.clusters, final["labels_"], workers)
         return {**nearest, "typical_rows_": rows}
 
     def _concentration(self, state: Any) -> float:
@@ -104,9 +111,7 @@ class PartitionFit(FitStrategy):
 class StochasticFit(PartitionFit):
     """The fit with samplers of gamma variables, of which `StochasticSlice` computes the weights and the components."""
 
-    def model(self, workers: Workers) -> DPModel:
-        """The model of all rows."""
-        return build_model(self.mixture, self.clusters, self.start, workers, _MOST_BATCHES)
+    most_batches = 100  # each is a step of the sampler
 
     def check(self, model: DPModel, known: Any) -> None:
         """No check here: `StochasticSlice` compares its samplers with their targets before its first step."""
@@ -132,10 +137,10 @@ class PartitionStream(StreamStrategy):
         self,
         mixture: Any,
         batch: Minibatch,
+        passes: BaseSampler,
         clusters: Family,
         start: Start,
         settled: dict[str, Any],
-        passes: BaseSampler,
     ):
         super().__init__(batch)
         self.mixture = mixture
@@ -146,7 +151,7 @@ class PartitionStream(StreamStrategy):
 
     def model(self, workers: Workers) -> DPModel:
         """The model of the minibatch."""
-        return build_model(self.mixture, self.clusters, self.start, workers)
+        return build_model(self.mixture, self.clusters, self.start, workers, PartitionFit.most_batches)
 
     def check(self, model: DPModel, known: Any) -> None:
         """Raise an `IncompatibleError` for a sampler that needs all rows."""
@@ -160,19 +165,63 @@ class PartitionStream(StreamStrategy):
         mixture, batch, passes = self.mixture, self.batch, self.passes
         scale = batch.total_samples / self.clusters.n_rows
         if batch.is_first:
-            stream = MixtureStream.begin(passes, model, batch.key, batch.n_chains, scale, workers)
-            stream = stream.storing(draw_store(mixture, self.clusters))
+            keys = [subkey(batch.key, Purpose.CHAIN, chain) for chain in range(batch.n_chains)]
+            states = workers.run(passes.init_stream, [(model, key, scale) for key in keys])
+            stream = MixtureStream(states).storing(draw_store(mixture, self.clusters))
+            stream.n_batches = 1
         else:
             stream = mixture._stream or self._without_rows(model)
             stream = stream.after_batch(passes, model, batch.rate, scale, workers)
         stream = stream.recorded(passes, model)
-        return {**self.settled, "_stream": stream, **summary_attributes(stream.summary())}
+        return {**self.settled, "_stream": stream, **_summary_attributes(stream.summary())}
 
     def _without_rows(self, model: DPModel) -> MixtureStream:
         """The chains of a fit as chains of a stream that began with the fitted rows."""
         scale = self.batch.total_samples / len(self.mixture.labels_)
         states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
         return MixtureStream(states).storing(draw_store(self.mixture, self.clusters))
+
+
+def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
+    """Attributes of the partition that minimises the mean distance to the draws; empty without draws.
+
+    Its number of components is at most the median over the draws. Without this limit, a row that is alone in its
+    component in half of the draws would be a component by itself, and there could be more components than in any draw.
+    """
+    posterior = fitted["_posterior"]
+    draws = posterior.get("labels")
+    if draws is None or draws.shape[1] == 0:
+        return {}
+    labels = draws.reshape(-1, model.n_rows)
+    evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
+    most = int(np.median(posterior["n_components"]))
+    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
+    given = model.concentration
+    return _partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+
+
+def _partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
+    """A partition of the rows as fitted attributes."""
+    return {
+        "labels_": labels,
+        **_summary_attributes(partition_draw(model.count(labels.astype(np.int32)), concentration)),
+    }
+
+
+def _summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
+    """The sizes of the components as fitted attributes."""
+    concentration = float(summary.concentration)
+    sizes = summary.statistics.sizes
+    return {"_estimate": summary, "n_components_": len(sizes), "concentration_": concentration}
+
+
+def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:
+    """The row of each cluster with the highest predictive density in it, (n_clusters,)."""
+    of_own = np.empty(len(labels))
+    for start, stop in split_range(len(labels), _ROWS_AT_ONCE):
+        terms = summary.log_terms(clusters.part(start, stop), workers)
+        of_own[start:stop] = terms[np.arange(stop - start), labels[start:stop]]
+    return typical_rows(of_own, labels, len(summary.statistics.sizes))
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
@@ -187,22 +236,28 @@ def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
     if given is None:
         given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
     known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3
-    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights{mixture._error_context}"))
+    return StochasticSlice(sampler, resolve_sampler(given, known, f" of weights for {type(mixture).__name__}"))
 
 
-def check_sampler_and_clusters(sampler: Any, emission: BaseEmission, clusters: Any) -> None:
-    """Refuse components that a sampler of gamma variables cannot update, and warn of one that is biased near zero."""
-    if not samples_density(sampler):
-        return
-    name = type(sampler).__name__
-    if not isinstance(clusters.no_statistics(1), CategoryCounts):
-        raise IncompatibleError(
-            f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not have "
-            "('categorical' and 'multinomial' do)."
-        )
-    if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
-        warnings.warn(
-            f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
-            "probable; 'slice' and 'scir' have no such limit.",
-            stacklevel=7,
+def check_clusters(mixture: Any, sampler: Any, emission: BaseEmission, clusters: Any) -> None:
+    """Refuse components that a sampler of gamma variables cannot update, and a concentration that is out of range."""
+    if samples_density(sampler):
+        name = type(sampler).__name__
+        if not isinstance(clusters.no_statistics(1), CategoryCounts):
+            raise IncompatibleError(
+                f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not "
+                "have ('categorical' and 'multinomial' do)."
+            )
+        if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
+            warnings.warn(
+                f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
+                "probable; 'slice' and 'scir' have no such limit.",
+                stacklevel=7,
+            )
+    check_concentration_prior(mixture.concentration_prior, "concentration_prior")
+    n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
+    if clusters.draw_bytes(n_components) > 3 * _MAX_TABLE_BYTES:
+        raise ValueError(
+            f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
+            f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: use a smaller concentration."
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
@@ -19,25 +20,20 @@ from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
-from .._cluster_summary import ClusterSummary, of_draws, summarize_clusters
+from .._cluster_summary import SummarizesClusters
 from .._densities import to_shares
 from .._imputation.imputation import ImputesCells
 from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
 from .._prior import DrawsFromEmission, PriorLabels
-from .point_estimate import drawn_sizes
 from .stream import MixtureStream
 
-_OF_COMPONENTS = (
-    "components",
-    "covariances",
-    "concentrations",
-    "labels",
-)  # draws of which do not correspond to each other
+# Of different draws these do not correspond to each other.
+_OF_COMPONENTS = "components", "covariances", "concentrations", "labels"
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
-class PartitionInference(ImputesCells, DrawsFromEmission):
+class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -46,12 +42,10 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
     concentration: float | None
     concentration_prior: ArrayLike
     n_components_: int
-    labels_: np.ndarray
-    typical_rows_: np.ndarray
     _fitted_on_sparse: bool
     _key: np.uint64  # root of all random streams, set at the start of a fit
     _draws: list[PartitionDraw | ParameterDraw]
-    _summary: PartitionDraw  # of the point partition
+    _estimate: PartitionDraw  # of the point partition
     _posterior: dict[str, np.ndarray]
     _component_draws: np.ndarray  # indices of the complete draws
     _stream: MixtureStream | None  # after `partial_fit`, in place of the draws of a fit
@@ -63,17 +57,8 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
         return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
 
     @property
-    def _estimate(self) -> PartitionDraw:
-        return self._summary
-
-    @property
     def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
         return self._draws if self._stream is None else self._stream.predictive_draws()
-
-    @property
-    def _complete_draws(self) -> np.ndarray | None:
-        """Indices of the complete draws in the draws of numbers; None if all draws are complete, as in a stream."""
-        return self._component_draws if self._stream is None else None
 
     @property
     def n_components_posterior_(self) -> np.ndarray:
@@ -85,7 +70,7 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
     def weights_(self) -> np.ndarray:
         """Weights of the components, of shape (n_components_,)."""
         check_is_fitted(self)
-        return self._summary.statistics.sizes / (self._summary.statistics.sizes.sum() + self._summary.concentration)
+        return self._estimate.statistics.sizes / (self._estimate.statistics.sizes.sum() + self._estimate.concentration)
 
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same component.
@@ -129,61 +114,10 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
         np.fill_diagonal(together, 1.0)
         return together
 
-    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
-        r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
-
-        The clusters are those of the point partition ``labels_``. The mutual information of a column and the cluster,
-
-        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
-
-        where :math:`f_{kj}` is the density of column j in cluster k, is 0 if the column has the same distribution in
-        all clusters, and the entropy of the cluster if the column determines it. The parameters of a density are
-        posterior means; a Gaussian density has the predictive mean and covariance. For columns of numbers the
-        information is estimated from 2,000 drawn rows. For multinomial rows it is the contribution of the column to the
-        mutual information of one token and its cluster.
-
-        Parameters
-        ----------
-        feature_names : array-like of shape (n_features,), default=None
-            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
-
-        Returns
-        -------
-        summary : ClusterSummary
-            ``clusters`` has a row for each cluster, the largest first: ``size``, its number of rows in ``labels_``;
-            ``drawn_size``, ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of its
-            size over the draws (see Notes); ``typical_row``, the fitted row with the highest density in the cluster;
-            and then for each column, in descending order of its mutual information, the mean in the cluster or, for
-            categories, the most probable code. After `partial_fit` there are no drawn sizes and no typical rows,
-            because rows are not kept, and ``size`` is an expected number. ``columns`` has a row for each column, in the
-            same order:
-            ``mutual_information`` in nats. "von_mises_fisher" has no distributions of single columns, and a summary
-            without columns.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If the number of names differs from the number of columns.
-        ImportError
-            If pandas is not installed.
-
-        Notes
-        -----
-        In each draw, each cluster of ``labels_`` is matched to at most one drawn cluster, so that the matched clusters
-        have as many rows in common as possible. Its drawn size is the number of rows of the matched cluster, or 0 if
-        there is none. ``size`` can lie outside of the interval of the drawn sizes, because ``labels_`` is a compromise
-        between the draws: usually it has fewer small clusters than a draw, so that its large clusters also have rows
-        that are in small clusters of the draws.
-        """
-        check_is_fitted(self)
-        statistics = self._summary.statistics
-        attributes = self._family.clusters().cell_attributes(statistics)
-        clusters: dict[str, Any] = {"size": statistics.sizes}
-        if hasattr(self, "labels_"):
-            clusters |= of_draws("size", drawn_sizes(self.labels_, self.posterior_.get("labels")))
-        return summarize_clusters(self, feature_names, statistics.sizes, attributes, clusters)
+    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
+        has_rows, sizes = hasattr(self, "labels_"), self._estimate.statistics.sizes
+        draws = _drawn_sizes(self.labels_, self.posterior_.get("labels")) if has_rows else np.empty((0, len(sizes)))
+        return "size", sizes, draws
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.
@@ -214,7 +148,8 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
         if "weights" in exported:
             exported["weights"] = falling(exported["weights"])
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
-        return to_tree(exported, {"weights": ["rank"]}, component_draws=self._complete_draws)
+        complete = self._component_draws if self._stream is None else None  # all draws of a stream are complete
+        return to_tree(exported, {"weights": ["rank"]}, component_draws=complete)
 
     def _family_rows(self, rows: Any) -> Family:
         return self._family.clusters(rows)
@@ -251,16 +186,14 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
         return {"log_joint": of_partition + clusters.log_marginal(statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._family.clusters().expected_of_blocks(self._summary.statistics)
+        return self._family.clusters().expected_of_blocks(self._estimate.statistics)
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         """New rows, a block at a time if they become sparse."""
         if not self._fitted_on_sparse:
             return super()._new_rows(labels, key)
-        ranges, new_rows = (
-            split_range(len(labels), max(1, _CELLS_AT_ONCE // self._family.n_features)),
-            super()._new_rows,
-        )
+        ranges = split_range(len(labels), max(1, _CELLS_AT_ONCE // self._family.n_features))
+        new_rows = super()._new_rows
         return sp.vstack([new_rows(labels[a:b], subkey(key, a)) for a, b in ranges], format="csr")
 
     def _as_table(self, values: np.ndarray) -> Any:
@@ -268,7 +201,20 @@ class PartitionInference(ImputesCells, DrawsFromEmission):
 
     def _expected(self, name: str) -> Any:
         check_is_fitted(self)
-        attributes = self._family.clusters().expected(self._summary.statistics)
+        attributes = self._family.clusters().expected(self._estimate.statistics)
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]
+
+
+def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
+    partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
+    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
+    for i, drawn in enumerate(partitions):
+        names, drawn_labels = np.unique(drawn, return_inverse=True)
+        common = np.zeros((sizes.shape[1], len(names)), np.int64)
+        np.add.at(common, (labels, drawn_labels), 1)
+        own, matched = linear_sum_assignment(common, maximize=True)
+        sizes[i, own] = common.sum(axis=0)[matched]
+    return sizes

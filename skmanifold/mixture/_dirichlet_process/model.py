@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ...emissions._family import Family
-from ...emissions._statistics import occupied, with_capacity
+from ...emissions._statistics import by_size, occupied, with_capacity
 from ...metrics._partitions import compact_labels
+from ...random._keys import Purpose, subkey
 from ...random._variates import fill_permutation
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers, split_range
 from .._labels import random_labels, read_labels
-from .._memberships.process import ParameterDraw, draw_parameters, log_partition_prior
+from .._memberships.process import ParameterDraw, draw_log_weights, log_partition_prior
 from .gibbs_kernels import draw_labels, least_slice
 from .split_merge import split_merge
 
@@ -26,11 +27,10 @@ _LEAST_ROWS, _MOST_ROWS = 1024, 8192  # of a task: half a millisecond to some mi
 _LEAST_SLICES = 1 << 15  # of a task: some tenths of a millisecond
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
-_MOST_BATCHES = 20  # of a pass: more need longer, mostly to read the rows
 AUTO_CLUSTERS = 100  # initial clusters of init="auto"
-_MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 
 
+@dataclass(eq=False)
 class DPModel:
     """Rows from a Dirichlet process mixture.
 
@@ -51,22 +51,12 @@ class DPModel:
     workers : Workers
     """
 
-    def __init__(
-        self,
-        clusters: Family,
-        concentration: float | None,
-        concentration_prior: tuple[float, float],
-        *,
-        init: Start,
-        batch_size: int | None,
-        workers: Workers,
-    ):
-        self.clusters: Any = clusters
-        self.concentration = concentration
-        self.concentration_prior = concentration_prior
-        self.init = init
-        self.batch_size = batch_size
-        self.workers = workers
+    clusters: Any
+    concentration: float | None
+    concentration_prior: tuple[float, float]
+    init: Start
+    batch_size: int | None
+    workers: Workers
 
     @property
     def n_rows(self) -> int:
@@ -152,9 +142,13 @@ class DPModel:
         )
         statistics = with_capacity(statistics, int(components.max()) + 1)
         self.clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
-        self.clusters.move(rows, out, labels, statistics, self.workers)
-        labels[rows] = out
+        self.move(rows, out, labels, statistics)
         return statistics
+
+    def move(self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any) -> None:
+        """Give rows new labels, in place, also in the statistics."""
+        self.clusters.move(rows, new_labels, labels, statistics, self.workers)
+        labels[rows] = new_labels
 
     def split_merge(
         self,
@@ -189,7 +183,9 @@ class DPModel:
         The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are
         the sizes and the concentration.
         """
-        return draw_parameters(self.clusters, statistics, concentration, key, self.workers)
+        labels = by_size(statistics)
+        components = self.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS))
+        return ParameterDraw(draw_log_weights(statistics, labels, concentration, key), components, concentration)
 
 
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
@@ -201,22 +197,8 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
 
 
-def check_settings(mixture: Any, clusters: Family) -> None:
-    """Raise a ValueError if the prior of the concentration, or the concentration given the rows, is out of range."""
-    check_concentration_prior(mixture.concentration_prior, "concentration_prior")
-    n_components = (mixture.concentration or 0.0) * math.log(1e3 * clusters.n_rows)  # expected above the minimum slice
-    if clusters.draw_bytes(n_components) > 3 * _MAX_TABLE_BYTES:
-        raise ValueError(
-            f"concentration={mixture.concentration:g} would need tables of {n_components:.1g} components, more than "
-            f"{_MAX_TABLE_BYTES / 2**30:.0f} GiB: use a smaller concentration."
-        )
-
-
-def build_model(
-    mixture: Any, clusters: Family, init: Start, workers: Workers, most_batches: int = _MOST_BATCHES
-) -> DPModel:
-    """Check the settings of the estimator and return the model of some rows."""
-    check_settings(mixture, clusters)
+def build_model(mixture: Any, clusters: Family, init: Start, workers: Workers, most_batches: int) -> DPModel:
+    """The model of some rows, with the settings of the estimator and at most so many minibatches by default."""
     batch_size = mixture.batch_size
     if batch_size == "auto":
         batch_size = max(clusters.rows_of_batch(), clusters.n_rows // most_batches, 1)

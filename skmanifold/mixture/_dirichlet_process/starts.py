@@ -15,10 +15,8 @@ from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
 from ...utils._threads import Workers
-from .dissolving import dissolve_small
-from .greedy_merging import merge_greedily
-from .label_scores import label_scores
-from .model import AUTO_CLUSTERS, DPModel, Start, initial_labels
+from .merging import dissolve_small, label_scores, merge_greedily
+from .model import DPModel, Start, initial_labels
 
 _N_PASSES = 3  # of each round
 _CONCENTRATION = 1.0
@@ -55,7 +53,7 @@ def searched_rows(emission: Any, clusters: Family, rows: Any, key: np.uint64) ->
         f"{n_rows - len(distinct)} of {n_rows} rows of X repeat other rows exactly, and equal rows of numbers can form "
         "clusters of their own: remove repeated rows that are not separate observations.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=8,
     )
     return distinct if searched is None else searched[distinct]
 
@@ -69,9 +67,17 @@ def spread_start(init: Any, clusters: Family, searched: np.ndarray | None) -> St
 
 
 def find_clusters(
-    clusters: Family, searched: np.ndarray | None, free: tuple[str, ...], key: np.uint64, workers: Workers
+    clusters: Family,
+    searched: np.ndarray | None,
+    n_clusters: int,
+    free: tuple[str, ...],
+    key: np.uint64,
+    workers: Workers,
 ) -> Found:
-    """Clusters of some of the rows, and the prior that suits them.
+    """The clusters with the highest evidence among those from several numbers of seeds, and the prior that suits them.
+
+    They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
+    and the fit should not depend on that.
 
     Parameters
     ----------
@@ -79,6 +85,8 @@ def find_clusters(
         All rows, with default values of the hyperparameters; rounded numbers are spread over their cells.
     searched : ndarray of int64 or None
         Indices of the rows that are used, from `searched_rows`.
+    n_clusters : int
+        The largest number of seeds.
     free : tuple of str
         Hyperparameters that are learned.
     key : uint64
@@ -89,7 +97,18 @@ def find_clusters(
     -------
     found : Found
     """
-    return _best_clusters(_chosen(clusters, searched), AUTO_CLUSTERS, free, key, workers)
+    clusters = clusters if searched is None else clusters.subset(searched)
+    effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
+    found = []
+    for n in (most, *(n for n in effort.fewer_seeds if n < most)):
+        labels = clusters.spread_labels(n, subkey(key, Purpose.CENTRES, n))
+        found.append(_improved(clusters, labels, free, effort.n_rounds, subkey(key, Purpose.WARM_UP, n), workers))
+    best = _best(found)
+    if effort.least_size > 0.0:
+        fewer, last = _without_small(best, effort.least_size, workers), subkey(key, Purpose.WARM_UP)
+        starts = [best.labels] if np.array_equal(fewer, best.labels) else [best.labels, fewer]
+        best = _best([_improved(clusters, labels, free, 1, last, workers) for labels in starts])
+    return best._replace(labels=compact_labels(best.labels).astype(np.int32))
 
 
 def labels_of_all(clusters: Family, found: Found, workers: Workers) -> np.ndarray:
@@ -111,7 +130,7 @@ def _labels_from_seeds(clusters: Family, searched: np.ndarray | None, n_clusters
     rows.
     """
     with Workers(1) as workers:  # chains may run in parallel
-        found = _best_clusters(_chosen(clusters, searched), n_clusters, (), key, workers)
+        found = find_clusters(clusters, searched, n_clusters, (), key, workers)
         return labels_of_all(clusters, found, workers)
 
 
@@ -122,29 +141,6 @@ class Found(NamedTuple):
     labels: np.ndarray
     statistics: Any
     clusters: Family
-
-
-def _chosen(clusters: Family, rows: np.ndarray | None) -> Family:
-    return clusters if rows is None else clusters.subset(rows)
-
-
-def _best_clusters(clusters: Family, n_clusters: int, free: tuple[str, ...], key: np.uint64, workers: Workers) -> Found:
-    """The clusters with the highest evidence among those from several numbers of seeds.
-
-    They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
-    and the fit should not depend on that.
-    """
-    effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
-    found = []
-    for n in (most, *(n for n in effort.fewer_seeds if n < most)):
-        labels = clusters.spread_labels(n, subkey(key, Purpose.CENTRES, n))
-        found.append(_improved(clusters, labels, free, effort.n_rounds, subkey(key, Purpose.WARM_UP, n), workers))
-    best = _best(found)
-    if effort.least_size > 0.0:
-        fewer, last = _without_small(best, effort.least_size, workers), subkey(key, Purpose.WARM_UP)
-        starts = [best.labels] if np.array_equal(fewer, best.labels) else [best.labels, fewer]
-        best = _best([_improved(clusters, labels, free, 1, last, workers) for labels in starts])
-    return best._replace(labels=compact_labels(best.labels).astype(np.int32))
 
 
 def _best(found: list[Found]) -> Found:

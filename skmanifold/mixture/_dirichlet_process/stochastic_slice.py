@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -267,12 +268,20 @@ class StochasticSlice(BaseSampler):
 
     def _begin(self, model: DPModel, sums: CategoryCounts, concentration: float, key: np.uint64) -> Blocks:
         self._validate_params()
-        targets = _targets(model, sums, sums, concentration)
+        known = self._with_targets(model, sums, sums, concentration)
         sticks, components = (
-            init_block(sampler, target, subkey(key, Purpose.START, i))
-            for i, (sampler, target) in enumerate(zip(self._movers, targets, strict=True))
+            init_block(sampler, target, subkey(key, Purpose.START, i)) for i, (sampler, target) in enumerate(known)
         )
         return Blocks(sticks, components, concentration)
+
+    def _with_targets(self, model, of_sticks, of_components, concentration, *others: Iterable) -> Any:
+        """The samplers and, given counts, the targets of sticks and of components, with what `others` have of both."""
+        data, sizes = model.clusters.data, of_sticks.sizes
+        beyond = np.append(np.cumsum(sizes[:0:-1])[::-1], 0.0)  # rows of later sticks
+        sticks = GammaBlocks(np.array([1.0, concentration]), np.column_stack((sizes, beyond)), _PAIR)
+        counts = np.ascontiguousarray(of_components.categories.T, np.float64)
+        targets = sticks, GammaBlocks(data.prior, counts, data.column_start)
+        return zip(self._movers, targets, *others, strict=True)
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, CategoryCounts]:
         """Update sticks, components, concentration and the labels of one minibatch; labels in place."""
@@ -288,10 +297,10 @@ class StochasticSlice(BaseSampler):
         if not any(stored):
             return blocks, counts
         everything = counts_used(counts)
-        targets = _targets(model, everything, everything, blocks.concentration)
+        known = self._with_targets(model, everything, everything, blocks.concentration, blocks[:2], stored)
         sticks, components = (
             redraw_column_sums(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
-            for i, (stores, target, state) in enumerate(zip(stored, targets, blocks[:2], strict=True))
+            for i, (_, target, state, stores) in enumerate(known)
         )
         return Blocks(sticks, components, blocks.concentration), counts
 
@@ -315,9 +324,8 @@ class StochasticSlice(BaseSampler):
     def _moved(self, model, blocks: Blocks, of_sticks: CategoryCounts, of_components: CategoryCounts, key) -> Blocks:
         """One step of the sticks and of the components, then a draw of the concentration if it is learned."""
         concentration = blocks.concentration
-        targets = _targets(model, of_sticks, of_components, concentration)
-        movers = zip(self._movers, targets, blocks[:2], strict=True)
-        sticks, components = (step_block(sampler, target, state) for sampler, target, state in movers)
+        known = self._with_targets(model, of_sticks, of_components, concentration, blocks[:2])
+        sticks, components = (step_block(*each) for each in known)
         if model.concentration is None:
             drawn = subkey(key, Purpose.CONCENTRATION)
             concentration = draw_concentration(self._sticks_of(sticks), model.concentration_prior, drawn)
@@ -328,11 +336,11 @@ class StochasticSlice(BaseSampler):
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
         nothing = _no_sums(model, mixture.n_components)
-        targets = _targets(model, nothing, nothing, blocks.concentration)
         proportions = np.array(mixture.sticks), mixture.log_table
+        known = self._with_targets(model, nothing, nothing, blocks.concentration, blocks[:2], proportions)
         sticks, components = (
-            resize_block(*arguments, subkey(key, Purpose.BIRTHS, i))
-            for i, arguments in enumerate(zip(self._movers, targets, blocks[:2], proportions, strict=True))
+            resize_block(sampler, empty, state, own, subkey(key, Purpose.BIRTHS, i))
+            for i, (sampler, empty, state, own) in enumerate(known)
         )
         return Blocks(sticks, components, blocks.concentration)
 
@@ -370,16 +378,6 @@ def _sums_of_rows(model: DPModel, rows, labels, n: int, scale: float) -> Categor
     sums = _no_sums(model, n)
     _add_rows(rows, *model.clusters.data[:3], labels, scale, sums.sizes, sums.categories.T)
     return sums
-
-
-def _targets(
-    model: DPModel, of_sticks: CategoryCounts, of_components: CategoryCounts, concentration: float
-) -> tuple[GammaBlocks, GammaBlocks]:
-    data, sizes = model.clusters.data, of_sticks.sizes
-    beyond = np.append(np.cumsum(sizes[:0:-1])[::-1], 0.0)  # rows of later sticks
-    sticks = GammaBlocks(np.array([1.0, concentration]), np.column_stack((sizes, beyond)), _PAIR)
-    counts = np.ascontiguousarray(of_components.categories.T, np.float64)
-    return sticks, GammaBlocks(data.prior, counts, data.column_start)
 
 
 def _redraw_labels(model, rows, labels, counts, mixture, concentration, key) -> tuple[Instantiated, CategoryCounts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from ...emissions._family import Family
 from ...emissions._statistics import selected
 from ...inference._draw_store import stores
 from ...inference._draw_stream import ChainStream, chains_agree
-from ...random._keys import Purpose, subkey
 from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
@@ -27,20 +27,21 @@ _LEAST_ROWS = 0.5  # expected number of rows from which on a component is report
 MOST_COMPONENTS = 1 << 24  # in one draw
 
 
-def state_of_blocks(kind: type, **others: Condition) -> Held:
-    """Condition of the state of a chain; `others` are the conditions of further fields of this class of states."""
-    log_density = Real(nan=True, infinite=True)
-    return Held(kind, position=Held(Blocks), key=key, n_steps=Whole(), log_density=log_density, **others)
+def state_of_blocks(kind: type, n_clusters: Callable[[CategoryCounts], int], **others: Condition) -> Condition:
+    """Condition of the state of a chain, whose blocks have as many components as a function of its counts returns.
 
+    `others` are the conditions of further fields of this class of states.
+    """
+    others |= {"position": Held(Blocks), "key": key, "n_steps": Whole(), "statistics": Held(CategoryCounts)}
+    held = Held(kind, log_density=Real(nan=True, infinite=True), **others)
 
-def _state(value: Any, where: str, sizes: Sizes) -> None:
-    """Check a state, whose blocks, sums and components must have the same number."""
-    if isinstance(value, StreamState) and isinstance(value.statistics, CategoryCounts):
-        sizes["n_clusters"] = len(value.statistics.sizes)
-    _STATE(value, where, sizes)
+    def holds_state(value: Any, where: str, sizes: Sizes) -> None:
+        counts = getattr(value, "statistics", None)
+        if isinstance(counts, CategoryCounts) and np.any(counts.sizes):
+            sizes["n_clusters"] = n_clusters(counts)
+        held(value, where, sizes)
 
-
-_STATE = state_of_blocks(StreamState, statistics=Held(CategoryCounts), mixture=Held(Instantiated))
+    return holds_state
 
 
 def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
@@ -51,7 +52,9 @@ def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
 
 @holds(
     _agree,
-    states=ListOf(_state, "n_chains"),
+    states=ListOf(
+        state_of_blocks(StreamState, lambda counts: len(counts.sizes), mixture=Held(Instantiated)), "n_chains"
+    ),
     stores=ListOf(stores(Tuple((Held(ParameterDraw), Whole(low=1, below=MOST_COMPONENTS)))), "n_chains"),
     n_batches=Whole(),
     _last=ListOf(Held(ParameterDraw), "n_chains"),
@@ -60,16 +63,6 @@ class MixtureStream(ChainStream):
     """Chains that learn from a sequence of minibatches; the rows are not kept."""
 
     _last: list[ParameterDraw]
-
-    @classmethod
-    def begin(
-        cls, passes: StochasticSlice, model: DPModel, key: np.uint64, n_chains: int, scale: float, workers: Workers
-    ) -> MixtureStream:
-        """Chains after their first minibatch, where each row represents `scale` rows of the stream."""
-        keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
-        stream = cls(workers.run(passes.init_stream, [(model, chain_key, scale) for chain_key in keys]))
-        stream.n_batches = 1
-        return stream
 
     def after_batch(
         self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers

@@ -26,14 +26,14 @@ from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .conditions import fitted_mixture
+from .._conditions import OF_FAMILY, finite_mixture
 from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
 from .inference import FamilyInference
 
 Rows: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike
 
 
-@fitted_mixture
+@finite_mixture
 class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
@@ -211,15 +211,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
     _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters, "n_stored_rows": draws_parameters}
     _single_threaded = "all"
-    _of_some_fits = (
-        "converged_",
-        "covariances_",
-        "n_categories_",
-        "mean_directions_",
-        "concentrations_",
-        "_layout",
-    )
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_", "covariances_")
+    _of_some_fits = ("converged_", "n_categories_", "_layout", *OF_FAMILY)
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_")
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [NumberOf("DPMixture infers the number of components")],
@@ -395,11 +388,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
         emission = self._resolve_emission()
-        if not batch.is_first and type(emission) is not type(self.emission_):
-            was = type(self.emission_).__name__
-            raise ValueError(
-                f"The emission is {type(emission).__name__}, but that of the fitted model is {was}: call fit."
-            )
+        if not batch.is_first:
+            self._check_unchanged(emission)
         return RowsStream(self, X, emission, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
@@ -407,6 +397,3 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         K = self._family.n_components
         if self.n_components != K:
             raise ValueError(f"n_components={self.n_components}, but the fitted model has {K} components: call fit.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_position")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,28 +15,52 @@ from ...emissions._abilities import HasSeeds, HasShares
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
+from ...inference._distributed_fits.open_shards import open_shards
 from ...inference._distributed_fits.session import active_session
-from ...inference._distributed_fits.sources import corpora_of, remember_columns
+from ...inference._distributed_fits.sources import corpora_of, remember_columns, source_of
 from ...inference._draw_store import DrawStore
-from ...models import ExpectationModel
-from ...numerics.block_sums import BlockSums
+from ...models import ExpectationModel, IncompatibleError
+from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, subkey
+from ...utils._sklearn import take_rows
 from ...utils._threads import Workers
+from ...utils._validation import validate_sample_weight
 from .._densities import FamilyRows, label_rows, typical_rows
+from .._labels import read_labels
 from .._memberships.finite import DirichletWeights, Position
 from .._prior import named_as_draws
-from .initial_labels import checked_labels, start_labels
-from .model import FamilyModel
-from .row_weights import RowWeights, WeightedRows, check_takes_weights, read_weighted
-from .shards import check_parts, shard_mixture
-from .stored_shards import (
+from .initial_labels import start_labels
+from .model import FamilyModel, RowWeights
+from .shards import (
     LabelledRows,
     RowSample,
+    ShardedMixture,
     StoredFamilyShards,
-    StoredMixture,
     UnsettledFamilyShards,
-    shard_stored_rows,
+    check_parts,
+    shard_mixture,
 )
+
+
+class WeightedRows(NamedTuple):
+    """What a fit reads.
+
+    Attributes
+    ----------
+    rows : object
+        Rows of positive weight, as the emission reads them.
+    weights : RowWeights or None
+        Their weights; None if `fit` was called without `sample_weight`.
+    used : ndarray of shape (n_used,) or slice
+        Which of all rows they are.
+    every : object
+        All rows, for labels.
+    """
+
+    rows: Any
+    weights: RowWeights | None
+    used: np.ndarray | slice
+    every: Any
 
 
 class RowsFit(FitStrategy):
@@ -52,9 +76,14 @@ class RowsFit(FitStrategy):
         """Read and validate the rows and their weights."""
         mixture, sample_weight = self.mixture, self.run.sample_weight
         if sample_weight is not None:
-            check_takes_weights(mixture, self.sampler)
+            if not self.climbs:
+                able = [repr(name) for name, known in mixture._samplers.items() if ExpectationModel in known.requires]
+                raise IncompatibleError(
+                    f"sample_weight needs a sampler that averages over the components of each row ({', '.join(able)}), "
+                    f"but {type(self.sampler).__name__} draws one component for each row."
+                )
             mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight")
-        self._settle(read_weighted(mixture, emission, X, sample_weight), emission)
+        self._settle(_read_weighted(mixture, emission, X, sample_weight), emission)
         self.n_rows = self.data.every.n_rows
 
     def _settle(self, data: WeightedRows, emission: BaseEmission) -> None:
@@ -75,15 +104,17 @@ class RowsFit(FitStrategy):
         return ExpectationModel in self.sampler.requires
 
     def model(self, workers: Workers) -> Any:
-        """The model of all rows."""
+        """The model of all rows; in a distributed session, with its rows sent to their shards."""
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
-        return self.here
-
-    def prepare(self, model: Any, workers: Workers) -> Any:
-        """The model; in a distributed session, with its rows sent to their shards."""
-        if active_session() and self.n_stored:
+        if not active_session():
+            return self.here
+        if self.n_stored:
             raise ValueError("n_stored_rows needs the rows in this process: set it to 0 for a fit on a cluster.")
-        return shard_mixture(model) if active_session() else model
+        return shard_mixture(self.here)
+
+    def target(self, model: Any) -> FamilyModel:
+        """The model of the rows that this process has, which offers the same."""
+        return self.here
 
     def add(self, left: BlockSums, right: BlockSums) -> BlockSums:
         """Sum of two passes' statistics."""
@@ -104,7 +135,7 @@ class RowsFit(FitStrategy):
         sampler, best = self.sampler, best_chain(chains)
         if self.climbs:
             best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
-        model = self._whole_model(chains[best])
+        model = chains[best].model
         total, n_passes = chains[best].estimate()
         sums = total.map(lambda array: array / n_passes)
         position = model.mode(sums)
@@ -118,15 +149,11 @@ class RowsFit(FitStrategy):
         fitted["_draws"] = kept if sampler.draws_parameters else []
         return {**fitted, "_sums": BlockSums.whole(sums.total()), "_n_summed_rows": model.total_weight}
 
-    def _whole_model(self, chain: Chain) -> Any:
-        """The model of all rows, for sums of expectations."""
-        return self.here
-
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The most probable component of each row, also of weight zero, typical rows, and the rows in traces."""
         rows, K = FamilyRows(self.family, self.data.every), self.family.n_components
-        labels, of_own = label_rows(fitted["_position"], rows, K, workers)
-        of_traces = {} if self.data.weights is None else {"_n_units": self.here.total_weight}
+        labels, of_own = label_rows(fitted["_estimate"], rows, K, workers)
+        of_traces = {} if self.data.weights is None else {"_n_units": model.total_weight}
         return {"labels_": labels, "typical_rows_": typical_rows(of_own, labels, K), **of_traces}
 
     def warn(self, fitted: dict[str, Any]) -> None:
@@ -161,10 +188,10 @@ class StoredRowsFit(RowsFit):
     def model(self, workers: Workers) -> Any:
         """The model of all rows, which are read into their shards."""
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
-        shards = shard_stored_rows(UnsettledFamilyShards(self._settled_by, key), self.X, workers)
+        shards = open_shards(UnsettledFamilyShards(self._settled_by, key), source_of(self.X, BLOCK_ROWS), workers)
         self.n_rows = shards.n_rows
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
-        return StoredMixture(self.here, shards)
+        return ShardedMixture(self.here, shards)
 
     def _settled_by(self, sample: RowSample) -> StoredFamilyShards:
         """The builder after these rows; the first sample is that of all later ones."""
@@ -179,21 +206,9 @@ class StoredRowsFit(RowsFit):
             self.builder = StoredFamilyShards(self.family, _weight_prior(mixture), rest, emission, stored, whom)
         return self.builder
 
-    def target(self, model: Any) -> FamilyModel:
-        """The model of the sample, which offers the same."""
-        return self.here
-
-    def prepare(self, model: Any, workers: Workers) -> Any:
-        """The same model."""
-        return model
-
-    def _whole_model(self, chain: Chain) -> StoredMixture:
-        """The chain's model."""
-        return chain.model
-
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The most probable component of each row, and typical rows."""
-        found = model.ask("label_rows", fitted["_position"])
+        found = model.ask("label_rows", fitted["_estimate"])
         labels = np.concatenate([part.labels for part in found], dtype=np.int64)
         return {"labels_": labels, "typical_rows_": reduce(LabelledRows.better, found).typical_rows}
 
@@ -222,6 +237,26 @@ class RowsStream(StatisticsStream):
         summed = {"_sums": state.statistics, "_n_summed_rows": float(self.batch.total_samples), "_draws": []}
         fitted = {**fitted_parameters(self.family, state.position), **summed, "best_chain_": 0}
         return {**fitted, "_family": self.family, "emission_": self.emission}
+
+
+def _read_weighted(mixture: Any, emission: Any, X: Any, sample_weight: Any) -> WeightedRows:
+    """Validate X and the weights, which may be None; a ValueError if fewer rows have a weight than components."""
+    if sample_weight is None:
+        rows = emission.read(mixture, X, reset=True)
+        return WeightedRows(rows, None, slice(None), rows)
+    values = validate_sample_weight(sample_weight, X)
+    used = np.flatnonzero(values)
+    if len(used) < min(mixture.n_components, len(values)):
+        raise ValueError(
+            f"n_components={mixture.n_components} components need as many rows, but only {len(used)} rows of X have a "
+            "positive sample_weight."
+        )
+    if len(used) == len(values):
+        rows = every = emission.read(mixture, X, reset=True)
+    else:
+        rows = emission.read(mixture, take_rows(X, used), reset=True)
+        every = emission.read(mixture, X, reset=False)
+    return WeightedRows(rows, RowWeights.of_values(values[used]), used, every)
 
 
 def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None) -> Any:
@@ -256,7 +291,7 @@ def mixture_model(
         values = None if data.weights is None else data.weights.values
         start = partial(start_labels, family, data.rows, init, row_weights=values)
     else:
-        start = checked_labels(init, data.every.n_rows, K)[data.used]
+        start = read_labels(init, data.every.n_rows, K, "init must be a name, or").astype(np.int32)[data.used]
     n_init = mixture.n_init if K > 1 else 1
     return FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, workers, n_init, data.weights)
 
@@ -267,4 +302,4 @@ def _weight_prior(mixture: Any) -> float:
 
 def fitted_parameters(family: RowFamily, position: Position) -> dict[str, Any]:
     """The parameters as fitted attributes."""
-    return {"_position": position, "weights_": position.weights, **family.attributes(position.parameters)}
+    return {"_estimate": position, "weights_": position.weights, **family.attributes(position.parameters)}

@@ -12,22 +12,19 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...emissions._protocols import RowEmission
-from ...emissions._registry import EMISSIONS, ROW_FAMILIES
 from ...inference._arviz import to_tree
+from ...inference._draw_store import evenly_spaced
 from ...models import IncompatibleError
 from ...utils._protocol_check import offers
-from ...utils._typing import ArrayLike
-from .._cluster_summary import ClusterSummary, of_draws, summarize_clusters
-from .._densities import attributes_of
+from .._cluster_summary import SummarizesClusters
 from .._imputation.imputation import ImputesCells
-from .._memberships.finite import Position, evenly_spaced
+from .._memberships.finite import Position
 from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS
 
 
-class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
+class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, InformationCriteria):
     """Methods of an estimator with a fitted mixture of an exponential family; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
@@ -35,14 +32,10 @@ class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
 
     n_predictive_draws: int
     n_polish: int
-    _emissions = EMISSIONS
-    _families = ROW_FAMILIES
-    _emission_protocol = RowEmission
     _family_needs = FAMILY_NEEDS
     _key: np.uint64  # of all streams, frozen when fitting begins
-    _position: Position
+    _estimate: Position
     _draws: list[Position]  # of the best chain, of samplers that draw the parameters
-    labels_: np.ndarray
     components_: np.ndarray | list[np.ndarray]  # a list for categories, by column
     n_categories_: np.ndarray  # of columns of codes
     covariances_: np.ndarray  # of Gaussian components
@@ -56,55 +49,6 @@ class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
         if "_posterior" not in vars(self):
             raise AttributeError("posterior_ is set by fit only; partial_fit keeps no draws.")
         return self._posterior
-
-    def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
-        r"""Weights and typical rows of the components, and the columns that separate them, as data frames.
-
-        The mutual information of a column and the component,
-
-        .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
-
-        where :math:`f_{kj}` is the density of column j in component k at the estimate, is 0 if the column has the same
-        distribution in all components, and the entropy of the component if the column determines it. For columns of
-        numbers it is estimated from 2,000 drawn rows. For multinomial rows it is the contribution of the column to the
-        mutual information of one token and its component.
-
-        Parameters
-        ----------
-        feature_names : array-like of shape (n_features,), default=None
-            Names of the columns. None uses ``feature_names_in_`` if it exists, else the column indices.
-
-        Returns
-        -------
-        summary : ClusterSummary
-            ``clusters`` has a row for each component, the one with the largest weight first; the index has the numbers
-            of the components as in ``labels_``. Its columns are ``weight``, as in ``weights_``; with samplers that draw
-            the parameters ("gibbs"), ``drawn_weight``, ``drawn_weight_low`` and ``drawn_weight_high``, the median and
-            the 5% and 95% quantiles of the drawn weights, where the components of each draw are matched to those of
-            the estimate as in `to_arviz`; ``size``, the number of fitted rows with this label, and
-            ``typical_row``, the one of them with the highest density in the component (missing if there are none); and
-            then for each column, in descending order of its mutual information, the mean in the component (of binary
-            columns the probability of a one) or the most probable category. After `partial_fit` there are no sizes and
-            no typical rows, because rows are not kept. ``columns`` has a row for each column, in the same order:
-            ``mutual_information`` in nats. Emissions without distributions of single columns ("von_mises_fisher", some
-            user-defined ones) have a summary without columns.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If the number of names differs from the number of columns.
-        ImportError
-            If pandas is not installed.
-        """
-        check_is_fitted(self)
-        clusters: dict[str, Any] = {"weight": self.weights_, **of_draws("weight", self._matched_weights())}
-        if hasattr(self, "labels_"):
-            clusters["size"] = np.bincount(self.labels_, minlength=len(self.weights_))
-        attributes = attributes_of(self._family, self._position.parameters)
-        summary = summarize_clusters(self, feature_names, self.weights_, attributes, clusters)
-        return summary._replace(clusters=summary.clusters.iloc[np.argsort(-self.weights_, kind="stable")])
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; the components are in the order of ``components_``.
@@ -166,15 +110,14 @@ class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
         """Weights of the draws whose components were kept, in these orders, (n_chains, n_draws, K)."""
         return np.take_along_axis(self.posterior_["weights"][:, self._component_draws], orders, axis=2)
 
-    def _matched_weights(self) -> np.ndarray:
-        """Drawn weights, (n_draws, K), whose components are in the order of the estimate."""
-        components = vars(self).get("_posterior", {}).get("components")
-        if components is None or components.size == 0 or not self.sampler_.draws_parameters:
-            return np.empty((0, len(self.weights_)))
-        return self._weights_in(self._match_components(components)).reshape(-1, len(self.weights_))
+    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
+        components, draws = vars(self).get("_posterior", {}).get("components"), np.empty((0, len(self.weights_)))
+        if components is not None and components.size and self.sampler_.draws_parameters:
+            draws = self._weights_in(self._match_components(components)).reshape(-1, len(self.weights_))
+        return "weight", self.weights_, draws
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._family.attributes_of_blocks(self._position.parameters)
+        return self._family.attributes_of_blocks(self._estimate.parameters)
 
     def _match_components(self, draws: np.ndarray) -> np.ndarray:
         """Order of the components of each draw that matches ``components_``, (n_chains, n_draws, K)."""
@@ -188,17 +131,13 @@ class FamilyInference(ImputesCells, DrawsFromEmission, InformationCriteria):
         # Distances use scales on which the features of a component have similar variances: the standard deviations of
         # Gaussian components, and square roots of counts and probabilities.
         if offers(self._family, HasFeatureVariances):
-            of_features = self._family.feature_variances(self._position.parameters)
+            of_features = self._family.feature_variances(self._estimate.parameters)
             return partial(np.multiply, 1.0 / np.sqrt(of_features))
         return np.sqrt if min(draws.min(), side_by_side(self.components_).min()) >= 0.0 else np.asarray
 
     @property
-    def _estimate(self) -> Position:
-        return self._position
-
-    @property
     def _predictive(self) -> list[Position]:
-        return evenly_spaced(self._draws, self.n_predictive_draws) or [self._position]
+        return evenly_spaced(self._draws, self.n_predictive_draws) or [self._estimate]
 
     def _drawn_parameters(self) -> list[Position]:
         if not self.sampler_.draws_parameters:

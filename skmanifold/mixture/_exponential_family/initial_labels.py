@@ -1,4 +1,4 @@
-"""Initial labels of a mixture of an exponential family: given, seeds, or the best of several after a few passes."""
+"""Initial labels of a mixture of an exponential family: seeds, or the best of several after a few passes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
 from ...samplers._latent.esca import ESCAState
 from ...samplers._latent.pilot_runs import run_pilot
-from .._labels import random_labels, read_labels
+from .._labels import random_labels
 
 _N_PASSES = 5
-
-
-def checked_labels(init: Any, n_rows: int, n_components: int) -> np.ndarray:
-    """Initial labels given by the user, validated."""
-    return read_labels(init, n_rows, n_components, "init must be a name, or").astype(np.int32)
 
 
 def start_labels(

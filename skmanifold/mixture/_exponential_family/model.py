@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
-from ...numerics.reductions import exact_sum
+from ...numerics.reductions import SUM_UNIT, exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...utils._declared import Held
@@ -25,7 +26,6 @@ from .._memberships.finite import DirichletWeights, Position
 from .._memberships.kernels import draw_labels_of_terms, fill_shares
 from .._scores import refuse_far_rows
 from .initial_labels import best_labels
-from .row_weights import RowWeights
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
@@ -38,6 +38,26 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
     "expect_latents": (HasShares,),
     "log_joint": (HasLogJoint,),
 }
+
+
+class RowWeights(NamedTuple):
+    """Positive weights of rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        Weights.
+    unit : float
+        Log likelihoods are sums of multiples of it. Ranges of the same rows have the same unit.
+    """
+
+    values: np.ndarray
+    unit: float
+
+    @classmethod
+    def of_values(cls, values: np.ndarray) -> RowWeights:
+        """Weights of all rows, with a unit in proportion to their mean, a power of two."""
+        return cls(values, SUM_UNIT * 2.0 ** math.floor(math.log2(values.mean())))
 
 
 def _family_offers(method: str) -> Callable[[FamilyModel], bool]:

@@ -63,11 +63,15 @@ class Position(NamedTuple):
         rows.add_densities_of_rows(self.parameters, terms, workers)
         return terms
 
+    def cell_attributes(self, family: Any) -> dict[str, Any]:
+        """The parameters as attributes for `cell_distribution`; for `Columns` those of each block."""
+        return getattr(family, "attributes_of_blocks", family.attributes)(self.parameters)
+
     def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components as attributes."""
         shares = self.log_terms(rows, workers)
         refuse_far_rows(to_shares(shares, workers))
-        return shares, rows.drawn_attributes(self.parameters)
+        return shares, self.cell_attributes(rows.family)
 
     def drawn(self, rows: FamilyRows, key: np.uint64, workers: Workers) -> Memberships:
         """The same: there is nothing left to draw."""
@@ -105,12 +109,6 @@ class PositionDraws(NamedTuple):
             rows = np.flatnonzero(chosen == i)
             X[rows] = family.sample(draw.parameters, labels[rows], subkey(key, Purpose.ROWS, i))
         return X
-
-
-def evenly_spaced(draws: Sequence[Position], n: int) -> list[Position]:
-    """At most `n` evenly spaced draws, including the last unless `n` is 1."""
-    chosen = np.linspace(0, len(draws) - 1, min(n, len(draws)))
-    return [draws[i] for i in np.unique(chosen.astype(int))]
 
 
 def draw_labels(weights: np.ndarray, n_rows: int, key: np.uint64) -> np.ndarray:

@@ -50,6 +50,10 @@ class PartitionDraw(NamedTuple):
         clusters.add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
+    def cell_attributes(self, family: Any) -> dict[str, Any]:
+        """Expected parameters of the components as attributes for `cell_distribution`."""
+        return family.clusters().cell_attributes(self.statistics)
+
     def expected(self, clusters: Family, workers: Workers) -> Memberships:
         """Memberships of the rows, and expected parameters of the components and of a new one."""
         shares = self.log_terms(clusters, workers)
@@ -58,11 +62,13 @@ class PartitionDraw(NamedTuple):
 
     def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and drawn parameters of the components and of a new one."""
-        draw = draw_parameters(clusters, self.statistics, self.concentration, key, workers)
-        shares = draw.log_terms(clusters, workers)
+        labels = np.arange(len(self.statistics.sizes) + 1)
+        log_weights = draw_log_weights(self.statistics, labels[:-1], self.concentration, key)
+        components = clusters.draw_components(self.statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
+        shares = _begin(clusters, log_weights)
+        clusters.add_densities_of_rows(components, shares, workers)
+        shares[:, -1:] = _terms_of_new(clusters, log_weights, components, workers)
         to_shares(shares, workers)
-        labels, statistics = np.arange(shares.shape[1]), with_new(self.statistics)
-        components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
         return shares, clusters.drawn_attributes(components)
 
     def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
@@ -108,9 +114,8 @@ class ParameterDraw(NamedTuple):
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         terms = _begin(clusters, self.log_weights[:-1])
         clusters.add_densities_of_rows(self.components, terms, workers)
-        empty = _begin(clusters, self.log_weights[-1:])
-        clusters.add_log_density_of_new(self.components, empty, workers)
-        return np.concatenate((terms, empty), axis=1)
+        of_new = _terms_of_new(clusters, self.log_weights, self.components, workers)
+        return np.concatenate((terms, of_new), axis=1)
 
     def expected(self, clusters: Family, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components and expected ones of a new component."""
@@ -129,20 +134,12 @@ class ParameterDraw(NamedTuple):
         return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
 
 
-def draw_parameters(
-    clusters: Family, statistics: Any, concentration: float, key: np.uint64, workers: Workers
-) -> ParameterDraw:
-    """Draw weights and components given the partition, the largest component first.
-
-    The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are the
-    sizes and the concentration.
-    """
-    labels = by_size(statistics)
+def draw_log_weights(statistics: Any, labels: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
+    """Draw the logs of the weights of clusters with rows, and of all others together, (K + 1,)."""
     shapes = np.append(statistics.sizes[labels], concentration)
     keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, len(statistics.sizes)))
     log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
-    components = clusters.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
-    return ParameterDraw(log_weights - logsumexp(log_weights), components, concentration)
+    return log_weights - logsumexp(log_weights)
 
 
 def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:
@@ -152,6 +149,13 @@ def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:
 
 def _begin(clusters: Family, log_weights: np.ndarray) -> np.ndarray:
     return np.repeat(log_weights[None], clusters.n_rows, axis=0)
+
+
+def _terms_of_new(clusters: Family, log_weights: np.ndarray, components: Any, workers: Workers) -> np.ndarray:
+    """Log of weight times density of a new component whose own parameters are integrated out, (n_rows, 1)."""
+    terms = _begin(clusters, log_weights[-1:])
+    clusters.add_log_density_of_new(components, terms, workers)
+    return terms
 
 
 def draw_store(mixture: Any, clusters: Family) -> DrawStore:

@@ -11,11 +11,11 @@ from scipy.optimize import linear_sum_assignment
 from ...base import FitStrategy, Run
 from ...emissions._dense_rows import read_dense
 from ...inference._chains import Chain, best_chain
-from ...inference._draw_store import DrawStore
+from ...inference._draw_store import DrawStore, evenly_spaced
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .._densities import FamilyRows, label_rows
-from .._memberships.finite import DirichletWeights, Position, PositionDraws, evenly_spaced
+from .._memberships.finite import DirichletWeights, Position, PositionDraws
 from .family import bound_family
 from .initial_partitions import start_partitions
 from .model import SingleSubspaceModel, SubspaceModel

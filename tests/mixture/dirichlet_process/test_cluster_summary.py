@@ -13,7 +13,7 @@ from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
 from skmanifold.emissions import Gaussian, IndependentNumbers
 from skmanifold.emissions._cells import CategoryCells, mutual_information
-from skmanifold.mixture._dirichlet_process import point_estimate
+from skmanifold.mixture._dirichlet_process import fit_strategy
 
 from ..exponential_family._mixtures import counts_by, data_of, slow_log_terms, small_fit, small_table, tokens_of
 
@@ -163,7 +163,7 @@ def test_columns_of_clusters_have_the_cells_that_imputation_uses(emission):
     X = np.minimum(X, 1) if emission == "bernoulli" else X
     mixture = DPMixture(emission, init=of_rows, max_iter=4, random_state=0).fit(X)
     clusters, columns = mixture.cluster_summary()
-    statistics = mixture._summary.statistics
+    statistics = mixture._estimate.statistics
     cells = mixture._family.cell_distribution(mixture._family.clusters().cell_attributes(statistics))
     found = columns["mutual_information"][range(3)]
     np.testing.assert_allclose(found, cells.information(statistics.sizes / 80.0), rtol=1e-9)
@@ -200,7 +200,7 @@ def test_columns_are_in_descending_order_of_information_with_typical_cells(name)
 @each_fit
 @pytest.mark.parametrize("rows_at_once", [7, 10**6])
 def test_typical_rows_have_the_highest_density_in_their_clusters(name, rows_at_once, monkeypatch):
-    monkeypatch.setattr(point_estimate, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(fit_strategy, "_ROWS_AT_ONCE", rows_at_once)
     X = data_of_fit(name)
     mixture = fits()[name]
     if rows_at_once == 7:

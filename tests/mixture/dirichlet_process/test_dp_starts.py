@@ -63,13 +63,13 @@ def test_the_last_round_is_tried_with_and_without_small_clusters(clusters, label
     monkeypatch.setattr(FullFamily, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
     monkeypatch.setattr(FullFamily, "spread_labels", lambda self, n, key: np.full(200, 9, np.int32))
     monkeypatch.setattr(starts, "_improved", improved)
-    found = starts.find_clusters(clusters, None, (), root_key(0), ONE)
+    found = starts.find_clusters(clusters, None, 100, (), root_key(0), ONE)
     assert tried == ([3, 2] if has_small else [2])
     assert len(np.unique(found.labels)) == (3 if has_small and better == "with" else 2)
 
 
 def test_superfluous_clusters_are_found_out(clusters, monkeypatch):
     monkeypatch.setattr(FullFamily, "start_effort", lambda self: StartEffort(1000, (), 1, 0.25))
-    found = starts.find_clusters(clusters, None, ("covariance",), root_key(0), ONE)
+    found = starts.find_clusters(clusters, None, 100, ("covariance",), root_key(0), ONE)
     np.testing.assert_array_equal(found.labels[[0, 100]], [0, 1])
     assert np.bincount(found.labels).tolist() == [100, 100]

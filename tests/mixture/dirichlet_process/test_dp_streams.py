@@ -54,6 +54,6 @@ def test_emissions_without_categories_are_refused_in_one_sentence(emission, meth
 
 def test_a_stream_continues_with_the_same_emission():
     mixture = DPMixture("categorical", sampler="scir", init=3, **SHORT).partial_fit(data_of("categorical"))
-    with pytest.raises(ValueError, match=r"'multinomial', but the fitted model has Categorical\(\): call fit\."):
+    with pytest.raises(ValueError, match=r"Multinomial\(\), but the fitted model has Categorical\(\): call fit\."):
         mixture.set_params(emission="multinomial").partial_fit(np.ones((2, 5)))
     assert mixture.set_params(emission="categorical").partial_fit(data_of("categorical")).n_batch_iter_ == 2

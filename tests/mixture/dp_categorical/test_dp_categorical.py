@@ -79,7 +79,7 @@ def test_all_that_is_fitted_follows_the_number_of_components(emission, sampler):
     assert mixture.labels_.shape == (X.shape[0],)
     assert sorted(set(mixture.labels_.tolist())) == list(range(n))
     assert mixture.weights_.shape == (n,)
-    assert len(mixture._summary.statistics.sizes) == n
+    assert len(mixture._estimate.statistics.sizes) == n
     means = [mixture.components_] if emission == "multinomial" else mixture.components_
     assert [mean.shape for mean in means] == [(n, 6)] if emission == "multinomial" else [(n, 3)] * 5
     for mean in means:

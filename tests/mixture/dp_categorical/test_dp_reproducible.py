@@ -211,7 +211,7 @@ def test_fractional_counts_are_rounded_by_place_in_fit_and_weights_elsewhere():
     X = np.tile([0.5, 0.5, 2.0, 0.5], (400, 1))
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(X)
     assert mixture.n_components_ == 1
-    totals = mixture._summary.statistics.categories[:, 0]
+    totals = mixture._estimate.statistics.categories[:, 0]
     assert totals[2] == 800
     # Binomial(400, 1/2): mean 200, standard deviation 10.
     assert np.all(np.abs(totals[[0, 1, 3]] - 200) < 4 * 10)
@@ -231,5 +231,5 @@ def test_fractional_counts_are_rounded_by_place_in_fit_and_weights_elsewhere():
 @ROUNDS
 def test_rounding_is_right_on_average():
     mixture = make("multinomial", concentration=1e-6, init=1, max_iter=6).fit(np.full((300, 20), 3.3))
-    means = mixture._summary.statistics.categories[:, 0] / 300
+    means = mixture._estimate.statistics.categories[:, 0] / 300
     assert abs(means.mean() - 3.3) < 4 * np.sqrt(0.3 * 0.7 / 6000)

@@ -102,7 +102,7 @@ def test_counts_of_a_minibatch_stand_for_all_rows():
     sums = stochastic_slice._sums_of_rows(model, rows, labels, 4, model.n_rows / len(rows))
     np.testing.assert_array_equal(sums.sizes, [2.5, 0, 2.5, 0])
     np.testing.assert_array_equal(sums.categories.T, [[0, 7.5], [0, 0], [10, 0], [0, 0]])
-    sticks, components = stochastic_slice._targets(model, sums, sums, 0.5)
+    (_, sticks), (_, components) = StochasticSlice(SCIR())._with_targets(model, sums, sums, 0.5)
     np.testing.assert_array_equal(sticks.shapes, [[3.5, 3.0], [1.0, 3.0], [3.5, 0.5], [1.0, 0.5]])
     np.testing.assert_array_equal(components.shapes, sums.categories.T + tiny.PRIOR)
 

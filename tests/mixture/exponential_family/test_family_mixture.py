@@ -137,7 +137,7 @@ def test_a_stream_goes_on_from_a_fit_scaled_to_the_whole_stream():
     np.testing.assert_allclose(mixture.components_, before, rtol=0.3, atol=0.3)
     for parameters, message in [
         ({"n_components": 2}, "n_components=2, but the fitted model has 3 components"),
-        ({"emission": "multinomial"}, "The emission is Multinomial, but that of the fitted model is Poisson"),
+        ({"emission": "multinomial"}, r"emission=Multinomial\(\), but the fitted model has Poisson\(\): call fit"),
     ]:
         with pytest.raises(ValueError, match=message):
             pickle.loads(pickle.dumps(mixture)).set_params(**parameters).partial_fit(X[:100])
@@ -260,7 +260,7 @@ def test_gibbs_averages_densities_over_draws_whatever_their_order():
     densities = []
     for draw in mixture._draws:
         other = ExponentialFamilyMixture(3, emission="poisson").fit(X)
-        other._position = draw
+        other._estimate = draw
         densities.append(np.exp(other.score_samples(X)))
     np.testing.assert_allclose(mixture.score_samples(X), np.log(np.mean(densities, axis=0)), rtol=1e-9)
     order = [2, 0, 1]

@@ -18,8 +18,7 @@ from skmanifold import DPMixture, ExponentialFamilyMixture, distributed, load
 from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.emissions import BaseEmission, Categorical, Gaussian, Poisson, read_dense
 from skmanifold.mixture._exponential_family import fit_strategies
-from skmanifold.mixture._exponential_family.model import FamilyModel
-from skmanifold.mixture._exponential_family.row_weights import RowWeights
+from skmanifold.mixture._exponential_family.model import FamilyModel, RowWeights
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import EM, ESCA
 from skmanifold.utils._threads import Workers
@@ -128,7 +127,8 @@ def test_drawn_labels_count_with_weights_and_cuts_do_not_change_a_byte(kind):
     family = emission.bind_weighted(rows, K, weights.values)
 
     def model(a, b, workers):
-        return FamilyModel(rows.part(a, b), a, 0.5, family, labels[a:b], workers, row_weights=weights.part(a, b))
+        of_part = weights._replace(values=weights.values[a:b])
+        return FamilyModel(rows.part(a, b), a, 0.5, family, labels[a:b], workers, row_weights=of_part)
 
     with Workers(3) as workers:
         whole = model(0, n, workers)

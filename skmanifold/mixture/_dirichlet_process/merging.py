@@ -1,22 +1,48 @@
-"""Merge the clusters of a partition greedily, as long as the evidence increases; for starts."""
+"""Merge or dissolve clusters of a partition, as long as the evidence increases; for initial labels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import entr, softmax
 
 from ...emissions._family import Family
-from ...emissions._statistics import occupied, selected
+from ...emissions._statistics import by_size, occupied, selected
 from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...random._keys import subkey
 from ...utils._njit import njit
-from ...utils._threads import Workers
-from .label_scores import label_scores
+from ...utils._threads import Workers, split_range
+from .model import DPModel
 
-LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
+_LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
+_CELLS_AT_ONCE = 1 << 20  # scores of so many rows and clusters are stored
+
+
+def label_scores(clusters: Family, statistics: Any, workers: Workers) -> Iterator[tuple[slice, np.ndarray]]:
+    """Log of size times predictive density of each row given each cluster, (n_rows of a block, K), block by block.
+
+    Parameters
+    ----------
+    clusters : Family
+        The rows.
+    statistics : NamedTuple
+        Statistics of K clusters, which have rows.
+    workers : Workers
+
+    Yields
+    ------
+    rows : slice
+        A block of rows.
+    scores : ndarray of shape (n_rows of the block, K)
+    """
+    log_sizes = np.log(statistics.sizes)
+    for start, stop in split_range(clusters.n_rows, max(1, _CELLS_AT_ONCE // len(log_sizes))):
+        scores = np.repeat(log_sizes[np.newaxis], stop - start, axis=0)
+        clusters.part(start, stop).add_log_predictive(statistics, scores, workers)
+        yield slice(start, stop), scores
 
 
 def merge_greedily(
@@ -47,7 +73,9 @@ def merge_greedily(
         Probabilities of the labels given each row.
     """
     present = occupied(statistics)
-    shares = _shares(clusters, statistics, present, workers)
+    shares = np.empty((clusters.n_rows, len(present)))
+    for rows, scores in label_scores(clusters, selected(statistics, present), workers):
+        shares[rows] = softmax(scores, axis=1)
     posterior, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
     _merge_greedily(clusters.data, statistics, posterior, math.log(concentration), present, shares, merged_with)
@@ -56,12 +84,60 @@ def merge_greedily(
     return merged_with[labels], of_labels
 
 
-def _shares(clusters: Family, statistics: Any, present: np.ndarray, workers: Workers) -> np.ndarray:
-    """Probabilities of the clusters `present` given each row, (n_rows, K)."""
-    shares = np.empty((clusters.n_rows, len(present)))
-    for rows, scores in label_scores(clusters, selected(statistics, present), workers):
-        shares[rows] = softmax(scores, axis=1)
-    return shares
+def dissolve_small(
+    model: DPModel, labels: np.ndarray, statistics: Any, shares: np.ndarray, concentration: float
+) -> float:
+    """Move all rows of a cluster to the other clusters that suit each row best, if the evidence increases.
+
+    Rows between large clusters may form a small one that no merge removes, since it belongs to several of them. The
+    clusters smaller than the average are tried, the smallest first. See `merge_greedily` for the evidence.
+
+    Parameters
+    ----------
+    model : DPModel
+    labels : ndarray of shape (n_rows,), int32
+        Overwritten.
+    statistics : NamedTuple
+        Statistics of the labels; overwritten.
+    shares : ndarray of shape (n_rows, capacity)
+        Probabilities of the labels given each row; overwritten.
+    concentration : float
+
+    Returns
+    -------
+    evidence : float
+        In nats.
+    """
+    shares[shares <= _LEAST_SHARE] = 0.0
+    entropy = _entropy(shares)
+    evidence = model.log_joint(statistics, concentration) + entropy
+    present = by_size(statistics)[::-1]
+    for label in present[statistics.sizes[present] < model.n_rows / len(present)]:
+        concerned = np.flatnonzero(shares[:, label])
+        others = shares[concerned]
+        others[:, label] = 0.0
+        totals = others.sum(axis=1, keepdims=True)
+        rows = np.flatnonzero(labels == label)
+        targets = shares[rows]
+        targets[:, label] = 0.0
+        if not (totals.all() and targets.any(axis=1).all()):
+            continue
+        others /= totals
+        new_labels = targets.argmax(axis=1).astype(labels.dtype)
+        model.move(rows, new_labels, labels, statistics)
+        new_entropy = entropy + _entropy(others) - _entropy(shares[concerned])
+        new_evidence = model.log_joint(statistics, concentration) + new_entropy
+        if new_evidence > evidence:
+            shares[concerned] = others
+            entropy, evidence = new_entropy, new_evidence
+        else:
+            model.move(rows, np.full(len(rows), label, labels.dtype), labels, statistics)
+    return evidence
+
+
+def _entropy(shares: np.ndarray) -> float:
+    """Entropy of the label of each row, summed over rows, in nats."""
+    return float(entr(shares).sum())
 
 
 @njit(cache=True, nogil=True)
@@ -79,12 +155,12 @@ def _fill_pair_entropies(shares, a, out):
     out[:] = 0.0
     for i in range(n):
         of_a = shares[i, a]
-        if of_a <= LEAST_SHARE:
+        if of_a <= _LEAST_SHARE:
             continue
         of_a_alone = of_a * math.log(of_a)
         for b in range(K):
             of_b = shares[i, b]
-            if of_b > LEAST_SHARE and b != a:
+            if of_b > _LEAST_SHARE and b != a:
                 both = of_a + of_b
                 out[b] += both * math.log(both) - of_a_alone - of_b * math.log(of_b)
 
