@@ -35,8 +35,6 @@ class Table(NamedTuple):
     counts: np.ndarray  # (nnz,) int32; float64 for rows to be predicted if some counts are fractions
     column_start: np.ndarray  # (n_columns + 1,) int64
 
-    log_base = None  # no part of a row's log density is the same for all parameters
-
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -55,6 +53,11 @@ class Table(NamedTuple):
     def column_of(self) -> np.ndarray:
         """The column that each category belongs to, (n_categories,) int32; a new array."""
         return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.column_start))
+
+    @property
+    def log_base(self) -> None:
+        """The part of each row's log density that does not depend on the parameters: zero."""
+        return None
 
     def part(self, start: int, stop: int) -> Table:
         """The rows `start` to `stop`, or to the last."""

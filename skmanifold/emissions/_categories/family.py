@@ -39,7 +39,10 @@ class CategoryCounts(NamedTuple):
     sizes: np.ndarray  # (capacity,) int64: numbers of rows
     categories: np.ndarray  # (n_categories, capacity) int64: numbers of tokens; the labels of a category are contiguous
 
-    label_axes = 0, 1  # of the labels in each array
+    @property
+    def label_axes(self) -> tuple[int, int]:
+        """Axis of the labels in each array."""
+        return 0, 1
 
 
 class CategoryFamily(LinearFamily):
