@@ -46,15 +46,15 @@ def _each(
 ) -> Any:
     """A method that calls that of each block with its part of the arguments, and joins what they return.
 
-    It exists if all blocks have it, or what it `needs` if `call`, a function of the block and these arguments, is in
-    its place.
+    It exists if all blocks have it. A function `call` of the block and these arguments may replace that of the block;
+    then the method exists if all blocks have what it `needs`.
     """
     name, arguments = method.__name__, [*signature(method).parameters][1:]
 
     @available_if(_all_offer(needs or name))
     @wraps(method)
     def of_blocks(family: ColumnsFamily, *given: Any) -> Any:
-        parts = zip(family.blocks, *map(family._divided, arguments, given), strict=False)
+        parts = zip(family.blocks, *map(family._divided, arguments, given), strict=True)
         return join(family, [call(block, *own) if call else getattr(block, name)(*own) for block, *own in parts])
 
     return of_blocks
@@ -142,6 +142,8 @@ class ColumnsFamily(Family):
     are nested pairs, for kernels that numba compiles for each sequence of types. A bound family therefore sorts its
     blocks by type: blocks of the same types in another order need no other kernels.
 
+    Methods that are assigned by `_each` are those of the blocks, whose results are joined.
+
     Parameters
     ----------
     names : ndarray of str
@@ -173,7 +175,7 @@ class ColumnsFamily(Family):
         if name == "statistics":
             sizes, others = value[0], iter(value[1:])
             return [(sizes, *islice(others, len(block.shapes()) - 1)) for block in self.blocks]
-        return repeat(value)
+        return repeat(value, len(self.blocks))
 
     def _apart(self, nested: Any) -> list[Any]:
         """Nested statistics or components of each block."""
