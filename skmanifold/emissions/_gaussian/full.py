@@ -10,12 +10,12 @@ from scipy.linalg import solve_triangular
 
 from ...numerics.row_squares import ENTRIES
 from ...utils._declared import holds
-from ...utils._threads import split_range
+from ...utils._threads import Workers, split_range
 from .._bound_rows import StartEffort
 from .._statistics import OF_ROWS, occupied
 from .base import OF_GAUSSIANS, GaussianParameters, family_agrees
 from .full_kernels import FullData, FullPosterior, fill_posteriors
-from .kernels import add_full_densities
+from .kernels import add_full_densities, add_products, order_by_label
 from .learned_prior import MatrixMoments, pooled
 from .matrices import COST_OF_TASK, MatrixFamily, sums_declaration, symmetric
 
@@ -100,6 +100,21 @@ class FullFamily(MatrixFamily):
             reference = pooled(scatters.sum(axis=0), sizes.sum(), K, whole, d + 2.0)
         moments = MatrixMoments(sizes, means - (prior.mean - self.origin), scatters, reference)
         return self._with_best_prior(moments.log_marginal, free, reference)
+
+    def count(self, labels: np.ndarray, statistics: FullSums, workers: Workers) -> None:
+        """Add all rows to the statistics of their labels."""
+        complete = np.flatnonzero(self.data.place < 0)
+        ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
+        order_by_label(labels[complete], ends, order)
+        statistics.sizes[:] += np.diff(ends)
+        by_label, ones, tasks = complete[order], np.ones(len(order)), []
+        for k in np.flatnonzero(np.diff(ends)).tolist():
+            scratch = np.zeros((4, self.n_features)), np.empty(4)
+            into = statistics.sums[k], statistics.products[k]
+            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], ones, self.origin, scratch, *into))
+        workers.run(add_products, tasks)
+        if len(self._incomplete):
+            self._count_some(self._incomplete, 1, labels, statistics, workers)
 
     def new_posterior(self, capacity: int, statistics: FullSums, key: np.uint64) -> FullPosterior:
         """Space for the posteriors of labels."""

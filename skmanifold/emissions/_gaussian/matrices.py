@@ -28,14 +28,7 @@ from .base import (
     refuse_far_rows,
     refuse_singular,
 )
-from .kernels import (
-    add_products,
-    draw_full_components,
-    factor_covariances,
-    fill_images,
-    order_by_label,
-    total_log_marginal,
-)
+from .kernels import draw_full_components, factor_covariances, fill_images, total_log_marginal
 from .missing_kernels import (
     add_expected_products,
     draw_cells,
@@ -367,21 +360,6 @@ class MatrixFamily(GaussianFamily):
         values = self.rows.values[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed)
-
-    def count(self, labels: np.ndarray, statistics: Any, workers: Workers) -> None:
-        """Add all rows to the statistics of their labels."""
-        complete = np.flatnonzero(self.data.place < 0)
-        ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
-        order_by_label(labels[complete], ends, order)
-        statistics.sizes[:] += np.diff(ends)
-        by_label, ones, n_matrices, tasks = complete[order], np.ones(len(order)), len(statistics.products), []
-        for k in np.flatnonzero(np.diff(ends)).tolist():
-            scratch = np.zeros((4, self.n_features)), np.empty(4)
-            into = statistics.sums[k], statistics.products[min(k, n_matrices - 1)]
-            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], ones, self.origin, scratch, *into))
-        (workers if n_matrices > 1 else ONE).run(add_products, tasks)
-        if len(self._incomplete):
-            self._count_some(self._incomplete, 1, labels, statistics, workers)
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers

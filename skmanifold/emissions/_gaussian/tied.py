@@ -9,7 +9,7 @@ import numpy as np
 
 from ...utils._declared import holds
 from ...utils._threads import Workers
-from .._statistics import OF_ROWS
+from .._statistics import OF_ROWS, without_rows
 from .base import OF_GAUSSIANS, ONE, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
@@ -79,7 +79,8 @@ class TiedFamily(MatrixFamily):
 
     def count(self, labels: np.ndarray, statistics: TiedSums, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""
-        super().count(labels, statistics, workers)
+        super().count(labels, statistics, workers)  # sizes and sums
+        statistics.products[:] += self._products_of(self.rows.values, np.flatnonzero(self.data.place < 0))
         statistics.products[:] += self._products_of(statistics.completed)
 
     def redraw_missing(self, rows, new_labels, labels, statistics, components, place_of, key, workers) -> None:
@@ -94,10 +95,9 @@ class TiedFamily(MatrixFamily):
         if len(self._incomplete):
             of_none = statistics._replace(products=np.zeros_like(statistics.products))
             return super().relabelled(labels, of_none, new_labels, workers)
-        again = self.no_statistics(max(len(statistics.sizes), int(new_labels.max()) + 1))
-        again = again._replace(products=np.zeros((1, self.n_features, 1)))  # squares alone, which take less time
+        again = without_rows(statistics, max(len(statistics.sizes), int(new_labels.max()) + 1))
         super().count(labels, again, workers)
-        return again._replace(products=statistics.products)
+        return again
 
     def add_log_density_of_new(self, components: MatrixComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given a new component, whose mean is integrated out."""
