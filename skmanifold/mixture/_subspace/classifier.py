@@ -22,7 +22,7 @@ from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_co
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
 from .family import as_numbers
-from .inference import DRAW_AXES, export_draws
+from .inference import DRAW_AXES
 
 
 def _classes(value: Any, where: str, sizes: Sizes) -> None:
@@ -235,7 +235,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         check_is_fitted(self)
         n_draws = min(len(mixture._whole_draws) for mixture in self.mixtures_)
         last = [mixture._whole_draws[len(mixture._whole_draws) - n_draws :] for mixture in self.mixtures_]
-        of_classes = [export_draws(mixture.posterior_, mixture._whole_draws) for mixture in self.mixtures_]
+        of_classes = [mixture._exported_draws() for mixture in self.mixtures_]
         exported = {}
         for name, example in of_classes[0].items():
             draws = stack_draws([[of[name][:, of[name].shape[1] - n_draws :] for of in of_classes]], example)

@@ -59,8 +59,17 @@ class SubspaceInference(DrawsFromPrior):
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
+
+        def as_arrays(draw: Position) -> dict[str, np.ndarray]:
+            return {"weights": draw.weights, **named_as_draws(self._family.attributes(draw.parameters))}
+
+        arrays = [[as_arrays(draw) for draw in of_chain] for of_chain in self._chains]
         labels = {"labels": self._stored_labels} if "_stored_labels" in vars(self) else {}
-        return {**self._posterior, **draws_as_arrays(self._family, self._chains, self._draws[-1]), **labels}
+        stacked = {
+            name: stack_draws([[draw[name] for draw in of_chain] for of_chain in arrays], example)
+            for name, example in as_arrays(self._draws[-1]).items()
+        }
+        return {**self._posterior, **stacked, **labels}
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Log density of each row under the posterior predictive distribution, the mean density over draws.
@@ -199,11 +208,23 @@ class SubspaceInference(DrawsFromPrior):
         ValueError
             If the fit was stopped before the first draw.
         """
-        posterior = self.posterior_
         coords = {"draw": self._whole_draws}
         if hasattr(self, "feature_names_in_"):
             coords["feature"] = self.feature_names_in_
-        return to_tree(export_draws(posterior, self._whole_draws), DRAW_AXES, coords)
+        return to_tree(self._exported_draws(), DRAW_AXES, coords)
+
+    def _exported_draws(self) -> dict[str, np.ndarray]:
+        """The draws of ``posterior_`` for export, with leverages in place of bases.
+
+        Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis
+        have arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the
+        projection, do not depend on the choice of axes.
+        """
+        draws = self.posterior_
+        draws["log_likelihood"] = draws["log_likelihood"][:, self._whole_draws]
+        draws["variances"] = falling(draws["variances"])
+        draws["leverages"] = np.nansum(draws.pop("bases") ** 2, axis=-2)
+        return draws
 
     def _read(self, X: ArrayLike) -> Any:
         check_is_fitted(self)
@@ -223,27 +244,3 @@ class SubspaceInference(DrawsFromPrior):
 
     def _rows_of_prior(self, reader: None, X: np.ndarray, fitted: bool) -> DenseRows:
         return DenseRows(X)
-
-
-def draws_as_arrays(family: Any, of_chains: list[list[Position]], example: Position) -> dict[str, np.ndarray]:
-    """Draws of all chains as a dict of arrays (n_chains, n_draws, ...); `example` has their shapes."""
-
-    def as_arrays(draw: Position) -> dict[str, np.ndarray]:
-        return {"weights": draw.weights, **named_as_draws(family.attributes(draw.parameters))}
-
-    arrays = [[as_arrays(draw) for draw in chain] for chain in of_chains]
-    names = as_arrays(example).items()
-    return {name: stack_draws([[draw[name] for draw in chain] for chain in arrays], like) for name, like in names}
-
-
-def export_draws(posterior: dict[str, np.ndarray], whole: np.ndarray) -> dict[str, np.ndarray]:
-    """The draws of ``posterior_`` for export, with leverages in place of bases.
-
-    Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis have
-    arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the projection,
-    do not depend on the choice of axes.
-    """
-    of_components = {name: draws for name, draws in posterior.items() if name != "bases"}
-    of_components["log_likelihood"] = posterior["log_likelihood"][:, whole]
-    of_components["variances"] = falling(posterior["variances"])
-    return {**of_components, "leverages": np.nansum(posterior["bases"] ** 2, axis=-2)}

@@ -12,7 +12,7 @@ from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
 from .._memberships.finite import DirichletWeights, Position
 from .._memberships.kernels import draw_labels_of_terms
-from .family import MOST, SubspaceFamily, Subspaces
+from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
 from .frame_kernels import (
     best_dimension,
     complete_frame,
@@ -21,7 +21,6 @@ from .frame_kernels import (
     move_frame,
     sum_of_squares,
 )
-from .label_kernels import add_log_terms, add_moments
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces

@@ -12,7 +12,6 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import comb, log_softmax, logsumexp
 
-from skmanifold.mixture._subspace import birth_death_kernels as births
 from skmanifold.mixture._subspace import frame_kernels as frames
 
 from ._subspace_references import (
@@ -188,7 +187,7 @@ P_DIMENSION = {2: np.log([0.35, 0.4, 0.25]), 3: np.log([0.3, 0.3, 0.25, 0.15])}
 
 
 def births_alone(Y, log_dimension, kernel=None):
-    kernel = kernel or births.birth_death_step
+    kernel = kernel or frames.birth_death_step
     n, noise, shape = OF_ROWS.values()
     return lambda basis, ratios, key: kernel(Y, basis, ratios, n, noise, log_dimension, shape, key)
 
@@ -241,9 +240,9 @@ def test_quadrature_over_frames_has_converged():
 @pytest.mark.parametrize("wrong", ["density of the proposal", "odds of trying"])
 def test_births_without_a_part_of_their_odds_are_seen(wrong):
     if wrong == "odds of trying":
-        kernel = altered(births.birth_death_step, "log_accept += math.log(", "0.0 * math.log(")
+        kernel = altered(frames.birth_death_step, "log_accept += math.log(", "0.0 * math.log(")
     else:
-        kernel = altered(births.birth_death_step, _log_proposal_density=lambda *law: 0.0)
+        kernel = altered(frames.birth_death_step, _log_proposal_density=lambda *law: 0.0)
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
 
@@ -326,7 +325,7 @@ def test_one_direction_among_many_has_the_exact_law(kernel, m, strong):
 
     def transition(basis, ratios, key):
         if kernel == "births":
-            return births.birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key)
+            return frames.birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key)
         return frames.move_frame(Y, basis, ratios, n, noise, log_dimension, shape, 1, key)
 
     def statistic(basis, ratios):
@@ -340,7 +339,7 @@ def test_a_strong_direction_among_many_is_found_at_once():
     n, noise, shape = OF_MANY.values()
     Y, log_dimension = axes_of(40, 1500.0), np.full(41, -np.log(41.0))
     empty = np.zeros((0, 40)), np.zeros(0)
-    found = [births.birth_death_step(Y, *empty, n, noise, log_dimension, shape, key)[0] for key in keys_of(200, 13)]
+    found = [frames.birth_death_step(Y, *empty, n, noise, log_dimension, shape, key)[0] for key in keys_of(200, 13)]
     accepted = np.array([len(basis) for basis in found])
     assert accepted.mean() > 0.8
     assert np.mean([basis[0, 0] ** 2 for basis in found if len(basis)]) > 0.7

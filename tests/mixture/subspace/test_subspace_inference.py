@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from skmanifold.mixture._subspace.label_kernels import add_log_terms
+from skmanifold.mixture._subspace.family import add_log_terms
 from skmanifold.samplers import ConwayWalk, FrameGibbs
 
 from ._subspaces import DRAWN, each_sampler, in_one_order, is_sound, learned, make, planted, small_fit, small_rows

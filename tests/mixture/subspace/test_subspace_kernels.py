@@ -8,8 +8,7 @@ from scipy.special import gammainc, gammaln, ive, log_softmax, logsumexp
 
 from skmanifold.distributions._truncated_gamma import draw_ratio
 from skmanifold.mixture._subspace import frame_kernels as frames
-from skmanifold.mixture._subspace.family import Subspaces
-from skmanifold.mixture._subspace.label_kernels import add_log_terms, add_moments
+from skmanifold.mixture._subspace.family import Subspaces, add_log_terms, add_moments
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.numerics import special
 from skmanifold.random._keys import subkey
