@@ -154,9 +154,6 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     def _family_rows(self, rows: Any) -> Family:
         return self._family.clusters(rows)
 
-    def _drawn_parameters(self) -> Sequence[PartitionDraw | ParameterDraw]:
-        return self._predictive
-
     def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
         shape, rate = check_concentration_prior(self.concentration_prior, "concentration_prior")
         rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))

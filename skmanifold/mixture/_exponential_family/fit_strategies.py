@@ -26,10 +26,9 @@ from ...utils._sklearn import take_rows
 from ...utils._threads import Workers
 from ...utils._validation import validate_sample_weight
 from .._densities import FamilyRows, label_rows, typical_rows
-from .._labels import read_labels
+from .._labels import random_labels, read_labels
 from .._memberships.finite import DirichletWeights, Position
 from .._prior import named_as_draws
-from .initial_labels import start_labels
 from .model import FamilyModel, RowWeights
 from .shards import (
     LabelledRows,
@@ -279,6 +278,24 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
         mixture._check_offers(emission, family, [seeds], f"init={mixture.init!r}", "; or set init='random'")
     return family
+
+
+def start_labels(
+    family: Any, rows: Any, init: str, key: np.uint64, row_weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Initial labels, (n_rows,) int32.
+
+    "random" draws them independently. "k-means++" uses seeds that are spread over the rows, which needs a family with
+    `HasSeeds`, or with `HasWeightedSeeds` if rows have weights.
+    """
+    K = family.n_components
+    if K == 1:
+        return np.zeros(rows.n_rows, np.int32)
+    if init == "random":
+        return random_labels(key, rows.n_rows, K)
+    if row_weights is None:
+        return family.seed_labels(rows, key)
+    return family.seed_weighted_labels(rows, key, row_weights)
 
 
 def mixture_model(

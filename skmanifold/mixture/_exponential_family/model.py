@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...emissions._abilities import CompletesRows, ExpectsRows, HasDraw, HasLogJoint, HasShares
+from ...emissions._base import NoModeError
 from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
@@ -18,6 +19,9 @@ from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merg
 from ...numerics.reductions import SUM_UNIT, exact_sum
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
+from ...samplers import ESCA
+from ...samplers._latent.esca import ESCAState
+from ...samplers._latent.pilot_runs import run_pilot
 from ...utils._declared import Held
 from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, split_range
@@ -25,11 +29,11 @@ from ...utils._typing import available_if
 from .._memberships.finite import DirichletWeights, Position
 from .._memberships.kernels import draw_labels_of_terms, fill_shares
 from .._scores import refuse_far_rows
-from .initial_labels import best_labels
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
 _CELLS_OF_TASKS = 1 << 25  # size of the statistics of all tasks
+_N_PASSES = 5  # from each of several initial labels
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
 
 # What a method of the model needs of the family; every family here has what a `RowFamily` has.
@@ -152,13 +156,30 @@ class FamilyModel:
         """Initial labels, and their statistics."""
         if not callable(self.start):
             labels = self.start
-        elif self.n_init == 1:
-            labels = self.start(key)
         else:
-            labels = best_labels(self, self.start, self.n_init, key)
+            labels = self.start(key) if self.n_init == 1 else self._best_labels(self.start, key)
         return labels, self.count(labels)
 
     init_rows = init_latents
+
+    def _best_labels(self, start: Callable[[np.uint64], np.ndarray], key: np.uint64) -> np.ndarray:
+        """Labels after a few passes of stochastic EM from the best of several initial labels.
+
+        The best have the highest mean log likelihood in the second half of their passes.
+        """
+        step, tried = partial(ESCA().step, self), []
+        for i in range(self.n_init):
+            of_start = subkey(key, Purpose.START, i)
+            labels = start(of_start)
+            try:
+                statistics = self.count(labels)
+                begun = ESCAState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels)
+                tried.append(run_pilot(step, begun, _N_PASSES))
+            except NoModeError:  # if no initial labels have a mode, the sampler raises the error
+                continue
+        if not tried:
+            return start(subkey(key, Purpose.START, 0))
+        return tried[int(np.argmax([level for level, _ in tried]))][1].latents
 
     def count(self, labels: np.ndarray) -> BlockSums:
         """Statistics of labels, (n_rows,)."""

@@ -33,7 +33,7 @@ class ImputesCells(MixtureInference):
 
     def _drawn_parameters(self) -> Sequence[Any]:
         """Posterior draws; an error if the sampler draws no parameters."""
-        raise NotImplementedError
+        return self._predictive
 
     def impute(self, X: MatrixLike, n_draws: int | None = None, random_state: RandomStateLike = None) -> Any:
         r"""Fill the missing cells of rows.
