@@ -14,6 +14,7 @@ from ..numerics.block_sums import BlockSums
 from ._protocols import Arrays, Parameters
 
 
+@runtime_checkable
 class HasDraw(Protocol):
     """A family that draws parameters from their posterior."""
 
@@ -35,6 +36,7 @@ class HasDraw(Protocol):
         ...
 
 
+@runtime_checkable
 class HasParametersOf(Protocol):
     """A family that computes parameters from fitted attributes, in which an admixture stores its draws."""
 
@@ -54,6 +56,7 @@ class HasParametersOf(Protocol):
         ...
 
 
+@runtime_checkable
 class HasShares(Protocol):
     """A family that sums statistics of rows, weighted by membership probabilities."""
 
@@ -81,6 +84,7 @@ class HasShares(Protocol):
         ...
 
 
+@runtime_checkable
 class ExpectsRows(Protocol):
     """A family whose E step computes log densities and statistics in one step, if rows have ``reads_once``.
 
@@ -127,6 +131,7 @@ class ExpectsRows(Protocol):
         ...
 
 
+@runtime_checkable
 class CompletesRows(Protocol):
     """A family whose statistics are those of completed rows, if rows have missing cells (``rows.has_missing``).
 
@@ -197,6 +202,7 @@ class CompletesRows(Protocol):
         ...
 
 
+@runtime_checkable
 class HasFeatureVariances(Protocol):
     """A family that computes variances of the features within components, on whose scale components are compared."""
 
@@ -216,6 +222,7 @@ class HasFeatureVariances(Protocol):
         ...
 
 
+@runtime_checkable
 class HasLogJoint(Protocol):
     """A family that computes the function that `mode` maximises."""
 
@@ -252,6 +259,7 @@ class HasLogJoint(Protocol):
         ...
 
 
+@runtime_checkable
 class HasHighestLogDensities(Protocol):
     """A family that computes the highest log density that any parameters give a row."""
 
@@ -271,6 +279,7 @@ class HasHighestLogDensities(Protocol):
         ...
 
 
+@runtime_checkable
 class HasSeeds(Protocol):
     """A family that computes initial labels from seeds among the rows, for ``init="k-means++"``."""
 
@@ -292,6 +301,7 @@ class HasSeeds(Protocol):
         ...
 
 
+@runtime_checkable
 class HasNewRows(Protocol):
     """A family that draws new rows."""
 
@@ -315,6 +325,7 @@ class HasNewRows(Protocol):
         ...
 
 
+@runtime_checkable
 class HasParameterCount(Protocol):
     """A family whose number of free parameters is known, as information criteria need it."""
 
@@ -329,6 +340,7 @@ class HasParameterCount(Protocol):
         ...
 
 
+@runtime_checkable
 class HasParts(Protocol):
     """Rows that can be split and hashed, as shards on a cluster need it."""
 
@@ -367,6 +379,7 @@ class HasParts(Protocol):
         ...
 
 
+@runtime_checkable
 class HasClusters(Protocol):
     """A conjugate family whose parameters can be integrated out, for Dirichlet process mixtures."""
 
@@ -386,6 +399,7 @@ class HasClusters(Protocol):
         ...
 
 
+@runtime_checkable
 class HasCells(Protocol):
     """A family with distributions of single cells, for `impute`, `conditional` and `cluster_summary`.
 

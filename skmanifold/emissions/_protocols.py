@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -34,6 +34,7 @@ class TokenCounts(Protocol):
         ...
 
 
+@runtime_checkable
 class RowEmission(Protocol):
     """An emission for mixtures, which validates rows and makes their family."""
 
@@ -84,6 +85,7 @@ class RowEmission(Protocol):
         ...
 
 
+@runtime_checkable
 class WeightedRowEmission(RowEmission, Protocol):
     """An emission for mixtures of rows with weights, ``fit(X, sample_weight=...)``."""
 
@@ -140,6 +142,7 @@ class HasPriorFamily(Protocol):
         ...
 
 
+@runtime_checkable
 class TokenEmission(Protocol):
     """An emission for admixtures, which validates counts of tokens and makes their family."""
 
@@ -194,6 +197,7 @@ class TokenEmission(Protocol):
         ...
 
 
+@runtime_checkable
 class HasStatistics(Protocol):
     """A family that estimates parameters of K components from statistics."""
 
@@ -268,6 +272,7 @@ class HasStatistics(Protocol):
         ...
 
 
+@runtime_checkable
 class RowFamily(HasStatistics, Protocol):
     """A family of rows, for mixtures, with log densities and statistics of rows."""
 
@@ -313,6 +318,7 @@ class RowFamily(HasStatistics, Protocol):
         ...
 
 
+@runtime_checkable
 class HasKernels(Protocol):
     """A family of rows with the kernels of `skmanifold.emissions.kernels`, from which `Family` derives `clusters`."""
 
@@ -366,6 +372,7 @@ class HasKernels(Protocol):
         ...
 
 
+@runtime_checkable
 class TokenFamily(HasStatistics, Protocol):
     """A family of tokens, for admixtures, with a table of log densities of all tokens."""
 
@@ -415,6 +422,7 @@ class TokenFamily(HasStatistics, Protocol):
         ...
 
 
+@runtime_checkable
 class HasWeightedSeeds(Protocol):
     """A family that computes initial labels of rows with weights, for ``init="k-means++"``."""
 
@@ -438,6 +446,7 @@ class HasWeightedSeeds(Protocol):
         ...
 
 
+@runtime_checkable
 class DirichletFamily(Protocol):
     """A family of tokens whose probabilities have a Dirichlet prior, so that sparse counts replace the table.
 
