@@ -73,11 +73,13 @@ def fill_posterior(data, statistics, label, mean, scatter):
     Labels beyond the capacity have no rows.
     """
     n = statistics.sizes[label] if label < len(statistics.sizes) else np.int64(0)
-    if n == 0:
-        mean[:] = data.mean
-        scatter[:] = data.covariance
-    else:
+    if n > 0:
         fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
+        return n
+    for a in range(len(mean)):
+        mean[a] = data.mean[a]
+        for b in range(len(mean)):
+            scatter[a, b] = data.covariance[a, b]
     return n
 
 
