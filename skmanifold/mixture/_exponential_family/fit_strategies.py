@@ -104,7 +104,7 @@ class RowsFit(FitStrategy):
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows; in a distributed session, with its rows sent to their shards."""
-        self.here = mixture_model(self.mixture, self.data, self.family, workers)
+        self.here = self.whole = mixture_model(self.mixture, self.data, self.family, workers)
         if not active_session():
             return self.here
         if self.n_stored:
@@ -134,7 +134,7 @@ class RowsFit(FitStrategy):
         sampler, best = self.sampler, best_chain(chains)
         if self.climbs:
             best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
-        model = chains[best].model
+        model: Any = self.whole  # no worker is needed where this process has the rows
         total, n_passes = chains[best].estimate()
         sums = total.map(lambda array: array / n_passes)
         position = model.mode(sums)
@@ -190,7 +190,8 @@ class StoredRowsFit(RowsFit):
         shards = open_shards(UnsettledFamilyShards(self._settled_by, key), source_of(self.X, BLOCK_ROWS), workers)
         self.n_rows = shards.n_rows
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
-        return ShardedMixture(self.here, shards)
+        self.whole = ShardedMixture(self.here, shards)
+        return self.whole
 
     def _settled_by(self, sample: RowSample) -> StoredFamilyShards:
         """The builder after these rows; the first sample is that of all later ones."""
