@@ -326,7 +326,7 @@ class BernoulliFamily(FeatureFamily):
 
     def parameters_again(self, naturals: np.ndarray) -> LinearParameters:
         """The parameters with these natural parameters."""
-        logits, minus_log_zero = np.split(naturals, 2)
+        logits, minus_log_zero = naturals[: self.n_features], naturals[self.n_features :]
         return LinearParameters(-minus_log_zero.sum(axis=0), naturals, np.exp(logits - minus_log_zero))
 
     def _parameters(self, log_one: np.ndarray, log_zero: np.ndarray) -> LinearParameters:

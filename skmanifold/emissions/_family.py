@@ -11,7 +11,7 @@ import numpy as np
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..random._keys import subkey
 from ..utils._declared import Held, HeldKind
-from ..utils._threads import Workers, split_range
+from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import available_if
 from ._bound_rows import BoundRows
 from ._protocols import Parameters
@@ -262,7 +262,7 @@ class Family(BoundRows):
         rows = []
         for start, stop in split_range(len(labels), max(1, _CELLS_DRAWN // (1 + self._n_cells_of_label()))):
             own, of_parameters = labels[start:stop].astype(np.int64), subkey(key, _PARAMETERS)
-            drawn = self.draw_components(statistics, own, of_parameters, Workers(1))
+            drawn = self.draw_components(statistics, own, of_parameters, ONE)
             rows.append(self.sample(drawn, np.arange(len(own), dtype=np.int32), subkey(key, _ROWS)))
             key = subkey(key, _LATER)
         return np.concatenate(rows)

@@ -17,7 +17,7 @@ from ..utils._conditions import MOST_COUNTED, Array, refuse
 from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._sklearn import Interval
-from ..utils._threads import Workers, split_range
+from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import MatrixLike
 from ._base import BaseEmission, positive_prior, refuse_unset
 from ._linear import LinearFamily
@@ -101,7 +101,7 @@ class FeatureFamily(LinearFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> Any:
         """Draw the parameters from their posterior given statistics."""
-        return self._draw(statistics, key, Workers(1))
+        return self._draw(statistics, key, ONE)
 
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components."""

@@ -99,6 +99,9 @@ class Workers:
             raise
 
 
+ONE = Workers(1)
+
+
 def split_by_task(task: np.ndarray) -> list[tuple[int, int]]:
     """The (start, stop) of each run of equal numbers in `task`, which is sorted; one empty run if `task` is empty."""
     cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array, refuse
 from ...utils._declared import holds
-from ...utils._threads import Workers, split_by_task, split_range
+from ...utils._threads import ONE, Workers, split_by_task, split_range
 from .._codes import Table
 from .._linear import LinearFamily
 from .._linear_kernels import add_linear_scores
@@ -136,7 +136,7 @@ class CategoryFamily(LinearFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> np.ndarray:
         """Draw log probabilities from their Dirichlet posteriors, one for each column and component."""
-        return self.draw_components(statistics, np.arange(len(statistics[0])), key, Workers(1))
+        return self.draw_components(statistics, np.arange(len(statistics[0])), key, ONE)
 
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> np.ndarray:
         """Draw log probabilities of the categories, (n_statistics, K)."""

@@ -25,7 +25,7 @@ from ...utils._conditions import (
     Whole,
 )
 from ...utils._declared import Held, holds
-from ...utils._threads import Workers
+from ...utils._threads import ONE, Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
@@ -38,7 +38,6 @@ from .missing_kernels import count_labelled_missing, count_shared_missing
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
 LOG_2PI = math.log(2.0 * math.pi)
-ONE = Workers(1)
 _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
 _GAMMAS = 2**40  # child of a key beyond those of all rows

@@ -12,7 +12,7 @@ from ...numerics.block_sums import BlockSums
 from ...numerics.rank_one import fill_upper_root
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Condition
-from ...utils._threads import Workers, split_range
+from ...utils._threads import ONE, Workers, split_range
 from .._cells import MatrixNormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
@@ -20,7 +20,6 @@ from .._statistics import occupied
 from .base import (
     LEAST_SHARE,
     LOG_2PI,
-    ONE,
     GaussianFamily,
     GaussianParameters,
     MatrixComponents,

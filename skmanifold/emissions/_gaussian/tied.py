@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...utils._declared import holds
-from ...utils._threads import Workers
+from ...utils._threads import ONE, Workers
 from .._statistics import OF_ROWS, without_rows
-from .base import OF_GAUSSIANS, ONE, GaussianParameters, MatrixComponents, family_agrees
+from .base import OF_GAUSSIANS, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
 from .learned_prior import PriorNumbers

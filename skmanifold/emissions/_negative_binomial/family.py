@@ -12,7 +12,7 @@ from scipy.special import betaln, gammaln
 from ...random._keys import subkey
 from ...utils._conditions import Array
 from ...utils._declared import Held, holds
-from ...utils._threads import Workers
+from ...utils._threads import ONE, Workers
 from .._cells import OverdispersedCells
 from .._feature_family import CountFamily, LinearCounts, group_features
 from .._linear import MOST_NATURAL, PRIOR, SIZES
@@ -101,7 +101,7 @@ class NegativeBinomialFamily(CountFamily):
     def draw(self, statistics: Arrays, key: np.uint64) -> NegativeBinomialParameters:
         """Draw dispersions given the partition, and then p from the beta posteriors."""
         sizes = self.dispersions.drawn(*self._known(statistics), subkey(key, _OF_DISPERSIONS))
-        return self._draw_given(sizes, statistics, subkey(key, _OF_PROBABILITIES), Workers(1))
+        return self._draw_given(sizes, statistics, subkey(key, _OF_PROBABILITIES), ONE)
 
     def log_prior(self, parameters: NegativeBinomialParameters) -> float:
         """Log prior density of the logs of p, up to a constant."""
