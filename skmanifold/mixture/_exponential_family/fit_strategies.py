@@ -104,7 +104,8 @@ class RowsFit(FitStrategy):
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows; in a distributed session, with its rows sent to their shards."""
-        self.here = self.whole = mixture_model(self.mixture, self.data, self.family, workers)
+        self.whole: Any = mixture_model(self.mixture, self.data, self.family, workers)
+        self.here: FamilyModel = self.whole
         if not active_session():
             return self.here
         if self.n_stored:
@@ -134,7 +135,7 @@ class RowsFit(FitStrategy):
         sampler, best = self.sampler, best_chain(chains)
         if self.climbs:
             best = max(range(len(chains)), key=lambda chain: chains[chain].log_density[-1])
-        model: Any = self.whole  # no worker is needed where this process has the rows
+        model = self.whole  # no worker is needed where this process has the rows
         total, n_passes = chains[best].estimate()
         sums = total.map(lambda array: array / n_passes)
         position = model.mode(sums)
