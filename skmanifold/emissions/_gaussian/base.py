@@ -296,7 +296,7 @@ class GaussianFamily(Family):
         """Draw means and covariances from their posterior."""
         bound, sums = self._of_sums(statistics)
         bound._check_proper()
-        return bound._draw(sums, np.arange(self.n_components), key, ONE)
+        return bound._draw(sums, key, ONE)
 
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
@@ -369,7 +369,7 @@ class GaussianFamily(Family):
 
         def _posterior(self, statistics: Any) -> Posterior: ...
 
-        def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any: ...
+        def _draw(self, statistics: Any, key: np.uint64, workers: Workers) -> Any: ...
 
         def _is_definite(self) -> bool: ...
 

@@ -101,8 +101,8 @@ class DiagonalFamily(GaussianFamily):
         precisions = self._precisions(statistics.observed)
         return Posterior(precisions, scales * posteriors.means, scatters, self.data.degrees + posteriors.pooled)
 
-    def _draw(self, statistics, labels, key, workers) -> GaussianParameters:
-        means, precisions, _ = self.draw_components(statistics, labels, key, workers)
+    def _draw(self, statistics, key, workers) -> GaussianParameters:
+        means, precisions, _ = self._draw_all(statistics, key, workers)
         return self._parameters(means, 1.0 / precisions)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -206,11 +206,13 @@ class DiagonalFamily(GaussianFamily):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        shape = len(labels), self.n_features
+        return self._draw_all(selected(statistics, labels), key, workers)
+
+    def _draw_all(self, statistics: DiagonalSums, key: np.uint64, workers: Workers) -> DiagonalComponents:
+        shape = statistics.sums.shape
         components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
-        own = selected(statistics, labels)
-        shared = own.observed, posteriors_of(self.data, own), key, components
-        tasks = split_range(len(labels), max(1, _CELLS_DRAWN // self.n_features))
+        shared = statistics.observed, posteriors_of(self.data, statistics), key, components
+        tasks = split_range(len(statistics.sums), max(1, _CELLS_DRAWN // self.n_features))
         workers.run(draw_components, [(self.data, *task, *shared) for task in tasks])
         return components
 

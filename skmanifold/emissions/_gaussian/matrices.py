@@ -199,7 +199,9 @@ class MatrixFamily(GaussianFamily):
         offsets = np.zeros(len(means)) + (log_roots - 0.5 * self.n_features * LOG_2PI)
         return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
-    def _draw(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> GaussianParameters:
+    def _draw(
+        self, statistics: Any, key: np.uint64, workers: Workers, labels: np.ndarray | None = None
+    ) -> GaussianParameters:
         """Draw the covariances, with the means integrated out, and then the means."""
         precisions, means, scatters, degrees = self._posterior(statistics, labels, workers)
         drawn = means, np.empty(scatters.shape), np.empty(scatters.shape), np.empty(len(scatters))
@@ -364,7 +366,7 @@ class MatrixFamily(GaussianFamily):
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> MatrixComponents:
         """Draw the means and covariances of components."""
-        parameters = self._draw(statistics, labels, key, workers)
+        parameters = self._draw(statistics, key, workers, labels)
         factors = parameters.factors if len(self._incomplete) else parameters.factors[:0]
         of_missing = self._columns_and_precisions(factors, workers)
         return MatrixComponents(parameters, self._prepared(parameters), *of_missing)

@@ -73,7 +73,7 @@ class TiedFamily(MatrixFamily):
 
     def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
         """Space for the posteriors of labels, with a covariance drawn given the partition."""
-        d, drawn = self.n_features, self._draw(statistics, np.zeros(1, np.int64), key, ONE)
+        d, drawn = self.n_features, self._draw(statistics, key, ONE, np.zeros(1, np.int64))
         of_rows = drawn.factors[0], float(drawn.offsets[0]), np.empty(d), np.empty(d), np.full(1, -1)
         return TiedPosterior(np.zeros((capacity, d)), *of_rows)
 
