@@ -350,8 +350,10 @@ class BoundRows:
 
     def _ranges(self, work: np.ndarray, workers: Workers) -> list[tuple[int, int]]:
         """Ranges of labels whose statistics are updated at the same time, with about equal sums of `work`."""
+        n_tasks = min(workers.n_workers, 1 + int(work.sum()) // _ROWS_OF_TASK)
+        if n_tasks == 1:  # small data have many such calls
+            return [(0, len(work))]
         done = np.cumsum(work)
-        n_tasks = min(workers.n_workers, 1 + int(done[-1]) // _ROWS_OF_TASK)
         ends = np.searchsorted(done, done[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
         return list(pairwise([0, *ends.tolist(), len(work)]))
 

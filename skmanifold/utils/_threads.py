@@ -104,8 +104,8 @@ ONE = Workers(1)
 
 def split_by_task(task: np.ndarray) -> list[tuple[int, int]]:
     """The (start, stop) of each run of equal numbers in `task`, which is sorted; one empty run if `task` is empty."""
-    cuts = np.flatnonzero(np.diff(task, prepend=0)).tolist()
-    return list(pairwise([0, *cuts, len(task)]))
+    cuts = np.flatnonzero(task[1:] != task[:-1]) + 1
+    return list(pairwise([0, *cuts.tolist(), len(task)]))
 
 
 def split_range(n: int, size: int) -> list[tuple[int, int]]:

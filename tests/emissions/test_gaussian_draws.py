@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.emissions._gaussian.kernels import add_full_densities, draw_full_components
+from skmanifold.emissions._gaussian.kernels import add_full_densities
+from skmanifold.emissions._gaussian.matrix_kernels import draw_full_components
 from skmanifold.numerics.rank_one import add_outer, subtract_outer
 from skmanifold.numerics.row_squares import ENTRIES, LANES, _add_squares_reference
 from skmanifold.numerics.triangular import divide_by_lower, fill_cholesky, fill_square

@@ -34,6 +34,9 @@ class ColumnParameters(NamedTuple):
     blocks: tuple[Any, ...]
 
 
+_OF_BLOCKS = ColumnRows, ColumnParameters
+
+
 def _all_offer(name: str) -> Callable[[ColumnsFamily], bool]:
     return lambda family: all(hasattr(block, name) for block in family.blocks)
 
@@ -166,7 +169,7 @@ class ColumnsFamily(Family):
 
     def _divided(self, name: str, value: Any) -> Iterable[Any]:
         """What each block receives of an argument with this name."""
-        if isinstance(value, ColumnRows | ColumnParameters):
+        if type(value) in _OF_BLOCKS:
             return value.blocks
         if name == "key":
             return [subkey(value, i) for i in range(len(self.blocks))]

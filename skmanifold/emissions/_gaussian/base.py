@@ -25,7 +25,6 @@ from ...utils._conditions import (
     Whole,
 )
 from ...utils._declared import Held, holds
-from ...utils._threads import ONE, Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
@@ -284,20 +283,6 @@ class GaussianFamily(Family):
         normals = self._normals(len(labels), key)
         return parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels)
 
-    def mode(self, statistics: Arrays) -> GaussianParameters:
-        """The mode of precisions and their products with the means, which are the natural parameters."""
-        bound, sums = self._of_sums(statistics)
-        _, means, scatters, degrees = bound._posterior(sums)
-        n_means = means.size // (degrees.size * self._width)  # entries of means for each row of a covariance
-        freedom = self._as_covariances(degrees - self._least_degrees - n_means)
-        return self._parameters(means, scatters / np.where(freedom > 0.0, freedom, np.nan))
-
-    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
-        """Draw means and covariances from their posterior."""
-        bound, sums = self._of_sums(statistics)
-        bound._check_proper()
-        return bound._draw(sums, key, ONE)
-
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
         prior = self.prior
@@ -363,15 +348,7 @@ class GaussianFamily(Family):
 
         def _add_densities(self, X, first, stop, parameters, out): ...
 
-        def _bound(self, rows: Any) -> Any: ...
-
-        def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]: ...
-
         def _posterior(self, statistics: Any) -> Posterior: ...
-
-        def _draw(self, statistics: Any, key: np.uint64, workers: Workers) -> Any: ...
-
-        def _is_definite(self) -> bool: ...
 
         def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
 
@@ -396,9 +373,9 @@ class GaussianFamily(Family):
             )
         return precisions
 
-    def _check_proper(self) -> None:
+    def _check_proper(self, is_definite: bool) -> None:
         prior, least = self.prior, self._least_degrees - 2.0
-        if prior.mean_precision <= 0.0 or prior.degrees <= least or not self._is_definite():
+        if prior.mean_precision <= 0.0 or prior.degrees <= least or not is_definite:
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."

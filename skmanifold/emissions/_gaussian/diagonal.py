@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._declared import holds
-from ...utils._threads import Workers, split_range
+from ...utils._threads import ONE, Workers, split_range
 from .._cells import NormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
@@ -90,20 +90,32 @@ class DiagonalFamily(GaussianFamily):
         """Shapes of sizes, sums, squares and numbers of missing cells."""
         return *super().shapes(), (self.n_components, self.n_features)
 
-    def _of_sums(self, statistics: Arrays) -> tuple[DiagonalFamily, DiagonalSums]:
-        """The family and statistics as they are for clusters, without rows, and in the units of the data."""
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, which are the natural parameters."""
+        data, sums = self._of_sums(statistics)
+        self._precisions(sums.observed)
+        posteriors = posteriors_of(data, sums)
+        freedom = data.degrees + posteriors.pooled - self._least_degrees - self.n_features // len(data.scatter)
+        return self._parameters(posteriors.means, posteriors.scatters / np.where(freedom > 0.0, freedom, np.nan))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
+        """Draw variances, with the means integrated out, and then the means."""
+        data, sums = self._of_sums(statistics)
+        self._check_proper(self.prior.covariance.min() > 0.0)
+        means, precisions, _ = self._draw_all(data, sums, key, ONE)
+        return self._parameters(means, 1.0 / precisions)
+
+    def _of_sums(self, statistics: Arrays) -> tuple[DiagonalData, DiagonalSums]:
+        """The prior and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
-        return self._bound(self._no_rows()), DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        data = self._data(np.empty((0, self.n_features)))
+        return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, statistics), self.scales
         scatters = scales[: len(self.data.scatter)] ** 2 * posteriors.scatters
         precisions = self._precisions(statistics.observed)
         return Posterior(precisions, scales * posteriors.means, scatters, self.data.degrees + posteriors.pooled)
-
-    def _draw(self, statistics, key, workers) -> GaussianParameters:
-        means, precisions, _ = self._draw_all(statistics, key, workers)
-        return self._parameters(means, 1.0 / precisions)
 
     def log_prior(self, parameters: GaussianParameters) -> float:
         """Log normal-inverse-gamma density of the natural parameters, up to a constant."""
@@ -125,7 +137,7 @@ class DiagonalFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper()
+        self._check_proper(self.prior.covariance.min() > 0.0)
         rows = self._no_rows() if rows is None else rows
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
@@ -135,9 +147,6 @@ class DiagonalFamily(GaussianFamily):
             bound = scaled._bound(rows._replace(values=np.ascontiguousarray((rows.values - self.origin) / scales)))
         refuse_far_rows(bound.data.rows, bound.data.mean)
         return bound
-
-    def _is_definite(self) -> bool:
-        return self.prior.covariance.min() > 0.0
 
     def n_parameters(self) -> int:
         """Number of free parameters: means and variances."""
@@ -206,14 +215,16 @@ class DiagonalFamily(GaussianFamily):
         self, statistics: DiagonalSums, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> DiagonalComponents:
         """Draw means and variances."""
-        return self._draw_all(selected(statistics, labels), key, workers)
+        return self._draw_all(self.data, selected(statistics, labels), key, workers)
 
-    def _draw_all(self, statistics: DiagonalSums, key: np.uint64, workers: Workers) -> DiagonalComponents:
+    def _draw_all(
+        self, data: DiagonalData, statistics: DiagonalSums, key: np.uint64, workers: Workers
+    ) -> DiagonalComponents:
         shape = statistics.sums.shape
         components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
-        shared = statistics.observed, posteriors_of(self.data, statistics), key, components
+        shared = statistics.observed, posteriors_of(data, statistics), key, components
         tasks = split_range(len(statistics.sums), max(1, _CELLS_DRAWN // self.n_features))
-        workers.run(draw_components, [(self.data, *task, *shared) for task in tasks])
+        workers.run(draw_components, [(data, *task, *shared) for task in tasks])
         return components
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
@@ -263,14 +274,18 @@ class DiagonalFamily(GaussianFamily):
         )
 
     def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
-        """These rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
+        bound = copy(self)
+        bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // self.n_features
+        bound.data = self._data(rows.values)
+        return bound
+
+    def _data(self, values: np.ndarray) -> DiagonalData:
+        """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
         d, scales, (mean, mean_precision, covariance, degrees) = self.n_features, self.scales, self.prior
         n_pools = len(covariance)
-        n_table = min(rows.n_rows * (d // n_pools) + 1, _N_LOG_GAMMAS)
-        bound = copy(self)
-        bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // d
-        bound.data = DiagonalData(
-            rows.values,
+        n_table = min(len(values) * (d // n_pools) + 1, _N_LOG_GAMMAS)
+        return DiagonalData(
+            values,
             np.arange(n_pools + 1) * (d // n_pools),
             (mean - self.origin) / scales,
             float(mean_precision),
@@ -279,7 +294,6 @@ class DiagonalFamily(GaussianFamily):
             np.full(d, np.log(scales)),
             gammaln(0.5 * (degrees + np.arange(n_table))),
         )
-        return bound
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:

@@ -14,10 +14,10 @@ from ...utils._threads import Workers, split_range
 from .._bound_rows import StartEffort
 from .._statistics import OF_ROWS, occupied
 from .base import OF_GAUSSIANS, GaussianParameters, family_agrees
-from .full_kernels import FullData, FullPosterior, fill_posteriors
-from .kernels import add_full_densities, add_products, order_by_label
+from .full_kernels import FullData, FullPosterior, add_by_label
+from .kernels import add_full_densities, order_by_label
 from .learned_prior import MatrixMoments, pooled
-from .matrices import COST_OF_TASK, MatrixFamily, sums_declaration, symmetric
+from .matrices import MatrixFamily, sums_declaration, symmetric
 
 _MANY_COLUMNS = 32  # distances between rows say little then
 _N_PASSES = 40
@@ -59,14 +59,6 @@ class FullFamily(MatrixFamily):
     def _add_densities(self, X, first, stop, parameters, out):
         add_full_densities(X, first, stop, parameters.means, self._prepared(parameters), parameters.offsets, out)
 
-    def _fill_posterior(self, statistics, labels, sizes, means, workers):
-        d = self.n_features
-        scatters = np.empty((len(labels), d, d))
-        shared = self.data, statistics, labels, means, scatters
-        tasks = split_range(len(labels), 1 + COST_OF_TASK // (10 * d**2 + 1000))
-        workers.run(fill_posteriors, [(*task, *shared) for task in tasks])
-        return scatters, self.prior.degrees + sizes
-
     def _prepared(self, parameters: GaussianParameters) -> np.ndarray:
         d = self.n_features
         padded = np.zeros((len(parameters.means), d + -d % ENTRIES, d + -d % ENTRIES))
@@ -107,12 +99,8 @@ class FullFamily(MatrixFamily):
         ends, order = np.empty(len(statistics.sizes) + 1, np.int64), np.empty(len(complete), np.int64)
         order_by_label(labels[complete], ends, order)
         statistics.sizes[:] += np.diff(ends)
-        by_label, ones, tasks = complete[order], np.ones(len(order)), []
-        for k in np.flatnonzero(np.diff(ends)).tolist():
-            scratch = np.zeros((4, self.n_features)), np.empty(4)
-            into = statistics.sums[k], statistics.products[k]
-            tasks.append((self.rows.values, 0, by_label, ends[k], ends[k + 1], ones, self.origin, scratch, *into))
-        workers.run(add_products, tasks)
+        shared = self.rows.values, complete[order], ends, self.origin, statistics.sums, statistics.products
+        workers.run(add_by_label, [(*task, *shared) for task in self._ranges(np.diff(ends), workers)])
         if len(self._incomplete):
             self._count_some(self._incomplete, 1, labels, statistics, workers)
 

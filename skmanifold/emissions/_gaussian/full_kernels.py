@@ -17,8 +17,9 @@ from ...numerics.special import log_rising_of_real
 from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry
+from . import matrix_kernels
 from .base import MatrixData
-from .kernels import FULL_LANES, add_squares_of_rows, load_columns
+from .kernels import FULL_LANES, add_products, add_squares_of_rows, load_columns
 from .missing_kernels import fill_observed_scores, row_of
 
 _LOG_PI = math.log(math.pi)
@@ -56,6 +57,14 @@ def _count_row(data, statistics, row, label, sign):
         total[a] += entry
         for b in range(a + 1):
             product[a, b] += entry * (x[b] - origin[b])
+
+
+@njit(cache=True, nogil=True)
+def add_by_label(first, stop, X, by_label, ends, origin, sums, products):
+    """Add rows to the sums of the labels `first` to `stop`; label k has ``by_label[ends[k] : ends[k + 1]]``."""
+    scratch, ones = (np.zeros((4, X.shape[1])), np.empty(4)), np.ones(len(by_label))
+    for k in range(first, stop):
+        add_products(X, 0, by_label, ends[k], ends[k + 1], ones, origin, scratch, sums[k], products[k])
 
 
 @kernels.merge_labels.of(FullData)
@@ -97,11 +106,13 @@ def fill_from_sums(data, n, total, product, mean, scatter):
             scatter[a, b] = scatter[b, a] = entry
 
 
+@matrix_kernels.fill_posteriors.of(FullData)
 @njit(cache=True, nogil=True)
-def fill_posteriors(first, stop, data, statistics, labels, means, scatters):
-    """Fill the posterior means, relative to the origin, and the scatters of ``labels[first:stop]``."""
+def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, scatters, degrees):
+    """Each label has a posterior of its own."""
     for k in range(first, stop):
-        fill_posterior(data, statistics, labels[k], means[k], scatters[k])
+        n = fill_posterior(data, statistics, labels[k], means[k], scatters[k])
+        precisions[k], degrees[k] = data.mean_precision + n, data.degrees + n
 
 
 # Scores

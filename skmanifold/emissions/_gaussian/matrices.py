@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,11 +25,13 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     MatrixComponents,
+    MatrixData,
     Posterior,
     refuse_far_rows,
     refuse_singular,
 )
-from .kernels import draw_full_components, factor_covariances, fill_images, total_log_marginal
+from .kernels import fill_images
+from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
 from .missing_kernels import (
     add_expected_products,
     draw_cells,
@@ -162,16 +166,50 @@ class MatrixFamily(GaussianFamily):
 
         return self._sum_each_block(first, stop, first_block, shares, add)
 
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, which are the natural parameters."""
+        if self.prior.mean_precision == 0.0:
+            self._precisions(statistics[0])
+        return self._components(fill_modes, *self._of_sums(statistics))
+
+    def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
+        """Draw the covariances, with the means integrated out, and then the means."""
+        data, sums = self._of_sums(statistics)
+        self._check_proper(math.isfinite(data.log_det))
+        return self._components(fill_draws, data, sums, key)
+
     def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
-        """The family and statistics as they are for clusters, without rows."""
-        return self._bound(), self.sums_type(*statistics, np.empty((0, self.n_features)))
+        """The prior and statistics as they are for clusters, without rows."""
+        no_rows = np.empty((0, self.n_features))
+        data = self._data(no_rows, np.empty(0, np.int32), np.empty(0, np.uint64))
+        return data, self.sums_type(*statistics, no_rows)
+
+    def _components(
+        self,
+        kernel: Callable[..., int],
+        data: MatrixData,
+        statistics: Any,
+        *key: np.uint64,
+        labels: np.ndarray | None = None,
+        workers: Workers = ONE,
+    ) -> GaussianParameters:
+        """Parameters of labels, modes or draws."""
+        labels, d = np.arange(len(statistics.sizes)) if labels is None else labels, self.n_features
+        of_covariances = self._n_matrices(len(labels)), d, d
+        found = np.empty((len(labels), d)), np.empty(of_covariances), np.empty(of_covariances), np.empty(len(labels))
+        tasks = split_range(of_covariances[0], 1 + COST_OF_TASK // (2 * d**3 + 1000))
+        shared = data, statistics, labels, *key, *found
+        self._refuse_singular(workers.run(kernel, [(*task, *shared) for task in tasks]))
+        return GaussianParameters(*found)
 
     def _posterior(self, statistics: Any, labels: np.ndarray | None = None, workers: Workers = ONE) -> Posterior:
-        """The posterior of the parameters of labels; labels beyond the capacity have no rows."""
-        labels = np.arange(len(statistics.sizes)) if labels is None else labels
-        sizes = np.append(statistics.sizes, 0).take(labels, mode="clip")
-        precisions, means = self._precisions(sizes), np.empty((len(labels), self.n_features))
-        return Posterior(precisions, means, *self._fill_posterior(statistics, labels, sizes, means, workers))
+        """The posterior of the parameters of labels."""
+        labels, d = np.arange(len(statistics.sizes)) if labels is None else labels, self.n_features
+        G = self._n_matrices(len(labels))
+        posterior = Posterior(np.empty(len(labels)), np.empty((len(labels), d)), np.empty((G, d, d)), np.empty(G))
+        tasks = split_range(G, 1 + COST_OF_TASK // (10 * d**2 + 1000))
+        workers.run(fill_posteriors, [(self.data, statistics, labels, *task, *posterior) for task in tasks])
+        return posterior
 
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any:
         """Parameters with these means, relative to the origin, and covariances."""
@@ -199,17 +237,6 @@ class MatrixFamily(GaussianFamily):
         offsets = np.zeros(len(means)) + (log_roots - 0.5 * self.n_features * LOG_2PI)
         return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
-    def _draw(
-        self, statistics: Any, key: np.uint64, workers: Workers, labels: np.ndarray | None = None
-    ) -> GaussianParameters:
-        """Draw the covariances, with the means integrated out, and then the means."""
-        precisions, means, scatters, degrees = self._posterior(statistics, labels, workers)
-        drawn = means, np.empty(scatters.shape), np.empty(scatters.shape), np.empty(len(scatters))
-        shared = key, degrees, precisions, scatters, LEAST_SHARE, *drawn
-        tasks = split_range(len(scatters), 1 + COST_OF_TASK // (2 * self.n_features**3 + 1000))
-        self._refuse_singular(workers.run(draw_full_components, [(*task, *shared) for task in tasks]))
-        return self._whole(*drawn)
-
     def _images(self, factors: np.ndarray, vectors: np.ndarray, of_vectors: np.ndarray | None = None) -> np.ndarray:
         """Products of triangular matrices, of each component or of all, and vectors of these components."""
         out = np.empty(vectors.shape)
@@ -224,8 +251,6 @@ class MatrixFamily(GaussianFamily):
 
     if TYPE_CHECKING:  # each subclass defines these
 
-        def _fill_posterior(self, statistics, labels, sizes, means, workers) -> tuple[np.ndarray, np.ndarray]: ...
-
         def _prepared(self, parameters: GaussianParameters) -> np.ndarray: ...
 
     # Clusters of rows
@@ -233,7 +258,7 @@ class MatrixFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         bound = self._bound(rows)
-        bound._check_proper()
+        self._check_proper(math.isfinite(bound.data.log_det))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
         with np.errstate(over="ignore"):
@@ -249,15 +274,16 @@ class MatrixFamily(GaussianFamily):
         bound._incomplete = np.flatnonzero(patterns)
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
+        bound.data = self._data(rows.values, place, patterns)
+        return bound
+
+    def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
+        """Rows and the prior, as the kernels read them."""
         mean, mean_precision, covariance, degrees = self.prior
         covariance = np.ascontiguousarray(covariance, np.float64)
         of_prior = mean - self.origin, float(mean_precision), covariance, float(degrees)
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
-        bound.data = self.data_type(rows.values, place, patterns, self.origin, *of_prior, log_det)
-        return bound
-
-    def _is_definite(self) -> bool:
-        return bool(np.isfinite(self.data.log_det))
+        return self.data_type(values, place, patterns, self.origin, *of_prior, log_det)
 
     @property
     def _least_degrees(self) -> float:  # type: ignore[override]
@@ -289,9 +315,9 @@ class MatrixFamily(GaussianFamily):
         workers: Workers,
     ) -> None:
         """Draw the missing cells of rows given their new labels; the rows keep their old labels in the statistics."""
-        incomplete = self.data.place[rows] >= 0
-        if not incomplete.any():
+        if not len(self._incomplete):
             return
+        incomplete = self.data.place[rows] >= 0
         chosen, drawn = rows[incomplete], place_of[new_labels[incomplete]].astype(np.int32)
         order = np.lexsort((drawn, self.data.patterns[chosen]))
         chosen, by_place = chosen[order], np.empty(len(self._incomplete), np.int32)
@@ -366,7 +392,7 @@ class MatrixFamily(GaussianFamily):
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
     ) -> MatrixComponents:
         """Draw the means and covariances of components."""
-        parameters = self._draw(statistics, key, workers, labels)
+        parameters = self._components(fill_draws, self.data, statistics, key, labels=labels, workers=workers)
         factors = parameters.factors if len(self._incomplete) else parameters.factors[:0]
         of_missing = self._columns_and_precisions(factors, workers)
         return MatrixComponents(parameters, self._prepared(parameters), *of_missing)

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...utils._declared import holds
-from ...utils._threads import ONE, Workers
+from ...utils._threads import Workers
 from .._statistics import OF_ROWS, without_rows
 from .base import OF_GAUSSIANS, GaussianParameters, MatrixComponents, family_agrees
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
 from .learned_prior import PriorNumbers
 from .matrices import MatrixFamily, sums_declaration
-from .tied_kernels import TiedData, TiedPosterior, fill_posterior
+from .matrix_kernels import fill_draws
+from .tied_kernels import TiedData, TiedPosterior
 
 
 @holds(**sums_declaration(1))
@@ -54,11 +55,6 @@ class TiedFamily(MatrixFamily):
     def _prepared(self, parameters: GaussianParameters) -> np.ndarray:
         return self._images(parameters.factors, parameters.means - self.origin)
 
-    def _fill_posterior(self, statistics, labels, sizes, means, workers):
-        scatters = np.empty((1, self.n_features, self.n_features))
-        fill_posterior(self.data, *statistics[:3], labels, means, scatters[0])
-        return scatters, np.array([self.prior.degrees + statistics.sizes.sum()])
-
     # Clusters of rows
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
@@ -73,7 +69,8 @@ class TiedFamily(MatrixFamily):
 
     def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
         """Space for the posteriors of labels, with a covariance drawn given the partition."""
-        d, drawn = self.n_features, self._draw(statistics, key, ONE, np.zeros(1, np.int64))
+        one, d = np.zeros(1, np.int64), self.n_features
+        drawn = self._components(fill_draws, self.data, statistics, key, labels=one)
         of_rows = drawn.factors[0], float(drawn.offsets[0]), np.empty(d), np.empty(d), np.full(1, -1)
         return TiedPosterior(np.zeros((capacity, d)), *of_rows)
 

@@ -16,6 +16,7 @@ from ...numerics.row_batches import ROW_LANES
 from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry
+from . import matrix_kernels
 from .base import MatrixData
 from .kernels import fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .missing_kernels import fill_observed_scores, row_of
@@ -77,14 +78,14 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
 # Posteriors of labels
 
 
+@matrix_kernels.fill_posteriors.of(TiedData)
 @njit(cache=True, nogil=True)
-def fill_posterior(data, sizes, sums, products, labels, means, scatter):
-    """Fill the posterior means of labels, relative to the origin, and the scatter of all rows about the means.
-
-    Labels beyond the capacity have no rows.
-    """
+def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, scatters, degrees):
+    """The scatter is that of all rows about the posterior means of all labels."""
+    sizes, sums, scatter = statistics.sizes, statistics.sums, scatters[0]
     d, strength, centre = len(scatter), data.mean_precision, np.empty(len(scatter))
-    scatter[:] = data.covariance + products[0]
+    scatter[:] = data.covariance + statistics.products[0]
+    degrees[0] = data.degrees + sizes.sum()
     for k in range(len(sizes)):
         if sizes[k] == 0:
             continue
@@ -99,6 +100,7 @@ def fill_posterior(data, sizes, sums, products, labels, means, scatter):
             scatter[b, a] = scatter[a, b]
     for i, k in enumerate(labels):
         has_rows = k < len(sizes) and sizes[k] > 0
+        precisions[i] = strength + sizes[k] if has_rows else strength
         for a in range(d):
             given = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
             means[i, a] = given

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, held_statistics, selected
@@ -139,7 +139,7 @@ def draw_log_weights(statistics: Any, labels: np.ndarray, concentration: float, 
     shapes = np.append(statistics.sizes[labels], concentration)
     keys = fold_in_each(subkey(key, Purpose.WEIGHTS), np.append(labels, len(statistics.sizes)))
     log_weights = np.array([log_gamma_variate(*cell) for cell in zip(keys, shapes, strict=True)])
-    return log_weights - logsumexp(log_weights)
+    return log_weights - np.logaddexp.reduce(log_weights)
 
 
 def arrays_of(draw: ParameterDraw, clusters: Any) -> dict[str, np.ndarray]:

@@ -1,0 +1,250 @@
+"""Kernels of components with covariance matrices, one for each or one for all: posteriors, modes, draws, densities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...numerics.rank_one import fill_upper_root
+from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
+from ...random._keys import fold_in
+from ...random._variates import gamma_variate, normal
+from ...utils._by_type import by_type
+from ...utils._njit import njit, njit_part
+from .base import LEAST_SHARE, LOG_2PI
+
+_LOG_PI = math.log(math.pi)
+
+
+@by_type
+def fill_posteriors(data, statistics, labels, first, stop, precisions, means, scatters, degrees):
+    """Fill the posterior of the covariances `first` to `stop`, and of the means of their components.
+
+    Parameters
+    ----------
+    data : MatrixData
+    statistics : FullSums or TiedSums
+    labels : (K,)
+        Labels beyond the capacity have no rows.
+    first, stop : int
+    precisions : (K,)
+        Filled with the precisions of the means, in rows.
+    means : (K, d)
+        Filled; relative to the origin.
+    scatters, degrees : (G, d, d), (G,)
+        Filled; of each label, or of all together.
+    """
+
+
+@njit(cache=True, nogil=True)
+def fill_modes(first, stop, data, statistics, labels, means, covariances, factors, offsets):
+    """Fill the modes of precisions and their products with the means, which are the natural parameters.
+
+    Parameters
+    ----------
+    first, stop : int
+        Covariances.
+    data, statistics, labels
+        As for `fill_posteriors`.
+    means, covariances, factors, offsets
+        Filled; of `GaussianParameters`.
+
+    Returns
+    -------
+    int
+        The first component whose covariance is singular; -1 if none is.
+    """
+    (K, d), G = means.shape, len(covariances)
+    degrees, log_roots = np.empty(G), np.empty(G)
+    fill_posteriors(data, statistics, labels, first, stop, np.empty(K), means, covariances, degrees)
+    for g in range(first, stop):
+        freedom = degrees[g] - (d + 1.0) - K // G
+        if not freedom > 0.0:
+            return g
+        covariances[g] /= freedom
+    singular = factor_covariances(first, stop, covariances, LEAST_SHARE, factors, log_roots)
+    _add_origin(first, stop, data, log_roots, means, offsets)
+    return singular
+
+
+@njit(cache=True, nogil=True)
+def fill_draws(first, stop, data, statistics, labels, key, means, covariances, factors, offsets):
+    """Draw the covariances, with the means integrated out, and then the means; parameters are those of `fill_modes`."""
+    K, G = len(means), len(covariances)
+    precisions, degrees, log_roots = np.empty(K), np.empty(G), np.empty(G)
+    fill_posteriors(data, statistics, labels, first, stop, precisions, means, covariances, degrees)
+    posterior = degrees, precisions, covariances, LEAST_SHARE
+    singular = draw_full_components(first, stop, key, *posterior, means, covariances, factors, log_roots)
+    _add_origin(first, stop, data, log_roots, means, offsets)
+    return singular
+
+
+@njit_part
+def _add_origin(first, stop, data, log_roots, means, offsets):
+    """Add the origin to the means of components, and fill the log densities at the means."""
+    K, d = means.shape
+    is_shared = len(log_roots) < K
+    for k in range(0 if is_shared else first, K if is_shared else stop):
+        offsets[k] = log_roots[0 if is_shared else k] - 0.5 * d * LOG_2PI
+        for a in range(d):
+            means[k, a] += data.origin[a]
+
+
+@njit(cache=True, nogil=True)
+def factor_covariances(first, stop, covariances, least_share, factors, log_roots):
+    """Invert the Cholesky factors of the covariances `first` to `stop`.
+
+    Parameters
+    ----------
+    first, stop : int
+    covariances : (K, d, d)
+        Only the lower triangles are read.
+    least_share : float
+        The least share of a diagonal entry that a pivot may have.
+    factors : (K, d, d)
+        Filled with the inverses, which are lower triangular.
+    log_roots : (K,)
+        Filled with the logarithms of the determinants of the inverses.
+
+    Returns
+    -------
+    int
+        The first component whose covariance is singular; -1 if none is.
+    """
+    d = covariances.shape[1]
+    root = np.empty((d, d))
+    for k in range(first, stop):
+        if not fill_cholesky(covariances[k], least_share, root):
+            return k
+        factor = factors[k]
+        factor[:] = 0.0
+        log_roots[k] = 0.0
+        for a in range(d):
+            factor[a, a] = 1.0
+        divide_by_lower(factor, root)
+        for a in range(d):
+            log_roots[k] += np.log(factor[a, a])
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def total_log_marginal(data, sizes, scatters, degrees):
+    """Log density of all rows given their labels.
+
+    Parameters
+    ----------
+    data : MatrixData
+    sizes : (K,)
+        Numbers of rows.
+    scatters, degrees : (G, d, d), (G,)
+        Of the posteriors of the covariances.
+
+    Returns
+    -------
+    float
+        NaN if a scatter is singular.
+    """
+    d, total = data.values.shape[1], 0.0
+    root = np.empty((d, d))
+    for k in range(len(sizes)):
+        total -= 0.5 * d * math.log1p(sizes[k] / data.mean_precision)
+    for g in range(len(degrees)):
+        log_det, n_rows = fill_upper_root(scatters[g], root), degrees[g] - data.degrees
+        total += 0.5 * (data.degrees * data.log_det - degrees[g] * log_det - n_rows * d * _LOG_PI)
+        for j in range(d):
+            total += math.lgamma(0.5 * (degrees[g] - j)) - math.lgamma(0.5 * (data.degrees - j))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def draw_full_components(
+    first, stop, key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots
+):
+    """Draw the covariances `first` to `stop`, and the means of their components, given their posterior.
+
+    With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
+    the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
+    of the covariance. Both are lower triangular.
+
+    Parameters
+    ----------
+    first, stop : int
+    key
+        The draw of a component depends only on the key and its index.
+    degrees : (G,)
+        Degrees of freedom, above d - 1.
+    precisions : (K,)
+        Of the means, in rows.
+    scatters : (G, d, d)
+        Of each component, or of all together; may be `covariances`.
+    least_share : float
+        The least share of a diagonal entry that a pivot may have.
+    means : (K, d)
+        Posterior means; replaced by the draws.
+    covariances, factors : (G, d, d)
+        Filled with F^-1 F^-T and F.
+    log_roots : (G,)
+        Filled with the logarithms of the determinants of F.
+
+    Returns
+    -------
+    int
+        The first component whose scatter or covariance is singular; -1 if none is.
+    """
+    K, d = means.shape
+    root, normals = np.empty((d, d)), np.empty(d)
+    for g in range(first, stop):
+        log_roots[g] = _draw_matrix(fold_in(key, g), degrees[g], scatters[g], least_share, root, factors[g])
+        if np.isnan(log_roots[g]):
+            return g
+        fill_square(root, covariances[g])
+        begin, end = (g, g + 1) if len(scatters) == K else (0, K)
+        for k in range(begin, end):
+            of_normals, scale = fold_in(fold_in(key, k), 0), 1.0 / np.sqrt(precisions[k])
+            for a in range(d):
+                normals[a] = scale * normal(of_normals, d * d + a)
+                for b in range(a + 1):
+                    means[k, a] += root[a, b] * normals[b]
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _draw_matrix(key, degrees, scatter, least_share, root, factor):
+    """Draw a covariance as F, with F^-1 in `root`; returns log |F|, NaN if it is singular."""
+    d = len(scatter)
+    of_scatter = np.empty((d, d))
+    if not fill_cholesky(scatter, least_share, of_scatter):
+        return np.nan
+    fill_wishart_root(fold_in(key, 0), fold_in(key, 1), degrees, factor)
+    for a in range(d):
+        if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
+            return np.nan
+    root[:] = of_scatter
+    divide_by_lower(root, factor)
+    divide_by_lower(factor, of_scatter)
+    log_root = 0.0
+    for a in range(d):
+        variance = 0.0
+        for b in range(a + 1):
+            variance += root[a, b] * root[a, b]
+        if not root[a, a] * root[a, a] > least_share * variance:
+            return np.nan
+        log_root += np.log(factor[a, a])
+    return log_root
+
+
+@njit(cache=True, nogil=True)
+def fill_wishart_root(of_normals, of_gammas, degrees, out):
+    """Draw a lower triangular T such that T'T has a standard Wishart distribution with these degrees of freedom.
+
+    It is Bartlett's decomposition with rows and columns in reverse order: the squares on the diagonal are chi-squared
+    with one degree more in each row, up to `degrees` in the last.
+    """
+    d = len(out)
+    for a in range(d):
+        for b in range(a):
+            out[a, b] = normal(of_normals, a * d + b)
+        out[a, a] = np.sqrt(2.0 * gamma_variate(fold_in(of_gammas, a), 0.5 * (degrees - (d - 1 - a))))
+        for b in range(a + 1, d):
+            out[a, b] = 0.0
