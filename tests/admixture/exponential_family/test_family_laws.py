@@ -147,9 +147,9 @@ class KeepsMeans(FullFamily):
     """Draws no means."""
 
     def draw(self, statistics, key):
-        drawn = super().draw(statistics, key)
-        bound, sums = self._of_sums(statistics)
-        return drawn._replace(means=self.origin + bound._posterior(sums).means)
+        drawn, (sizes, sums, _) = super().draw(statistics, key), statistics
+        of_prior = self.prior.mean_precision * (self.prior.mean - self.origin)
+        return drawn._replace(means=self.origin + (of_prior + sums) / (self.prior.mean_precision + sizes)[:, None])
 
 
 class TakesNoPriorMean(DiagonalFamily):
