@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from functools import wraps
+from functools import partial, update_wrapper
 from inspect import signature
 from itertools import islice, repeat
 from typing import Any, NamedTuple
@@ -34,33 +34,69 @@ class ColumnParameters(NamedTuple):
     blocks: tuple[Any, ...]
 
 
-_OF_BLOCKS = ColumnRows, ColumnParameters
+def _same(family: ColumnsFamily, value: Any) -> Iterable[Any]:
+    return repeat(value, len(family.blocks))
 
 
-def _all_offer(name: str) -> Callable[[ColumnsFamily], bool]:
-    return lambda family: all(hasattr(block, name) for block in family.blocks)
+def _of_blocks(family: ColumnsFamily, value: Any) -> Iterable[Any]:
+    return value.blocks if isinstance(value, (ColumnRows, ColumnParameters)) else _same(family, value)
 
 
-def _each(
-    method: Any,
-    join: Callable[[ColumnsFamily, list], Any] = lambda family, found: None,
-    call: Callable[..., Any] | None = None,
-    needs: str | None = None,
-) -> Any:
+def _subkeys(family: ColumnsFamily, key: np.uint64) -> Iterable[Any]:
+    return [subkey(key, i) for i in range(len(family.blocks))]
+
+
+def _apart(family: ColumnsFamily, nested: Any) -> list[Any]:
+    items = []
+    for _ in family.blocks[1:]:
+        items.append(nested.first)
+        nested = nested.rest
+    return [*items, nested]
+
+
+def _statistics_of_blocks(family: ColumnsFamily, statistics: Any) -> Iterable[Any]:
+    if hasattr(statistics, "sizes"):
+        return _apart(family, statistics)
+    sizes, others = statistics[0], iter(statistics[1:])
+    return [(sizes, *islice(others, len(block.shapes()) - 1)) for block in family.blocks]
+
+
+_PARTS = {  # what each block receives of an argument with this name
+    "rows": _of_blocks,
+    "parameters": _of_blocks,
+    "key": _subkeys,
+    "components": _apart,
+    "statistics": _statistics_of_blocks,
+}
+
+
+class _each:
     """A method that calls that of each block with its part of the arguments, and joins what they return.
 
     It exists if all blocks have it. A function `call` of the block and these arguments may replace that of the block;
     then the method exists if all blocks have what it `needs`.
     """
-    name, arguments = method.__name__, [*signature(method).parameters][1:]
 
-    @available_if(_all_offer(needs or name))
-    @wraps(method)
-    def of_blocks(family: ColumnsFamily, *given: Any) -> Any:
-        parts = zip(family.blocks, *map(family._divided, arguments, given), strict=True)
-        return join(family, [call(block, *own) if call else getattr(block, name)(*own) for block, *own in parts])
+    def __init__(
+        self,
+        method: Any,
+        join: Callable[[ColumnsFamily, list], Any] = lambda family, found: None,
+        call: Callable[..., Any] | None = None,
+        needs: str | None = None,
+    ) -> None:
+        self._name, self._join, self._call = needs or method.__name__, join, call
+        self._parts = [_PARTS.get(name, _same) for name in [*signature(method).parameters][1:]]
+        update_wrapper(self, method)
 
-    return of_blocks
+    def __get__(self, family: Any, owner: type) -> Any:
+        if family is None:
+            return self
+        methods = [getattr(block, self._name) for block in family.blocks]
+        return partial(self, family, methods if self._call is None else [partial(self._call, b) for b in family.blocks])
+
+    def __call__(self, family: ColumnsFamily, methods: list, *given: Any) -> Any:
+        parts = [of_each(family, value) for of_each, value in zip(self._parts, given)]  # noqa: B905
+        return self._join(family, [method(*own) for method, *own in zip(methods, *parts, strict=True)])
 
 
 def _total(family: ColumnsFamily, found: list) -> Any:
@@ -167,27 +203,6 @@ class ColumnsFamily(Family):
         self.n_components = blocks[0].n_components
         self.n_features = sum(map(len, places))
 
-    def _divided(self, name: str, value: Any) -> Iterable[Any]:
-        """What each block receives of an argument with this name."""
-        if type(value) in _OF_BLOCKS:
-            return value.blocks
-        if name == "key":
-            return [subkey(value, i) for i in range(len(self.blocks))]
-        if name == "components" or (name == "statistics" and hasattr(value, "sizes")):
-            return self._apart(value)
-        if name == "statistics":
-            sizes, others = value[0], iter(value[1:])
-            return [(sizes, *islice(others, len(block.shapes()) - 1)) for block in self.blocks]
-        return repeat(value, len(self.blocks))
-
-    def _apart(self, nested: Any) -> list[Any]:
-        """Nested statistics or components of each block."""
-        items = []
-        for _ in self.blocks[1:]:
-            items.append(nested.first)
-            nested = nested.rest
-        return [*items, nested]
-
     # Finite mixtures
 
     add_log_densities = _each(RowFamily.add_log_densities)
@@ -265,7 +280,7 @@ class ColumnsFamily(Family):
     drawn_attributes = _each(Family.drawn_attributes, _by_name)
     expected_of_blocks = _each(Family.expected, _by_name)
 
-    @available_if(_all_offer("clusters"))
+    @available_if(lambda family: all(hasattr(block, "clusters") for block in family.blocks))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         blocks = []
@@ -322,7 +337,7 @@ class ColumnsFamily(Family):
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
         learned = []
-        for name, block, own in zip(self.names, self.blocks, self._apart(statistics), strict=True):
+        for name, block, own in zip(self.names, self.blocks, _apart(self, statistics), strict=True):
             start = f"{name}__"
             of_block = tuple(each.removeprefix(start) for each in free if each.startswith(start))
             learned.append(block.with_learned_prior(own, of_block) if of_block else block)
