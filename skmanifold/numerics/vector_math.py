@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils._njit import njit
+from ..utils._njit import njit, njit_part
 
 _LEAST_EXPONENT = -700.0  # its exponential, 1e-304, is a normal number; below -708 it would not be
 _LOG2_E = 1.4426950408889634
@@ -18,6 +18,13 @@ _N_MANTISSA_BITS = np.int64(52)
 _HALF_ROOT = np.int64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
 _MANTISSA = np.int64(0x000FFFFFFFFFFFFF)  # mask of the 52 bits of a float64's mantissa
 _SHIFT_BITS = np.int64(0x4338000000000000)  # bits of _SHIFT
+
+
+@njit_part
+def copy_to(out, values):
+    """``out[:] = values``, for which numba compiles messages about shapes, which takes two seconds."""
+    for i in np.ndindex(values.shape):
+        out[i] = values[i]
 
 
 @njit(cache=True, nogil=True)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...numerics.vector_math import copy_to
 from ...random._keys import fold_in, uniform
 from ...random._variates import log_beta_variate
 from ...sparse.counts import Counts
@@ -118,14 +119,15 @@ def _sample_rows(
     n_open = int(np.count_nonzero(is_local))
     size = n_open + _ROOM
     topic_at = np.zeros(size, np.int64)  # the topic of each place
-    topic_at[:n_open] = np.flatnonzero(is_local)
+    copy_to(topic_at, np.flatnonzero(is_local))
     totals = np.zeros(size, np.int64)  # its tokens; 0 if the place is free
     word_counts = np.zeros((size, n_words), np.int32)
     sums = np.empty(size)
     place = np.full(n_old + size, -1, np.int64)
-    place[topic_at[:n_open]] = np.arange(n_open)
+    for i in range(n_open):
+        place[topic_at[i]] = i
     expected = np.zeros(n_old + size)  # alpha times the weight
-    expected[:n_old] = alpha * used
+    copy_to(expected, alpha * used)
     of_others = expected[:n_old].copy()  # the same, 0 for open topics
     of_others[topic_at[:n_open]] = 0.0
     in_row = np.zeros(n_old + size, np.int64)
@@ -194,7 +196,7 @@ def _sample_rows(
                         totals = _longer(totals, size)
                         sums = _longer(sums, size)
                         wider = np.zeros((size, n_words), np.int32)
-                        wider[: len(word_counts)] = word_counts
+                        copy_to(wider, word_counts)
                         word_counts = wider
                     chosen = topic_at[at]  # a new topic that has ended, so that numbers stay small
                     if chosen < n_old:
@@ -226,5 +228,5 @@ def _sample_rows(
 @njit(cache=True)
 def _longer(array, size):
     out = np.zeros(size, array.dtype)
-    out[: len(array)] = array
+    copy_to(out, array)
     return out

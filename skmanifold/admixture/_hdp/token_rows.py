@@ -10,6 +10,7 @@ import numpy as np
 
 from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.row_hash import hash_counts
+from ...numerics.vector_math import copy_to
 from ...random._keys import fold_in_each
 from ...sparse.counts import Counts, take_rows
 from ...utils._njit import njit
@@ -277,7 +278,7 @@ def _put_rows(rows, token_start, token_topics, places, starts, new):
     for i in range(len(rows)):
         first, n = token_start[rows[i]], token_start[rows[i] + 1] - token_start[rows[i]]
         at = starts[places[i]]
-        token_topics[first : first + n] = new[at : at + n]
+        copy_to(token_topics[first : first + n], new[at : at + n])
 
 
 @njit(cache=True, nogil=True)

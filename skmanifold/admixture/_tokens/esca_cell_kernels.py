@@ -86,7 +86,8 @@ def _sample_cells(
             stream = _pair_key(key, first_row + row, word)
             drawn = out_cell_topics[cell]
             if excludes_self:
-                previous[:] = drawn
+                for k in range(n_components):
+                    previous[k] = drawn[k]
                 drawn[:] = 0
                 total = 0.0
                 for k in range(n_components - 1, -1, -1):

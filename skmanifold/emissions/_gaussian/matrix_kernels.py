@@ -8,6 +8,7 @@ import numpy as np
 
 from ...numerics.rank_one import fill_upper_root
 from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
+from ...numerics.vector_math import copy_to
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._by_type import by_type
@@ -62,7 +63,9 @@ def fill_modes(first, stop, data, statistics, labels, means, covariances, factor
         freedom = degrees[g] - (d + 1.0) - K // G
         if not freedom > 0.0:
             return g
-        covariances[g] /= freedom
+        for a in range(d):
+            for b in range(d):
+                covariances[g, a, b] /= freedom
     singular = factor_covariances(first, stop, covariances, LEAST_SHARE, factors, log_roots)
     _add_origin(first, stop, data, log_roots, means, offsets)
     return singular
@@ -220,7 +223,7 @@ def _draw_matrix(key, degrees, scatter, least_share, root, factor):
     for a in range(d):
         if factor[a, a] == 0.0:  # a variate of a tiny shape has underflowed
             return np.nan
-    root[:] = of_scatter
+    copy_to(root, of_scatter)
     divide_by_lower(root, factor)
     divide_by_lower(factor, of_scatter)
     log_root = 0.0

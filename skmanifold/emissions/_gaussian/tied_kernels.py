@@ -84,7 +84,9 @@ def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, s
     """The scatter is that of all rows about the posterior means of all labels."""
     sizes, sums, scatter = statistics.sizes, statistics.sums, scatters[0]
     d, strength, centre = len(scatter), data.mean_precision, np.empty(len(scatter))
-    scatter[:] = data.covariance + statistics.products[0]
+    for a in range(d):
+        for b in range(d):
+            scatter[a, b] = data.covariance[a, b] + statistics.products[0, a, b]
     degrees[0] = data.degrees + sizes.sum()
     for k in range(len(sizes)):
         if sizes[k] == 0:

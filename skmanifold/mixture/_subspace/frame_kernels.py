@@ -13,6 +13,7 @@ import numpy as np
 from ...distributions._truncated_gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...numerics.special import log_unit_gamma
+from ...numerics.vector_math import copy_to
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import exponential, fill_permutation, half_angle_sine, normal
 from ...utils._njit import njit
@@ -63,7 +64,7 @@ def orthonormalise(frame, first):
 def resize_rows(rows, n):
     """Copy the rows to a new array of shape (n, m); additional rows are not initialised."""
     out = np.empty((n, rows.shape[1]))
-    out[: len(rows)] = rows
+    copy_to(out, rows)
     return out
 
 
@@ -291,7 +292,8 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
         return unchanged
     removed = np.int64(uniform(key, _REMOVED) * d)
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
-    smaller[removed:], kept[removed:] = basis[removed + 1 :], ratios[removed + 1 :]
+    copy_to(smaller[removed:], basis[removed + 1 :])
+    copy_to(kept[removed:], ratios[removed + 1 :])
     eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, smaller, n, noise)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
@@ -336,7 +338,7 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
     for j in range(D):
         inside[j] = order[j] < d
         every[j] = ratios[order[j]] if inside[j] else 1.0
-        rows[j, :size] = along[order[j]]
+        copy_to(rows[j], along[order[j]])
         rows[j, size + order[j]] = 1.0
         scatters[j] = dot(rows[j, :size], rows[j, :size])
     for sweep in range(n_sweeps):
@@ -347,7 +349,8 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
     d, last = 0, D - 1
     for j in range(D):
         place = d if inside[j] else last
-        kept[place], coordinates[place] = every[j], rows[j, size:]
+        kept[place] = every[j]
+        copy_to(coordinates[place], rows[j, size:])
         if inside[j]:
             d += 1
         else:

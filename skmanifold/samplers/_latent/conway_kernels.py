@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from ...distributions._truncated_gamma import draw_ratio
+from ...numerics.vector_math import copy_to
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import exponential, normal
 from ...utils._njit import njit
@@ -77,17 +78,17 @@ def walk_subspaces(
             log_ratio = _log_density(new_values, new_frame, new_spreads, offset, *of_loss)
             log_ratio -= _log_density(values, frame, spreads, offset, *of_loss)
             if log_ratio > -exponential(step, _ACCEPTANCE):
-                direction[:] = proposed
+                copy_to(direction, proposed)
                 values, frame, spreads = new_values, new_frame, new_spreads
                 acceptance[k, 0] += 1.0 / n_moves
             if _rotate_eigenvalues(values, frame, spreads, offset, *of_loss, fold_in(step, _ROTATIONS)):
-                direction[:] = np.dot(np.ascontiguousarray(frame.T) * values, frame)
+                copy_to(direction, np.dot(np.ascontiguousarray(frame.T) * values, frame))
             pull = 2.0 * temperature * noise[k] * n
             if _move_offset(offset, values, frame, means[k], pull, variance, scales[k, 1], fold_in(step, _OFFSETS)):
                 acceptance[k, 1] += 1.0 / n_moves
         order = np.argsort(values)
         for j in range(len(order)):
-            frames[k, j] = frame[order[j]]
+            copy_to(frames[k, j], frame[order[j]])
         dims[k] = (values > 0.0).sum()
     return dims, acceptance
 
@@ -220,7 +221,7 @@ def _move_offset(offset, values, frame, mean, pull, variance, scale, key):
         both = proposed[j] + place[j]
         log_ratio -= 0.5 * change * (of_rows * (both - 2.0 * middle[j]) + both / variance)
     if log_ratio > -exponential(key, m):
-        offset[:] = np.dot(proposed, frame)
+        copy_to(offset, np.dot(proposed, frame))
         return True
     return False
 
@@ -260,14 +261,14 @@ def draw_within(
         child = fold_in(key, k)
         before = centres[k].copy()
         # The part of the offset orthogonal to the current subspace.
-        centres[k] = np.dot(np.dot(frames[k], offsets[k])[:q], frames[k][:q])
+        copy_to(centres[k], np.dot(np.dot(frames[k], offsets[k])[:q], frames[k][:q]))
         squares[k] = (spreads_along(frames[k], scatters[k])[:q]).sum()
         squares[k] += n * np.square(np.dot(frames[k], means[k] - centres[k])[:q]).sum()
         if d == 0:
             continue
         within = frames[k][q:]
         _, axes = np.linalg.eigh(np.dot(np.dot(within, scatters[k]), np.ascontiguousarray(within.T)))
-        bases[k, :d] = np.dot(np.ascontiguousarray(axes.T), within)[::-1]
+        copy_to(bases[k, :d], np.dot(np.ascontiguousarray(axes.T), within)[::-1])
         for j in range(d):
             axis, draw = bases[k, j], fold_in(child, j)
             middle = np.dot(axis, means[k])
