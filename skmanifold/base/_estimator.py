@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import clone
 
 from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
-from ..callbacks._support import CallbackSupportMixin, torn_down
 from ..inference._chains import Chain, best_chain, run_chains
 from ..inference._distributed_fits.checkpoints import Checkpoints
 from ..inference._distributed_fits.open_shards import checkpoints_of
@@ -30,8 +29,9 @@ from ..utils._interrupts import plain_interrupts
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers, default_of
 from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
+from ..utils._sklearn_callbacks import torn_down
 from ..utils._threads import Workers, count_threads, limit_threads
-from ..utils._typing import BaseEstimator
+from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._posterior_arrays import posterior_arrays
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
 
