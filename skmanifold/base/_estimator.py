@@ -25,9 +25,8 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
-from ..utils._interrupts import plain_interrupts
-from ..utils._page_link import LinksToItsPage
-from ..utils._parameters import PlainNumbers, default_of
+from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of
+from ..utils._runtime import plain_interrupts
 from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
 from ..utils._sklearn_callbacks import torn_down
 from ..utils._threads import Workers, count_threads, limit_threads

@@ -14,7 +14,7 @@ from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteErro
 from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
-from ..utils._interrupts import plain_interrupts
+from ..utils._runtime import plain_interrupts
 from ..utils._threads import Workers, count_threads, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._convergence import warn_convergence

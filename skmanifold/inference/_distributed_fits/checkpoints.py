@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...utils._disk import clear_if_unwritable, remove_folder, sync
-from ...utils._own_files import ForeignFileError, check_own, read_own, write_own
+from ...utils._disk import ForeignFileError, check_own, clear_if_unwritable, read_own, remove_folder, sync, write_own
 from ...utils._parameters import inherited_parameters
 from .stored_chains import read_chains, write_chains
 from .stored_latents import LatentFile, listed_files
