@@ -28,6 +28,29 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from .._version import __version__
 from ._disk import check_own
 
+_LOCATORS = caching.CacheImpl._locator_classes
+# Older versions of numba begin its name with an underscore.
+_OF_USER: Any = next(locator for locator in _LOCATORS if locator.__name__.endswith("UserWideCacheLocator"))
+# Raised by truncated files, and by those of a version of the package in which types of kernels had other names
+_UNREADABLE = (EOFError, pickle.UnpicklingError, ImportError, AttributeError)
+_ADVICE = "set the environment variable NUMBA_CACHE_DIR to a writable folder"
+_UNCACHED = (
+    "Compiled kernels of skmanifold cannot be cached ({reason}), so every new process compiles them again, which takes "
+    f"seconds: {_ADVICE}."
+)
+_TEMPORARY = (
+    "Compiled kernels of skmanifold are kept in the temporary folder {folder}, because neither its installation nor a "
+    f"folder of the user is writable: {_ADVICE}to keep them permanently."
+)
+# Warnings that were already given in this process
+warned: list[str] = []
+_PATIENCE = 2.0  # patience in seconds
+_LINE = (
+    "skmanifold compiles its kernels once, when they are first used, and keeps them in %s. "
+    "`python -m skmanifold.compile_kernels` compiles them ahead."
+)
+_logger = logging.getLogger("skmanifold")
+
 
 class Whole(JITCodeLibrary):
     """The code of a kernel that Python calls, including all functions that it calls."""
@@ -65,11 +88,6 @@ class _NoEngine:
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
         pass
-
-
-_LOCATORS = caching.CacheImpl._locator_classes
-# Older versions of numba begin its name with an underscore.
-_OF_USER: Any = next(locator for locator in _LOCATORS if locator.__name__.endswith("UserWideCacheLocator"))
 
 
 class _Writable:
@@ -190,19 +208,6 @@ PLACES = [
     (_place(_Temporary, is_temporary=True), None),
 ]
 
-# Raised by truncated files, and by those of a version of the package in which types of kernels had other names
-_UNREADABLE = (EOFError, pickle.UnpicklingError, ImportError, AttributeError)
-_ADVICE = "set the environment variable NUMBA_CACHE_DIR to a writable folder"
-_UNCACHED = (
-    "Compiled kernels of skmanifold cannot be cached ({reason}), so every new process compiles them again, which takes "
-    f"seconds: {_ADVICE}."
-)
-_TEMPORARY = (
-    "Compiled kernels of skmanifold are kept in the temporary folder {folder}, because neither its installation nor a "
-    f"folder of the user is writable: {_ADVICE}to keep them permanently."
-)
-# Warnings that were already given in this process
-warned: list[str] = []
 # The caches of all kernels, which exist as long as their modules
 caches: list[KernelCache] = []
 
@@ -295,14 +300,6 @@ def _warn(message: str) -> None:
     if not warned:
         warned.append(message)
         warnings.warn(message, RuntimeWarning, stacklevel=3)
-
-
-_PATIENCE = 2.0  # patience in seconds
-_LINE = (
-    "skmanifold compiles its kernels once, when they are first used, and keeps them in %s. "
-    "`python -m skmanifold.compile_kernels` compiles them ahead."
-)
-_logger = logging.getLogger("skmanifold")
 
 
 class Notice(event.Listener):
