@@ -237,7 +237,7 @@ class HeldOutMonitor(ScoringMonitor):
             )
         run = self._runs[estimator]
         run.scores.clear()
-        self._estimator_scorers[estimator] = _RecordingScorer(self._estimator_scorers[estimator], run)
+        run.scorer, self._estimator_scorers[estimator] = self._estimator_scorers[estimator], run
 
     def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Delete the rows of a fit at its end.
@@ -295,28 +295,21 @@ class HeldOutMonitor(ScoringMonitor):
 
 @dataclass
 class _Run:
-    """The held-out rows and the scores of a running fit."""
+    """The held-out rows and the scores of a running fit; as a scorer, it also appends the first of its scores."""
 
     X: Any
     y: Any
     weights: Any = None
     scores: list[float] = field(default_factory=list)
+    scorer: Any = None
 
-
-class _RecordingScorer:
-    """A scorer that appends the first of its scores to a list."""
-
-    def __init__(self, scorer, run: _Run):
-        self.scorer = scorer
-        self.run = run
-
-    def __call__(self, estimator, X, y):
-        if self.run.weights is None:
+    def __call__(self, estimator: Any, X: Any, y: Any) -> dict[str, float]:
+        if self.weights is None:
             scores = self.scorer(estimator, X, y)
         else:
-            scores = estimator.score(X, y, sample_weight=self.run.weights)
+            scores = estimator.score(X, y, sample_weight=self.weights)
         scores = scores if isinstance(scores, dict) else {"score": float(scores)}
-        self.run.scores.append(next(iter(scores.values())))
+        self.scores.append(next(iter(scores.values())))
         return scores
 
 
