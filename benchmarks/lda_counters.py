@@ -21,7 +21,7 @@ from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.compact_counts import pack, round_counts, unpack
 from skmanifold.admixture._tokens.topic_counts import TopicPrior, add_counts, mean_counts
-from skmanifold.inference._window_average import WindowAverage
+from skmanifold.inference._schedule import WindowAverage
 from skmanifold.metrics import document_completion
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import ESCA

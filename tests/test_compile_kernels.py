@@ -16,8 +16,7 @@ from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.compile_kernels import _compile, compile_kernels
 from skmanifold.compile_kernels.__main__ import main
 from skmanifold.compile_kernels._cases import ESTIMATORS, Case, cases_of
-from skmanifold.utils import _progress
-from skmanifold.utils._machine_code import cache
+from skmanifold.utils import _machine_code, _progress
 from skmanifold.utils._njit import njit
 
 
@@ -78,13 +77,13 @@ class OneKernel(Case):
 def one_kernel(monkeypatch):
     """What is compiled is one kernel, in a process that has no others."""
     for name in ("caches", "warned"):
-        monkeypatch.setattr(cache, name, new := [])
+        monkeypatch.setattr(_machine_code, name, new := [])
         monkeypatch.setattr(_compile, name, new)
     monkeypatch.setattr(_compile, "cases_of", lambda name, only_defaults: [OneKernel(name, {}, None)])
 
 
 def test_kernels_that_cannot_be_saved_are_an_error(one_kernel, monkeypatch, capsys):
-    monkeypatch.setattr(cache, "PLACES", [])
+    monkeypatch.setattr(_machine_code, "PLACES", [])
     assert main(["SubspaceMixture"]) == 1
     output = capsys.readouterr()
     assert output.err.startswith("Compiled kernels of skmanifold cannot be cached (no cache folder is writable)")
@@ -93,7 +92,7 @@ def test_kernels_that_cannot_be_saved_are_an_error(one_kernel, monkeypatch, caps
 
 def test_one_sentence_warns_of_a_temporary_folder(one_kernel, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(cache, "PLACES", cache.PLACES[-1:])
+    monkeypatch.setattr(_machine_code, "PLACES", _machine_code.PLACES[-1:])
     assert main(["SubspaceMixture", "SubspaceClassifier"]) == 0
     output = capsys.readouterr()
     assert output.err.count("\n") == 1

@@ -7,7 +7,7 @@ import pytest
 from _pages import ROOT
 
 from skmanifold import StochasticLDA, SubspaceClassifier, VonMisesFisherMixture, emissions, manifolds, samplers
-from skmanifold.utils._page_link import DOCUMENTATION
+from skmanifold.utils._parameters import DOCUMENTATION
 
 
 def _pages_of_the_reference():

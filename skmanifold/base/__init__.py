@@ -6,10 +6,8 @@ from ..callbacks._hooks import rows_to_fit
 from ..inference._chains import best_chain
 from ..inference._schedule import Schedule
 from ..utils._typing import fit_context
-from ._abilities import draws_parameters, samples_density, takes_minibatches
-from ._estimator import BaseSampledEstimator, all_or_nothing
-from ._posterior_arrays import posterior_of_number, stack_draws
-from ._strategy import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy
+from ._estimator import BaseSampledEstimator, all_or_nothing, draws_parameters, samples_density, takes_minibatches
+from ._strategy import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy, posterior_of_number, stack_draws
 
 __all__ = [
     "BaseSampledEstimator",

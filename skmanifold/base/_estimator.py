@@ -14,26 +14,25 @@ import numpy as np
 from sklearn.base import clone
 
 from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
-from ..callbacks._support import CallbackSupportMixin, torn_down
 from ..inference._chains import Chain, best_chain, run_chains
-from ..inference._distributed_fits.checkpoints import Checkpoints
-from ..inference._distributed_fits.open_shards import checkpoints_of
+from ..inference._distributed_fits.checkpoints import Checkpoints, checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
 from ..inference._distributed_fits.sources import loaded
 from ..inference._schedule import Schedule
+from ..models import DensitySampler
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
-from ..utils._interrupts import plain_interrupts
-from ..utils._page_link import LinksToItsPage
-from ..utils._parameters import PlainNumbers, default_of
+from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of
+from ..utils._protocol_check import offers
+from ..utils._runtime import plain_interrupts
 from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
+from ..utils._sklearn_callbacks import torn_down
 from ..utils._threads import Workers, count_threads, limit_threads
-from ..utils._typing import BaseEstimator
-from ._posterior_arrays import posterior_arrays
-from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy
+from ..utils._typing import BaseEstimator, CallbackSupportMixin
+from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
@@ -339,3 +338,61 @@ class BaseSampledEstimator(BaseFittedEstimator):
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
         self.__dict__.pop("_pass_report", None)
         return attributes
+
+
+def draws_parameters(sampler: BaseSampler) -> bool:
+    """Whether a sampler draws the parameters that `score` averages over.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        Any sampler.
+
+    Returns
+    -------
+    draws : bool
+        False for samplers that estimate the parameters instead.
+    """
+    return sampler.draws_parameters
+
+
+def samples_density(sampler: BaseSampler) -> bool:
+    """Whether a sampler moves points of a manifold, given their log density or its gradient.
+
+    Parameters
+    ----------
+    sampler : BaseSampler
+        Any sampler.
+
+    Returns
+    -------
+    samples : bool
+        False for samplers of latent variables.
+    """
+    return offers(sampler, DensitySampler)
+
+
+def takes_minibatches(estimator: Any) -> bool:
+    """Whether the estimator's sampler can learn from minibatches, for scikit-learn's ``available_if``.
+
+    Parameters
+    ----------
+    estimator : BaseSampledEstimator
+        An estimator. If its `sampler` is not a valid sampler, the check passes, and `partial_fit` raises an error.
+
+    Returns
+    -------
+    takes : bool
+        Always True.
+
+    Raises
+    ------
+    AttributeError
+        If the sampler needs all rows at once.
+    """
+    sampler = estimator.sampler
+    resolved = estimator._samplers.get(sampler) if isinstance(sampler, str) else sampler
+    if getattr(resolved, "batching", "either") == "full":
+        able = ", ".join(repr(name) for name, known in estimator._samplers.items() if known.batching != "full")
+        raise AttributeError(f"partial_fit needs a sampler that takes minibatches ({able}), not {sampler!r}.")
+    return True

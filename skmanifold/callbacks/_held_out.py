@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,13 +16,15 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
-from ..inference._distributed_fits.sources import is_elsewhere
-from ..utils._inputs.sparse_structure import check_structure
+from ..datasets import RowFiles
+from ..datasets._documents import counts_of_documents
+from ..datasets._rest_of_corpus import hold_out_documents
+from ..inference._distributed_fits.sources import corpora_of, is_elsewhere, source_of
+from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._inputs.tables import labels, readable
 from ..utils._sklearn import n_rows, take_rows
+from ..utils._sklearn_callbacks import ScoringMonitor
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._stored_split import hold_out_stored
-from ._support import ScoringMonitor
 
 _FRACTION = 0.1
 
@@ -28,9 +32,10 @@ _FRACTION = 0.1
 class HeldOutMonitor(ScoringMonitor):
     """Callback that scores a fit on held-out rows after its passes, and can stop it early.
 
-    Set it on an estimator with ``estimator.set_callbacks(monitor)``. The estimator may be a step of a pipeline or the
-    estimator of a grid search; the fit of every clone is then monitored separately. If a `fraction` of the rows is held
-    out, the split is made inside ``fit``, so it also works if previous steps transform the data.
+    Set it on an estimator with ``estimator.set_callbacks(monitor)``, which needs scikit-learn 1.9. The estimator may be
+    a step of a pipeline or the estimator of a grid search; the fit of every clone is then monitored separately. If a
+    `fraction` of the rows is held out, the split is made inside ``fit``, so it also works if previous steps transform
+    the data.
 
     Parameters
     ----------
@@ -60,7 +65,7 @@ class HeldOutMonitor(ScoringMonitor):
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : Scores on the rows of the fit; needs scikit-learn 1.9.
+    sklearn.callback.ScoringMonitor : Scores on the rows of the fit.
     skmanifold.inspection.TraceDisplay : Plots the scores.
 
     Notes
@@ -145,7 +150,7 @@ class HeldOutMonitor(ScoringMonitor):
             self._runs[estimator] = _Run(self.X_val, self.y_val)
             return (X, *others)
         if is_elsewhere(X):
-            X, X_val = hold_out_stored(X, lambda n_all: self._chosen(n_all, None)[1])
+            X, X_val = _hold_out_stored(X, lambda n_all: self._chosen(n_all, None)[1])
             self._runs[estimator] = _Run(X_val, None)
             return (X, *others)
         X = readable(X)
@@ -232,7 +237,7 @@ class HeldOutMonitor(ScoringMonitor):
             )
         run = self._runs[estimator]
         run.scores.clear()
-        self._estimator_scorers[estimator] = _RecordingScorer(self._estimator_scorers[estimator], run)
+        run.scorer, self._estimator_scorers[estimator] = self._estimator_scorers[estimator], run
 
     def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Delete the rows of a fit at its end.
@@ -247,7 +252,7 @@ class HeldOutMonitor(ScoringMonitor):
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
 
-    def on_fit_task_end(  # type: ignore[override]  # X and y are the held-out rows
+    def on_fit_task_end(
         self, estimator: BaseEstimator, context: Any, *, fitted_estimator: BaseEstimator | None = None
     ) -> bool:
         """Score the current state of the fit, and decide whether to stop.
@@ -290,28 +295,21 @@ class HeldOutMonitor(ScoringMonitor):
 
 @dataclass
 class _Run:
-    """The held-out rows and the scores of a running fit."""
+    """The held-out rows and the scores of a running fit; as a scorer, it also appends the first of its scores."""
 
     X: Any
     y: Any
     weights: Any = None
     scores: list[float] = field(default_factory=list)
+    scorer: Any = None
 
-
-class _RecordingScorer:
-    """A scorer that appends the first of its scores to a list."""
-
-    def __init__(self, scorer, run: _Run):
-        self.scorer = scorer
-        self.run = run
-
-    def __call__(self, estimator, X, y):
-        if self.run.weights is None:
+    def __call__(self, estimator: Any, X: Any, y: Any) -> dict[str, float]:
+        if self.weights is None:
             scores = self.scorer(estimator, X, y)
         else:
-            scores = estimator.score(X, y, sample_weight=self.run.weights)
+            scores = estimator.score(X, y, sample_weight=self.weights)
         scores = scores if isinstance(scores, dict) else {"score": float(scores)}
-        self.run.scores.append(next(iter(scores.values())))
+        self.scores.append(next(iter(scores.values())))
         return scores
 
 
@@ -333,3 +331,53 @@ def _n_since_best(scores: list[float], min_improvement: float) -> int:
 def _is_in_memory(X) -> bool:
     holds_cells = any(hasattr(X, protocol) for protocol in ("__array__", "__arrow_c_stream__", "__dlpack__"))
     return sp.issparse(X) or isinstance(X, (list, tuple)) or holds_cells
+
+
+def _hold_out_stored(X: Any, choose: Callable[[int], np.ndarray]) -> tuple[Any, Any]:
+    """X, which is on disk or in Dask, without the rows with the chosen indices, and these rows in memory."""
+    if isinstance(X, RowFiles):
+        return X.hold_out(choose(len(X)))
+    corpora = corpora_of(X)
+    if corpora:
+        return hold_out_documents(corpora, choose(sum(map(len, corpora))))
+    return _hold_out_of_dask(X, choose)
+
+
+def _hold_out_of_dask(X: Any, choose: Callable[[int], np.ndarray]) -> tuple[Any, Any]:
+    """The same for Dask collections; the cluster computes their blocks to count rows, and again to take some."""
+    source = source_of(X)
+    delayed, blocks = sys.modules["dask"].delayed, source.blocks
+    sizes, widths = zip(*source.computed([delayed(_measured)(block) for block in blocks]), strict=True)
+    ends = np.cumsum([0, *sizes])
+    held = choose(int(ends[-1]))
+    of_blocks = [held[(held >= start) & (held < stop)] - start for start, stop in pairwise(ends)]
+    pairs = [(block, rows) for block, rows in zip(blocks, of_blocks, strict=True) if len(rows)]
+    taken = source.computed([delayed(take_rows)(block, rows) for block, rows in pairs])
+    rest = [delayed(_drop)(block, rows) if len(rows) else block for block, rows in zip(blocks, of_blocks, strict=True)]
+    lengths = [size - len(rows) for size, rows in zip(sizes, of_blocks, strict=True)]
+    if source.is_ragged:
+        width = int(np.delete(np.concatenate(widths), held).max())  # of the fit; documents may have other words
+        counts = counts_of_documents(document for block in taken for document in block)
+        held_rows = sp.csr_array(counts[2::-1], (len(held), max(width, counts.n_features)))
+        return sys.modules["dask.bag"].from_delayed(rest), held_rows[:, :width]
+    if hasattr(X, "columns"):
+        import pandas as pd
+
+        return sys.modules["dask.dataframe"].from_delayed(rest, meta=X._meta), pd.concat(taken)
+    da = sys.modules["dask.array"]
+    parts = [
+        da.from_delayed(block, (length, X.shape[1]), dtype=X.dtype, meta=X._meta)
+        for block, length in zip(rest, lengths, strict=True)
+    ]
+    return da.concatenate(parts), join_rows(taken)
+
+
+def _measured(block: Any) -> tuple[int, Any]:
+    """Number of rows, and of columns; for documents, that of each of them."""
+    if isinstance(block, list):
+        return len(block), np.array([counts_of_documents([document]).n_features for document in block])
+    return block.shape
+
+
+def _drop(block: Any, rows: np.ndarray) -> Any:
+    return take_rows(block, np.setdiff1d(np.arange(n_rows(block)), rows))

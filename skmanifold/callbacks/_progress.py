@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from queue import Queue
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sklearn.base import BaseEstimator
 
+from ..utils._sklearn_callbacks import ProgressBar as TaskBars
+from ..utils._sklearn_callbacks import RichProgressMonitor, get_context_path, open_listener, progress_runs, send
 from ._hooks import PassReport
-from ._support import TaskBars
 
 
 class ProgressBar(TaskBars):
@@ -17,8 +19,7 @@ class ProgressBar(TaskBars):
 
     Below the bars it shows a line such as
     ``StochasticLDA: 37 of 200, log likelihood -1.23e+06, held-out score -7.312, 1.9M tokens/s``. Set it on the
-    outermost estimator, which may be a search or a pipeline; scikit-learn propagates it to the inner estimators. Before
-    scikit-learn 1.9, searches and pipelines have no callbacks: set it on the estimator inside of them.
+    outermost estimator, which may be a search or a pipeline; scikit-learn propagates it to the inner estimators.
 
     Parameters
     ----------
@@ -31,13 +32,29 @@ class ProgressBar(TaskBars):
 
     Notes
     -----
-    It needs rich, which the extra ``demo`` installs. The speed is the mean since the start of the fit, over all chains,
-    in tokens per second for models of tokens and in rows per second for other models.
+    It needs scikit-learn 1.9, and rich, which the extra ``demo`` installs. The speed is the mean since the start of the
+    fit, over all chains, in tokens per second for models of tokens and in rows per second for other models.
     """
 
     def __init__(self, max_propagation_depth: int | None = 1) -> None:
         super().__init__(max_propagation_depth=max_propagation_depth)
         self._begun: WeakKeyDictionary[BaseEstimator, float] = WeakKeyDictionary()
+
+    def setup(self, estimator: BaseEstimator, context: Any) -> None:
+        """Open the display at the start of a fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : CallbackContext
+            The fit.
+        """
+        queue: Queue = Queue()
+        self._listener_handles[context.root_uuid] = open_listener(queue.put)
+        monitor = _PassMonitor(queue=queue)
+        monitor.start()
+        progress_runs(context.root_uuid, queue, monitor)
 
     def on_fit_task_begin(self, estimator: BaseEstimator, context: Any) -> None:
         """Add a bar for a task that has subtasks.
@@ -67,7 +84,9 @@ class ProgressBar(TaskBars):
             n_done = context.task_id + 1
             seconds = perf_counter() - self._begun[estimator]
             status = _status(report, n_done, context.parent.max_subtasks, seconds, _held_out_score(estimator))
-            self._end_pass(context, f"{type(estimator).__name__}: {status}")
+            status = f"{type(estimator).__name__}: {status}"
+            path = [task.task_id for task in get_context_path(context)]
+            send(self._listener_handles[context.root_uuid], {"event": "end", "path": path, "status": status})
             return
         if context.task_name == "fit":
             self._begun.pop(estimator, None)
@@ -80,6 +99,52 @@ class ProgressBar(TaskBars):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._begun = WeakKeyDictionary()
+
+
+class _PassMonitor(RichProgressMonitor):
+    """Draws the bars and the status of the running fits."""
+
+    def run(self):
+        """Draw until the end of the queue."""
+        self.root_rich_task: Any = None
+        self.progress_ctx = bars_with_status()
+        with self.progress_ctx:
+            while task_info := self.queue.get():
+                if task_info.pop("event") == "begin":
+                    self._on_task_begin(task_info)
+                else:
+                    self._on_task_end(task_info)
+            self.progress_ctx.refresh()
+
+    def _on_task_end(self, task_info):
+        status, path = task_info.pop("status", None), task_info["path"]
+        super()._on_task_end(task_info)
+        if status:
+            self.progress_ctx.update(self.root_rich_task.get_descendants(path)[-2].id, status=status)
+
+
+def bars_with_status() -> Any:
+    """A ``rich.progress.Progress`` that draws ``_ordered_tasks``, and below them each ``status`` of a running task.
+
+    If all have ended it shows the last one.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Bars(Progress):
+        def get_renderables(self):
+            tasks = getattr(self, "_ordered_tasks", [])
+            yield self.make_tasks_table(tasks)
+            with_status = [task for task in tasks if "status" in task.fields]
+            for task in [task for task in with_status if not task.finished] or with_status[-1:]:
+                yield Text(task.fields["status"], style="dim")
+
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
 
 
 def _status(report: PassReport, n_done: int, n_passes: int, seconds: float, held_out: float | None) -> str:

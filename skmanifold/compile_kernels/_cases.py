@@ -1,4 +1,9 @@
-"""Small fits that compile the kernels: each estimator with its defaults, each sampler and each emission."""
+"""Small fits that compile the kernels: each estimator with its defaults, each sampler and each emission.
+
+Most estimators convert X before kernels see it. So dense and sparse X, whole and real numbers of 32 and 64 bits, and
+read-only X need the same kernels. Missing cells among real numbers need other kernels, and so do dense and sparse
+directions of both precisions in `VonMisesFisherMixture`.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +14,115 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
-from . import _data
+_N_ROWS = 60
+
+
+def _counts() -> Any:
+    """Counts of words, sparse."""
+    random = np.random.default_rng(0)
+    rates = random.gamma(0.3, 10.0, (3, 40))[np.arange(_N_ROWS) % 3]
+    return scipy.sparse.csr_array((random.poisson(rates) + (np.arange(40) == 0)).astype(float))
+
+
+def _word_vectors() -> np.ndarray:
+    """A vector for each word of `_counts`."""
+    return np.random.default_rng(0).normal(size=(40, 3))
+
+
+def _directions() -> np.ndarray:
+    """Vectors of length 1 in four clusters."""
+    rows = np.random.default_rng(0).normal(size=(_N_ROWS, 20)) + 3 * np.eye(20)[np.arange(_N_ROWS) % 4]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _directions_of_32_bits() -> np.ndarray:
+    """The same as `_directions`, in float32."""
+    return _directions().astype(np.float32)
+
+
+def _sparse_directions() -> Any:
+    """The same as `_directions`, sparse."""
+    return scipy.sparse.csr_array(_directions())
+
+
+def _codes() -> np.ndarray:
+    """Codes of categories; the first is missing."""
+    rows = np.random.default_rng(0).integers(0, 3, (_N_ROWS, 8)).astype(float)
+    rows[0, 0] = np.nan
+    return rows
+
+
+def _events() -> np.ndarray:
+    """Zeros and ones."""
+    return (np.random.default_rng(0).random((_N_ROWS, 10)) < 0.4).astype(float)
+
+
+def _points() -> np.ndarray:
+    """Points near a plane."""
+    return np.random.default_rng(0).normal(size=(_N_ROWS, 5)) * [5, 5, 1, 1, 1]
+
+
+def _points_with_missing_cells() -> np.ndarray:
+    """Points near a plane; some rows have missing cells."""
+    rows = _points()
+    rows[::3, 0] = np.nan
+    rows[::4, 2] = np.nan
+    return rows
+
+
+def _table() -> np.ndarray:
+    """Numbers, texts and truth values; some cells are missing."""
+    random = np.random.default_rng(0)
+    rows = np.empty((_N_ROWS, 5), dtype=object)
+    rows[:, :2] = _points_with_missing_cells()[:, :2]
+    rows[:, 2] = np.array(["blue", "brown", "green"])[random.integers(0, 3, _N_ROWS)]
+    rows[:, 3] = np.array(["no", "yes"])[random.integers(0, 2, _N_ROWS)]
+    rows[:, 4] = random.random(_N_ROWS) < 0.4
+    rows[::5, 2] = None
+    return rows
+
 
 _FEW = {"n_components": 3, "n_init": 2, "random_state": 0}  # called if the estimator has them
 _SHORT = {"max_iter": 12, "burn_in": 6}  # for other settings than the defaults; priors are learned from pass 10 on
 _DATA: dict[str, Callable[[], Any]] = {
-    "StochasticLDA": _data.counts,
-    "HDPAdmixture": _data.counts,
-    "SphericalAdmixture": _data.directions,
-    "OrthogonalSphericalAdmixture": _data.directions,
-    "ExponentialFamilyAdmixture": _data.counts,
-    "DPCategoricalMixture": _data.counts,
-    "DPMixture": _data.points,
-    "ExponentialFamilyMixture": _data.points,
-    "VonMisesFisherMixture": _data.directions,
-    "SubspaceMixture": _data.points,
-    "SubspaceClassifier": _data.points,
-    "MixtureImputer": _data.table,
+    "StochasticLDA": _counts,
+    "HDPAdmixture": _counts,
+    "SphericalAdmixture": _directions,
+    "OrthogonalSphericalAdmixture": _directions,
+    "ExponentialFamilyAdmixture": _counts,
+    "DPCategoricalMixture": _counts,
+    "DPMixture": _points,
+    "ExponentialFamilyMixture": _points,
+    "VonMisesFisherMixture": _directions,
+    "SubspaceMixture": _points,
+    "SubspaceClassifier": _points,
+    "MixtureImputer": _table,
+}
+_OF_EMISSIONS: dict[str, Callable[[], Any]] = {
+    "auto": _table,
+    "bernoulli": _events,
+    "categorical": _codes,
+    "gaussian": _points,
+    "multinomial": _counts,
+    "negative_binomial": _counts,
+    "poisson": _counts,
+    "von_mises_fisher": _points,
 }
 _OTHER_ROWS: dict[str, tuple[Callable[[], Any], ...]] = {  # types of X that need other kernels with the same settings
-    "VonMisesFisherMixture": (_data.directions_of_32_bits, _data.sparse_directions),
+    "VonMisesFisherMixture": (_directions_of_32_bits, _sparse_directions),
 }
 _OF_ROWS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "project", "co_clustering")
 ESTIMATORS = tuple(_DATA)
 
 
 class Case(NamedTuple):
-    """A small fit and the methods to call after it.
-
-    Parameters
-    ----------
-    estimator : str
-        Name of the class.
-    settings : dict
-        Parameters that are not defaults.
-    data : callable
-        Returns X.
-    """
+    """A small fit and the methods to call after it."""
 
     estimator: str
-    settings: dict[str, Any]
-    data: Callable[[], Any]
+    settings: dict[str, Any]  # parameters that are not defaults
+    data: Callable[[], Any]  # returns X
 
     def __str__(self) -> str:
         shown = (f"{name}={value!r}" for name, value in self.settings.items() if not isinstance(value, np.ndarray))
@@ -88,20 +160,7 @@ class Case(NamedTuple):
 
 
 def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
-    """The fits of an estimator, first with its defaults.
-
-    Parameters
-    ----------
-    name : str
-        Name of the class.
-    only_defaults : bool, default=False
-        Whether to omit samplers and emissions that are not the default.
-
-    Yields
-    ------
-    case : Case
-        A small fit.
-    """
+    """The fits of an estimator, first with its defaults; the others have other samplers and emissions."""
     yield Case(name, {}, _DATA[name])
     if only_defaults:
         return
@@ -114,9 +173,9 @@ def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
         chosen = {"emission": emission, "sampler": sampler}
         settings = {block: value for block, value in chosen.items() if value != defaults.get(block)}
         if settings.get("emission") == "gaussian":  # in an admixture, words have vectors
-            yield Case(name, settings | {"word_vectors": _data.word_vectors()}, _data.counts)
+            yield Case(name, settings | {"word_vectors": _word_vectors()}, _counts)
         elif settings:
-            yield Case(name, settings, _DATA[name] if emission is None else _data.OF_EMISSIONS[emission])
+            yield Case(name, settings, _DATA[name] if emission is None else _OF_EMISSIONS[emission])
     yield from _others(name)
 
 
@@ -127,7 +186,7 @@ def _others(name: str) -> Iterator[Case]:
 
         emissions = Gaussian("full"), Gaussian("tied"), Gaussian("diag")
         for kind, sampler in product(emissions, ("esca", "em", "gibbs")):
-            yield Case(name, {"emission": kind, "sampler": sampler}, _data.points_with_missing_cells)
+            yield Case(name, {"emission": kind, "sampler": sampler}, _points_with_missing_cells)
     if name == "SubspaceMixture":
         yield Case(name, {"noise": "per_cluster"}, _DATA[name])
     if name == "VonMisesFisherMixture":

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from joblib import Parallel, delayed
 from numba import config
 
-from ..utils._machine_code.cache import caches, warned
-from ..utils._machine_code.notice import notice
+from ..utils._machine_code import caches, notice, warned
 from ._cases import ESTIMATORS, Case, cases_of
 
 
@@ -133,13 +132,7 @@ class _Tally(NamedTuple):
 
 
 def known_names(names: Iterable[str] | None) -> list[str]:
-    """Names of the classes in their exact spelling; None gives all estimators.
-
-    Raises
-    ------
-    ValueError
-        If there is no such estimator.
-    """
+    """Names of the classes in their exact spelling; None gives all estimators."""
     known = {name.lower(): name for name in ESTIMATORS}
     names = list(ESTIMATORS if names is None else names)
     for name in names:

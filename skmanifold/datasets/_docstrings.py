@@ -19,7 +19,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from ..utils._collector import no_collection
+from ..utils._runtime import no_collection
 from ..utils._typing import Bunch
 
 _STDLIB = "stdlib"

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import MOST_COUNTED
-from ..utils._page_link import LinksToItsPage
-from ..utils._parameters import PlainNumbers
+from ..utils._parameters import LinksToItsPage, PlainNumbers
 from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts
 

@@ -11,11 +11,9 @@ import numpy as np
 from ..random._keys import Purpose, subkey
 from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
-from ._distributed_fits.checkpoints import Checkpoints
+from ._distributed_fits.checkpoints import Checkpoints, check_chain, check_draws, check_trace, window_of
 from ._distributed_fits.exchange import MAX_LOST, LostShardError
-from ._distributed_fits.stored_chains import check_chain, check_draws, check_trace, window_of
-from ._schedule import Schedule
-from ._window_average import WindowAverage
+from ._schedule import Schedule, WindowAverage
 
 
 class Plan(Protocol):

@@ -1,4 +1,4 @@
-"""The warning of `sample` about draws that are not reliable: trajectories that fail, and chains that do not agree."""
+"""Warnings about draws that are not reliable: trajectories that fail, chains that do not agree, a wrong temperature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammainccinv, gammaincinv, ndtri
 from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
@@ -21,6 +21,10 @@ _LEAST_DRAWS = 100  # per chain; with fewer a warning could come by chance
 _ESS, _ESS_OF_CHAIN = 100.0, 2.0  # least effective sample sizes: R-hat is about 1.04 with four chains, 1.4 with many
 _ESS_OF_DRAWS = 0.05  # the limit for short runs, as a share of all draws
 _MOST_RANKED = 1_000_000  # draws of coordinates whose R-hat is computed
+_TOLERANCE = 0.2  # deviation of the logarithm of the temperature, beyond chance, that causes a warning
+_RARE = 1e-6  # tail probability of chance deviations
+_N_BATCHES = 10
+_LEAST_BATCH = 10  # draws per batch
 
 
 def warn_convergence(draws: Draws, manifold: Any, stacklevel: int) -> None:
@@ -148,3 +152,49 @@ def _of_scores(values: np.ndarray) -> tuple[float, float]:
     n_positive = int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)
     time = 2 * np.minimum.accumulate(pairs[:n_positive]).sum() - 1
     return float(scores.size / max(time, 1 / np.log10(scores.size))), float(np.sqrt(total / within))
+
+
+def warn_temperature(
+    temperature: np.ndarray | None,
+    n_coordinates: float,
+    step_size: str = "sampler__step_size",
+    drawn: str = "posterior",
+    stacklevel: int = 4,
+) -> bool:
+    """Warn if the mean kinetic temperature of a sampler with a velocity deviates from 1 by more than chance.
+
+    Chance deviations are those of `n_coordinates` independent coordinates of velocities. `step_size` and `drawn` are
+    the names of the parameter and of the target in the message. Returns whether it warned.
+    """
+    if temperature is None or not np.isfinite(temperature).any():
+        return False
+    mean = float(np.nanmean(temperature))
+    # The range of temperatures of independent velocities.
+    half = 0.5 * n_coordinates
+    low, high = gammaincinv(half, _RARE) / half, gammainccinv(half, _RARE) / half
+    deviates = not low * np.exp(-_TOLERANCE) <= mean <= high * np.exp(_TOLERANCE)
+    if deviates:
+        warnings.warn(
+            f"The mean kinetic temperature is {mean:.3g}, not 1: the draws are not those of the {drawn}. Use "
+            f"smaller steps ({step_size}), larger minibatches, or a longer burn_in.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+    return deviates
+
+
+def n_independent_coordinates(temperature: np.ndarray, dim: int) -> float:
+    """The number of independent velocity coordinates whose mean has the same variance as that of all temperatures.
+
+    Velocities of `dim` coordinates are independent between chains; within chains the variance is estimated from batch
+    means.
+    """
+    n_chains, n_draws = temperature.shape
+    least, length = float(dim * n_chains), n_draws // _N_BATCHES
+    if length < _LEAST_BATCH:
+        return least
+    batches = temperature[:, -length * _N_BATCHES :].reshape(-1, length).mean(axis=1)
+    variance = batches.var(ddof=1) / len(batches)
+    if not 0 < variance < np.inf:
+        return least
+    return min(max(2 * float(batches.mean()) ** 2 / variance, least), float(dim * temperature.size))

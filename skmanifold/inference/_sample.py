@@ -14,12 +14,11 @@ from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteErro
 from ..samplers._density.base import checked_position
 from ..samplers._density.boundary import check_boundary
 from ..samplers._resolve import resolve_sampler
-from ..utils._interrupts import plain_interrupts
+from ..utils._runtime import plain_interrupts
 from ..utils._threads import Workers, count_threads, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike
-from ._convergence import warn_convergence
+from ._convergence import n_independent_coordinates, warn_convergence, warn_temperature
 from ._draws import Draws
-from ._temperature import n_independent_coordinates, warn_temperature
 
 _BLOCK = 256  # number of chains in one call of a vectorised target, for any number of threads
 

@@ -1,8 +1,9 @@
-"""Which passes over the data are burn-in, and which are kept."""
+"""Which passes over the data are burn-in, which are kept, and sums over the last of them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Schedule(NamedTuple):
@@ -91,3 +92,51 @@ class Schedule(NamedTuple):
             False during burn-in.
         """
         return iteration > self.burn_in and (iteration - self.burn_in) % self.thin == 0
+
+
+class WindowAverage:
+    """Sums over windows of passes, aligned so that the last window ends with the last pass.
+
+    At the end of a complete run, the sum covers exactly the last `window` passes. If a run ends early, it covers
+    between half and one and a half times as many passes (fewer, if there have been fewer).
+
+    Parameters
+    ----------
+    window : int
+        Number of passes in a window.
+    last : int
+        The last pass of the whole run; the first is 1.
+    first : int
+        The earliest pass that may be averaged.
+    add : callable
+        ``add(a, b)`` is the sum of two values.
+    """
+
+    def __init__(self, window: int, last: int, first: int, add: Callable[[Any, Any], Any]):
+        self.window = window
+        self.offset = last % window
+        self.first = first
+        self.add = add
+        self.sums: list[tuple[Any, int]] = []  # the current window, and until it is half full also the previous one
+
+    def update(self, iteration: int, value: Any) -> None:
+        """Add the value of pass `iteration`."""
+        if iteration < self.first:
+            return
+        begins = (iteration - 1 - self.offset) % self.window == 0
+        if begins or not self.sums:
+            self.sums = [*self.sums[-1:], (value, 1)]
+        else:
+            total, n = self.sums[-1]
+            self.sums[-1] = (self.add(total, value), n + 1)
+        if 2 * self.sums[-1][1] >= self.window:  # drop the previous window, because sums of sparse counts are large
+            self.sums = self.sums[-1:]
+
+    def total(self) -> tuple[Any, int]:
+        """The sum and its number of passes; (None, 0) before the first pass."""
+        if not self.sums:
+            return None, 0
+        total, n = self.sums[0]
+        for more, m in self.sums[1:]:
+            total, n = self.add(total, more), n + m
+        return total, n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # matplotlib is optional
 _SHADED = "0.88"  # colour of the band
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CalibrationDisplay:
     """Distribution functions of ranks of true values among draws, minus that of uniform ranks.
 
@@ -64,18 +66,10 @@ class CalibrationDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        differences: dict[str, np.ndarray],
-        band: np.ndarray,
-        pvalues: dict[str, float],
-        level: float = 0.95,
-    ) -> None:
-        self.differences = differences
-        self.band = band
-        self.pvalues = pvalues
-        self.level = level
+    differences: dict[str, np.ndarray]
+    band: np.ndarray
+    pvalues: dict[str, float]
+    level: float = 0.95
 
     @classmethod
     def from_ranks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # matplotlib is optional
 _LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CoClusteringDisplay:
     """Posterior probabilities that two rows are in the same component, with rows sorted by cluster.
 
@@ -56,10 +58,9 @@ class CoClusteringDisplay:
     (200, 200)
     """
 
-    def __init__(self, *, similarity: np.ndarray, labels: np.ndarray, rows: np.ndarray | None = None) -> None:
-        self.similarity = similarity
-        self.labels = labels
-        self.rows = rows
+    similarity: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray | None = None
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ _LEAST_SHOWN = 1e-3  # minimum probability of the first and last value in the pl
 _MOST_WITH_NUMBERS = 16  # maximum number of columns of a heat map with numbers in its cells
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DimensionPosteriorDisplay:
     """Posterior probabilities of integers: dimensions of subspaces, numbers of topics or components.
 
@@ -53,10 +55,9 @@ class DimensionPosteriorDisplay:
     'dimension'
     """
 
-    def __init__(self, *, probabilities: np.ndarray, names: Sequence[str], value_name: str = "dimension") -> None:
-        self.probabilities = probabilities
-        self.names = names
-        self.value_name = value_name
+    probabilities: np.ndarray
+    names: Sequence[str]
+    value_name: str = "dimension"
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ _ON_LINE: dict[str, Any] = {  # style of a text on a line
 _GAP = 1.12  # distance from the centre of the plot to that of a hemisphere, in radii
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SphereDisplay:
     """Directions in two or three dimensions: draws, rows, and mean directions.
 
@@ -79,20 +81,11 @@ class SphereDisplay:
     (1000, 3)
     """
 
-    def __init__(
-        self,
-        *,
-        directions: np.ndarray,
-        groups: np.ndarray | None = None,
-        means: np.ndarray | None = None,
-        names: Sequence[str] | None = None,
-        axis_names: Sequence[str] | None = None,
-    ) -> None:
-        self.directions = directions
-        self.groups = groups
-        self.means = means
-        self.names = names
-        self.axis_names = axis_names
+    directions: np.ndarray
+    groups: np.ndarray | None = None
+    means: np.ndarray | None = None
+    names: Sequence[str] | None = None
+    axis_names: Sequence[str] | None = None
 
     @classmethod
     def from_draws(cls, draws: Draws, *, ax: Axes | None = None) -> Self:
@@ -233,7 +226,7 @@ class SphereDisplay:
         (self._draw_circle if is_flat else self._draw_hemispheres)(axis_names, parse_math=not self.axis_names)
         if is_flat:
             self._draw_histograms(directions, groups, colors)
-        points = _on_circle(directions) if is_flat else _on_hemispheres(directions)
+        points = directions if is_flat else _on_hemispheres(directions)
         # Many points are more transparent. Groups are plotted in mixed order so that no group hides another.
         ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
         spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
@@ -247,7 +240,7 @@ class SphereDisplay:
         self.ax_.scatter(*points[spread].T, **{"color": shades[groups[spread]], **style, **scatter_kwargs})
         if self.means is not None:
             means = np.asarray(self.means)
-            stars = _on_circle(means) if is_flat else _on_hemispheres(means)
+            stars = means if is_flat else _on_hemispheres(means)
             star = {"marker": "*", "s": 80.0, "edgecolors": "black", "linewidths": 0.8, "zorder": 4}
             self.ax_.scatter(*stars.T, c=colors[:n_means], **star)
             self._number(stars, is_flat)
@@ -335,10 +328,6 @@ class SphereDisplay:
         handles = [Line2D([], [], color=color, label=name, **dot) for color, name in pairs]
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": min(len(handles), n_columns)}
         add_legend(self.ax_, handles, fontsize=8, frameon=False, handletextpad=0.2, **place)
-
-
-def _on_circle(directions: np.ndarray) -> np.ndarray:
-    return directions
 
 
 def _on_hemispheres(directions: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ _MEASURE_NAMES = {"log-odds": "log odds ratio", "c-tf-idf": "c-tf-idf", "lift": 
 _LONGEST_WORD = 20  # maximum number of characters of a word in a panel
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TopicDisplay:
     """Top words of each topic, in one panel per topic, with credible intervals if the sampler draws topics.
 
@@ -84,30 +86,16 @@ class TopicDisplay:
     2
     """
 
-    def __init__(
-        self,
-        *,
-        topics: ArrayLike,
-        words: Sequence[Sequence[str]],
-        values: Sequence[ArrayLike],
-        intervals: Sequence[ArrayLike] | None = None,
-        level: float | None = None,
-        shares: ArrayLike | None = None,
-        is_stable: ArrayLike | None = None,
-        value_name: str = "value",
-        topic_name: str = "topic",
-        n_components: int | None = None,
-    ) -> None:
-        self.topics: Any = topics
-        self.words = words
-        self.values = values
-        self.intervals: Any = intervals
-        self.level: Any = level
-        self.shares: Any = shares
-        self.is_stable: Any = is_stable
-        self.value_name = value_name
-        self.topic_name = topic_name
-        self.n_components = n_components
+    topics: Sequence[Any] | np.ndarray
+    words: Sequence[Sequence[str]]
+    values: Sequence[ArrayLike]
+    intervals: Sequence[Any] | None = None
+    level: float | None = None
+    shares: Sequence[float] | np.ndarray | None = None
+    is_stable: Sequence[bool] | np.ndarray | None = None
+    value_name: str = "value"
+    topic_name: str = "topic"
+    n_components: int | None = None
 
     @classmethod
     def from_estimator(
@@ -286,7 +274,7 @@ class TopicDisplay:
         )
         self.figure_ = self.axes_[0].figure
         value_name = plain(self.value_name)
-        if self.intervals is not None:
+        if self.intervals is not None and self.level is not None:
             value_name += f", {100 * self.level:.3g}% interval"
         for place, panel in enumerate(self.axes_):
             self._draw_topic(panel, place, bar_kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -47,6 +48,7 @@ _OF_A_TASK = {  # columns of the log of a monitor that are not scores
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TraceDisplay:
     """Log density after each pass of each chain, with R-hat, effective sample sizes and held-out scores.
 
@@ -107,34 +109,18 @@ class TraceDisplay:
     'ESCA estimates and makes no draws: no effective sample size.'
     """
 
-    def __init__(
-        self,
-        *,
-        trace: np.ndarray,
-        burn_in: int = 0,
-        ess_passes: np.ndarray | None = None,
-        ess: dict[str, np.ndarray] | None = None,
-        n_draws: np.ndarray | None = None,
-        score_passes: np.ndarray | None = None,
-        scores: dict[str, np.ndarray] | None = None,
-        trace_name: str = "log density",
-        trace_unit: str | None = None,
-        pass_name: str = "pass",
-        note: str | None = None,
-        rhat: float | None = None,
-    ) -> None:
-        self.trace = trace
-        self.burn_in = burn_in
-        self.ess_passes = ess_passes
-        self.ess = ess
-        self.n_draws = n_draws
-        self.score_passes = score_passes
-        self.scores = scores
-        self.trace_name = trace_name
-        self.trace_unit = trace_unit
-        self.pass_name = pass_name
-        self.note = note
-        self.rhat = rhat
+    trace: np.ndarray
+    burn_in: int = 0
+    ess_passes: np.ndarray | None = None
+    ess: dict[str, np.ndarray] | None = None
+    n_draws: np.ndarray | None = None
+    score_passes: np.ndarray | None = None
+    scores: dict[str, np.ndarray] | None = None
+    trace_name: str = "log density"
+    trace_unit: str | None = None
+    pass_name: str = "pass"
+    note: str | None = None
+    rhat: float | None = None
 
     @classmethod
     def from_estimator(

@@ -1,36 +1,53 @@
-"""Likelihood of whole documents under spherical topics, with the proportions integrated out by Monte Carlo."""
+"""Likelihood of whole documents under spherical topics, with the proportions integrated out by Monte Carlo.
+
+There is one kernel for each method, so that the methods that are rarely needed are compiled only where they are. Each
+fills an array whose rows are, for the documents with products ``b = beta'v``, the logarithm of the mean weight, the
+effective sample size, a number without meaning, and the weighted mean of theta. The effective sample size is NaN where
+that of a pilot was too low. Scratch memory is made by the caller, because kernels that make arrays take longer to
+compile.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..distributions._bessel import log_density_at_mode
-from ..random._keys import Purpose, root_key, subkey
+from ..random._keys import Purpose, fold_in, root_key, subkey
 from ..sparse.dense_directions import AnyDirections
 from ..sparse.directions import as_directions
 from ..topics.document_densities import density_of
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.spherical_kernels import multiply_columns, whole_gram
+from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
-from ._spherical_annealing import N_RUNGS
-from ._spherical_importance import prior_scratch_shape
-from ._spherical_kernels import (
-    LEAST_ESS,
-    average_over_particles,
-    average_over_prior,
-    average_over_proposal,
-    count_particles,
+from ._spherical_importance import (
+    FIRST_LOG_STEP,
+    N_RUNGS,
+    anneal,
+    draw_from_prior,
+    effective_fraction,
+    prior_scratch_shape,
 )
 from ._spherical_power_normal import tabulate
+from ._spherical_proposal import draw_from_proposal, fit_proposal_of
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 8
 _MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
+LEAST_ESS = 0.3
+_N_PILOT = 50
+_DRAWS_PER_PARTICLE = 8
+_N_ADAPTATION = 4  # particles that only adapt step sizes
+_DRAW = Purpose.DRAW
+_PILOT = Purpose.PILOT
+_TUNING = Purpose.TUNING
+_ANNEALING = Purpose.ANNEALING
 
 
 class IntegratedDocuments(NamedTuple):
@@ -253,3 +270,79 @@ def integrate_documents(
     # The kernels omit the factor c_V(kappa) exp(kappa), or with a concentration for each topic c_V(0).
     log_density += log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
     return IntegratedDocuments(log_density, ess, proportions, used, annealed)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _finish(tally, n_draws):
+    """Turn a tally into a row of the result."""
+    total = tally[1]
+    tally[0] += math.log(total / n_draws)
+    tally[1] = effective_fraction(tally, n_draws)
+    for k in range(3, len(tally)):
+        tally[k] /= total
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def average_over_proposal(
+    products, keys, gram, alpha, density, n_draws, least_ess, tables, vectors, matrices, out
+):  # fmt: skip
+    """Integrate documents with draws of the proposal that is fitted to each.
+
+    It is not good enough if the fit fails or the effective sample size of a pilot is below `least_ess`. `tables` are
+    `tabulate(alpha)`; `vectors` and `matrices` are scratch memory of shapes (5, K) and (4, K, K).
+    """
+    for i in range(len(keys)):
+        b, tally = products[i], out[i]
+        tally[1] = np.nan
+        k = fit_proposal_of(alpha, density, b, gram, tables, vectors, matrices)
+        if k == 0.0:
+            continue
+        fitted = (alpha, density, k, b, gram, tables, vectors, matrices)
+        draw_from_proposal(*fitted, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, tally)
+        if effective_fraction(tally, _N_PILOT) >= least_ess:
+            draw_from_proposal(*fitted, fold_in(keys[i], _DRAW), n_draws, tally)
+            _finish(tally, n_draws)
+        else:
+            tally[1] = np.nan
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def average_over_prior(products, keys, gram, alpha, density, n_draws, least_ess, scratch, out):
+    """Integrate documents with draws of the prior; as `average_over_proposal`, without a pilot if `least_ess` is 0.
+
+    `scratch` is as that of `draw_from_prior`.
+    """
+    for i in range(len(keys)):
+        b, tally = products[i], out[i]
+        if least_ess > 0.0:
+            pilot_key = fold_in(fold_in(keys[i], _PILOT), 1)
+            draw_from_prior(alpha, density, b, gram, pilot_key, _N_PILOT, tally, scratch)
+            if not effective_fraction(tally, _N_PILOT) >= least_ess:
+                tally[1] = np.nan
+                continue
+        draw_from_prior(alpha, density, b, gram, fold_in(keys[i], _DRAW), n_draws, tally, scratch)
+        _finish(tally, n_draws)
+
+
+def count_particles(n_draws: int) -> int:
+    """Particles of annealing that take the place of `n_draws` draws."""
+    return max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def average_over_particles(products, keys, gram, alpha, density, n_particles, log_steps, work, out):
+    """Integrate all documents by annealing, with step sizes adapted by separate particles.
+
+    `log_steps` (one for each temperature) and `work`, of shape (8, K), are scratch memory.
+    """
+    for i in range(len(keys)):
+        b, tally = products[i], out[i]
+        document_key = fold_in(keys[i], _ANNEALING)
+        for rung in range(len(log_steps)):
+            log_steps[rung] = FIRST_LOG_STEP
+        for stage in range(2):
+            adapts = stage == 0
+            of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
+            n_used = _N_ADAPTATION if adapts else n_particles
+            anneal(alpha, density, b, gram, of_stage, n_used, log_steps, adapts, tally, work)
+        _finish(tally, n_particles)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.batched_linalg import as_matrices
+from ..numerics.linalg import as_matrices
 from ..utils._vectorize import call_at_all
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..manifolds import Euclidean, Manifold
-from ..numerics.batched_linalg import times
+from ..numerics.linalg import times
 from ..utils._typing import ArrayLike
 from ._charts import Chart
 from ._covariance_at import CovarianceAt, covariance_matrices

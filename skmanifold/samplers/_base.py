@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..utils._page_link import LinksToItsPage
-from ..utils._parameters import PlainNumbers
+from ..utils._parameters import LinksToItsPage, PlainNumbers
 from ..utils._typing import BaseEstimator
 from ._capabilities import FullPasses, MinibatchStreams
 from ._states import ChainState, State

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..utils._page_link import LinksToItsPage
-from ..utils._parameters import PlainNumbers
+from ..utils._parameters import LinksToItsPage, PlainNumbers
 from ..utils._typing import BaseEstimator
 
 StepSize: TypeAlias = float | Callable[[int], float]  # a schedule is called with the number of each step

@@ -9,13 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils._threads import Workers, split_range
-from .direction_kernels import (
+from .directions import (
+    Directions,
     add_dense_direction_gradient,
     add_row_pulls,
+    as_directions,
     fill_dense_keys,
     multiply_rows,
+    validate_numbers,
 )
-from .directions import Directions, as_directions, validate_numbers
 
 _CELLS_AT_ONCE = 1 << 18  # of rows that are read at a time
 _LEAST_SQUARE = 1e-50  # rows with smaller squared lengths, or larger ones than its inverse, are scaled twice
@@ -120,7 +122,7 @@ class DenseDirections(UnitRows):
             add_row_pulls(units, pull[a:b], scale, out)
 
     def fill_direction_gradient(self, rows, start, stop, squares, products, direction, cosine, sine, out) -> None:
-        """See `direction_kernels.fill_direction_gradient`."""
+        """See `directions.fill_direction_gradient`."""
         out[:] = 0.0
         for a, b, units in self._blocks(rows, start, stop):
             add_dense_direction_gradient(units, squares[a:b], products[a:b], direction, cosine, sine, out)

@@ -9,7 +9,7 @@ from typing import Any
 from numba import config, types
 from numba.extending import overload
 
-from ._machine_code.kernels import is_tested
+from ._njit import is_tested
 
 
 def by_type(declaration: Callable[..., Any]) -> Any:

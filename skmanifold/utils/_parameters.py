@@ -1,4 +1,4 @@
-"""Parameters of constructors: numpy numbers as Python numbers, and what the classes of an object say of parameters."""
+"""What classes with parameters share: numpy numbers as Python numbers, defaults, and the link to their page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from .._version import __version__
+
+# The address is also in pyproject.toml, among the project's addresses; a test compares the two.
+DOCUMENTATION = "https://skmanifold.readthedocs.io"
 
 
 class PlainNumbers:
@@ -21,6 +26,22 @@ class PlainNumbers:
         if isinstance(value, (np.integer, np.floating)) and name[0] != "_" and name[-1] != "_":
             value = value.item()
         super().__setattr__(name, value)
+
+
+class LinksToItsPage:
+    """Private mixin of classes that have a page in the API reference: the link from their HTML display."""
+
+    _doc_link_module = "skmanifold"
+    _doc_link_template = (
+        f"{DOCUMENTATION}/en/{'latest' if 'dev' in __version__ else 'stable'}/api/generated/{{page}}.html"
+    )
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        import skmanifold
+
+        name = type(self).__name__
+        package = "skmanifold" if name in dir(skmanifold) else ".".join(type(self).__module__.split(".")[:2])
+        return {"page": f"{package}.{name}"}
 
 
 def default_of(estimator: BaseEstimator, name: str) -> Any:

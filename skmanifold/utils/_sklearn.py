@@ -12,9 +12,8 @@ from sklearn.utils.validation import _num_samples as n_rows
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import is_arrow, is_table, readable
 
-# Attributes of the estimator during a fit, which `torn_down` removes at its end, also after an error: those of
-# scikit-learn, and our own before scikit-learn 1.9.
-CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown", "_callback_context", "_callback_task_of_parent")
+# Attributes of an estimator during a fit with callbacks, which `torn_down` removes at its end, also after an error
+CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 
 class NumberOf(Interval):

@@ -13,6 +13,7 @@ __all__ = [
     "ArrayLike",
     "BaseEstimator",
     "Bunch",
+    "CallbackSupportMixin",
     "ClassNamePrefixFeaturesOutMixin",
     "ClassifierMixin",
     "DaskLike",
@@ -41,6 +42,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functions would lose theirs
     import sklearn.base
+    import sklearn.callback
     import sklearn.utils
 
     def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
@@ -63,6 +65,13 @@ if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functi
             ...
 
         def get_metadata_routing(self) -> object:
+            """See scikit-learn."""
+            ...
+
+    class CallbackSupportMixin(sklearn.callback.CallbackSupportMixin):
+        """See scikit-learn."""
+
+        def set_callbacks(self, *callbacks: Any) -> Self:
             """See scikit-learn."""
             ...
 
@@ -100,3 +109,4 @@ else:
     from sklearn.utils.metaestimators import available_if
 
     from ._sklearn import fit_context
+    from ._sklearn_callbacks import CallbackSupportMixin

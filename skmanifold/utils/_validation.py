@@ -6,15 +6,16 @@ so that tables and arrays of all libraries give the same result as a plain array
 
 from __future__ import annotations
 
+import mmap
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import validation
 
 from ._inputs.column_order import in_column_order
-from ._inputs.mapped_files import check_files
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
 from ._sklearn import check_weights, n_rows
@@ -26,7 +27,7 @@ FIT_OR_GIVE_N_FEATURES = "This %(name)s instance is not fitted: call 'fit', or g
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data` of X (and y) from any container, after a check of sparse structure."""
-    check_files(X)
+    _check_files(X)
     X, y = readable(X), tuple(map(labels, y))
     check_structure(X)
     if options.get("dtype", "numeric") is not None:
@@ -59,7 +60,7 @@ def of_columns(estimator: BaseEstimator, name: str, axes: tuple[int, ...] = (1,)
 def check_array(X: Any, **options: Any) -> Any:
     """`sklearn.utils.check_array` of an X from any container, after a check of the sparse structure."""
     name = options.get("input_name") or "X"
-    check_files(X, name)
+    _check_files(X, name)
     X = readable(X, name)
     check_structure(X, name)
     refuse_dates(X, name)
@@ -87,3 +88,26 @@ def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:
     if proportions.shape[1] != n_components:
         raise ValueError(f"X has {proportions.shape[1]} columns, one per {noun}, but there are {n_components} {noun}s.")
     return proportions
+
+
+def _check_files(X: Any, name: str = "X") -> None:
+    """Raise a ValueError if the file of a mapped array, or of a sparse matrix of such arrays, has become shorter.
+
+    Access beyond the end of a file ends the process.
+    """
+    parts = (X.indptr, X.indices, X.data) if sp.issparse(X) and hasattr(X, "indptr") else (X,)
+    for part in parts:
+        owner: Any = part
+        while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
+            owner = owner.base
+        if isinstance(owner, np.memmap):
+            _check_file(owner, name)
+
+
+def _check_file(array: Any, name: str) -> None:
+    n_bytes = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY + len(array.base)
+    if array.base.size() < n_bytes:
+        raise ValueError(
+            f"{name} is mapped from the file {array.filename}, which is truncated: it has {array.base.size()} bytes of "
+            f"{n_bytes}."
+        )

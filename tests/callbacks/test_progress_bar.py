@@ -16,8 +16,7 @@ from skmanifold import (
     VonMisesFisherMixture,
 )
 from skmanifold.callbacks._hooks import PassReport
-from skmanifold.callbacks._progress import _short, _status
-from skmanifold.callbacks._status_lines import bars_with_status
+from skmanifold.callbacks._progress import _short, _status, bars_with_status
 
 rng = np.random.default_rng(0)
 ROWS = rng.normal(size=(50, 3))

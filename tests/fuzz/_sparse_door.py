@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,9 @@ _KNOWN = ("contains NaN", "Expected 2D", "Complex data not supported")
 
 def prepare(folder) -> list[tuple[str, Any, np.ndarray]]:
     """What takes X: a name, a function of X, and a dense X that it likes."""
-    rng, monitor = np.random.default_rng(0), HeldOutMonitor(fraction=0.3)  # one: each has a thread of scikit-learn's
+    rng = np.random.default_rng(0)
+    has_callbacks = find_spec("sklearn.callback") is not None
+    monitor = HeldOutMonitor(fraction=0.3) if has_callbacks else None  # one: each has a thread of scikit-learn's
     counts = rng.poisson(1.0, _SHAPE) + np.eye(*_SHAPE)
     targets: list = []
     with warnings.catch_warnings():

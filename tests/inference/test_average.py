@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from skmanifold.inference._window_average import WindowAverage
+from skmanifold.inference._schedule import WindowAverage
 
 
 def join(left, right):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skmanifold import ExponentialFamilyMixture, distributed
 from skmanifold.datasets import open_corpus, save_corpus
-from skmanifold.inference._distributed_fits import checkpoints, dask_shards, stored_chains, stored_latents
+from skmanifold.inference._distributed_fits import checkpoints, dask_shards, stored_latents
 from skmanifold.samplers import ESCA
 from skmanifold.utils import _disk as disk
 
@@ -134,7 +134,7 @@ def full_disk(monkeypatch, after):
 
         return call
 
-    for module, name in ((stored_latents, "write_own"), (stored_chains, "write"), (checkpoints, "write_own")):
+    for module, name in ((stored_latents, "write_own"), (checkpoints, "write"), (checkpoints, "write_own")):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
 
 

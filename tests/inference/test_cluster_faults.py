@@ -212,12 +212,12 @@ def results(self, futures):  # which are under way
         os.kill(os.getpid(), signal.SIGKILL)
     return waits(self, futures)
 
-def ask(self, method, calls):
+def ask(self, method, *calls):
     self.asked.add(method)
-    return asks(self, method, calls)
+    return asks(self, method, *calls)
 
-waits, asks, DaskShards.asked = DaskShards._results, DaskShards._on_some, set()
-DaskShards._results, DaskShards._on_some = results, ask
+waits, asks, DaskShards.asked = DaskShards._results, DaskShards._on_all, set()
+DaskShards._results, DaskShards._on_all = results, ask
 with Client(sys.argv[1]) as client, distributed(client):
     lda.fit(X)
 """

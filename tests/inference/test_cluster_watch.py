@@ -8,8 +8,8 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
-from skmanifold.inference._distributed_fits.cluster_watch import ClusterWatch
+from skmanifold.inference._distributed_fits import dask_shards
+from skmanifold.inference._distributed_fits.dask_shards import ClusterWatch
 
 from ._fake_cluster import FakeClient
 
@@ -57,7 +57,7 @@ def test_slow_worker_that_reports_is_waited_for():
 
 
 def test_answer_that_comes_just_after_the_wait_is_an_answer(monkeypatch):
-    class Late(cluster_watch.Future):
+    class Late(dask_shards.Future):
         n_asked = 0
 
         def result(self, timeout=None):
@@ -67,7 +67,7 @@ def test_answer_that_comes_just_after_the_wait_is_an_answer(monkeypatch):
                 raise TimeoutError
             return value
 
-    monkeypatch.setattr(cluster_watch, "Future", Late)
+    monkeypatch.setattr(dask_shards, "Future", Late)
     assert watch(FakeClient(1)).call(lambda: "late") == "late"
 
 
@@ -103,7 +103,7 @@ def test_time_in_which_nothing_was_looked_at_makes_nobody_silent(monkeypatch):
     client.stopped.add("tcp://0")
     now = time.monotonic
     looking.alive()
-    monkeypatch.setattr(cluster_watch.time, "monotonic", lambda: now() + 1000)
+    monkeypatch.setattr(dask_shards.time, "monotonic", lambda: now() + 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert looking.alive() == {"tcp://0"}

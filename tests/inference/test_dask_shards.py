@@ -11,7 +11,7 @@ import pytest
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.inference._chains import run_chains
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards, exchange
+from skmanifold.inference._distributed_fits import dask_shards, exchange
 from skmanifold.inference._distributed_fits.exchange import LostShardError
 from skmanifold.inference._distributed_fits.shards import Shard
 from skmanifold.inference._schedule import Schedule
@@ -28,7 +28,7 @@ KEY = np.uint64(1)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def DaskShards(*arguments):

@@ -345,7 +345,7 @@ def killing(monkeypatch, client, at_runs, n_killed=1):
     """Kill workers when a pass begins."""
     on_all, n_runs = DaskShards._on_all, 0
 
-    def kill(self, method, arguments):
+    def kill(self, method, *arguments):
         nonlocal n_runs
         n_runs += method == "make_pass"
         if method == "make_pass" and n_runs in at_runs:
@@ -353,7 +353,7 @@ def killing(monkeypatch, client, at_runs, n_killed=1):
                 pid = client.run(os.getpid, workers=[address])[address]
                 assert pid != os.getpid()
                 os.kill(pid, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-        return on_all(self, method, arguments)
+        return on_all(self, method, *arguments)
 
     monkeypatch.setattr(DaskShards, "_on_all", kill)
     return lambda: n_runs

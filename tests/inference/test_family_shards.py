@@ -15,7 +15,7 @@ from skmanifold import (
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.emissions import Gaussian
 from skmanifold.inference._chains import Chain
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.samplers import EM
 
 from ._fake_cluster import FakeClient
@@ -44,7 +44,7 @@ TOKENS = {
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def dies_once(method, after):

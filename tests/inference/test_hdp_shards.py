@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from skmanifold import HDPAdmixture, StochasticLDA, distributed
 from skmanifold.admixture._hdp.two_sides import Union
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.inference._distributed_fits import dask_shards
 
 from ._fake_cluster import FakeClient
 from .test_family_shards import cut_short, dies_once
@@ -21,7 +21,7 @@ CUTS = (0, 20, 47, 90)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def hdp(**settings):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from skmanifold import ExponentialFamilyMixture, HeldOutMonitor, distributed
 from skmanifold.datasets import RowFiles, save_corpus
 from skmanifold.emissions import Categorical
-from skmanifold.inference._distributed_fits import cluster_watch, dask_shards
+from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.mixture._exponential_family import shards
 from skmanifold.mixture._exponential_family.shards import sampled_rows
 from skmanifold.samplers import EM
@@ -28,7 +28,7 @@ FEW = 1500  # rows of the sample, if there are more
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(cluster_watch, "_LOOK_AFTER", 0.01)
+    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def stored(X, folder, cuts=(0, 700, 1800, 1801, 4000)):

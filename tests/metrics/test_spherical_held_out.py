@@ -7,9 +7,8 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
 from skmanifold.distributions import log_vmf_normalizer
-from skmanifold.metrics._spherical_annealing import FIRST_LOG_STEP, anneal
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
-from skmanifold.metrics._spherical_importance import effective_fraction
+from skmanifold.metrics._spherical_importance import FIRST_LOG_STEP, anneal, effective_fraction
 from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
 from skmanifold.metrics._spherical_proposal import draw_from_proposal, fit_proposal
 from skmanifold.random._keys import fold_in, root_key, subkey

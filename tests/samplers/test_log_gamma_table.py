@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import digamma, gammainc, gammaincinv, polygamma
 
 from skmanifold.random._keys import root_key
-from skmanifold.random._log_gamma_table import draw_log_gammas, log_gamma_table
+from skmanifold.random._log_gamma_ziggurat import draw_log_gammas, log_gamma_table
 
 KEY = root_key(5)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skmanifold.utils._machine_code.kernels import is_tested
+from skmanifold.utils._njit import is_tested
 
 ROOT = Path(__file__).parents[2]
 

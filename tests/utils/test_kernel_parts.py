@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from numba import config
 
-from skmanifold.utils._machine_code import kernels
-from skmanifold.utils._machine_code.kernels import Kernel, Part, is_tested, new_kernel
-from skmanifold.utils._njit import njit
+from skmanifold.utils import _njit
+from skmanifold.utils._machine_code import Part
+from skmanifold.utils._njit import Kernel, is_tested, new_kernel, njit
 
 pytestmark = [
     pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled"),
-    pytest.mark.skipif(not is_tested(), reason=f"numba {numba.__version__} compiles in its own way: see kernels.py"),
+    pytest.mark.skipif(not is_tested(), reason=f"numba {numba.__version__} compiles in its own way: see _njit.py"),
 ]
 
 
@@ -123,7 +123,7 @@ with event.install_recorder("numba:compile") as recorder:
     found = [{"first": first, "second": second, "part": part}[name](1.0) for name in sys.argv[1:]]
 print(found, sorted(seen.data["dispatcher"].__name__ for _, seen in recorder.buffer if seen.is_start))
 """
-    paths = os.pathsep.join([str(tmp_path), str(Path(kernels.__file__).parents[3])])
+    paths = os.pathsep.join([str(tmp_path), str(Path(_njit.__file__).parents[2])])
     environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
     def run(*names):

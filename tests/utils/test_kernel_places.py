@@ -16,8 +16,8 @@ import pytest
 from numba import config
 from numba.core import caching, event
 
-from skmanifold.utils._machine_code import cache, notice, places
-from skmanifold.utils._machine_code.notice import Notice
+from skmanifold.utils import _machine_code
+from skmanifold.utils._machine_code import Notice
 
 KERNELS = """
 from skmanifold.utils._njit import njit
@@ -40,7 +40,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="asks for owners and modes
 def load(tmp_path, monkeypatch):
     """Import kernels anew, as another process would, whose cache is the folder "cache"."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "caches", [])
+    monkeypatch.setattr(_machine_code, "caches", [])
     path, names = tmp_path / "kernels.py", map("kernels_{}".format, itertools.count())
 
     def load(source=KERNELS):
@@ -67,7 +67,7 @@ def n_compiled(function, *arguments):
 
 
 def find_temporary():
-    return places._Temporary.from_function(find_temporary, __file__)
+    return _machine_code._Temporary.from_function(find_temporary, __file__)
 
 
 def test_the_temporary_folder_is_private(tmp_path, monkeypatch):
@@ -102,7 +102,9 @@ def test_a_temporary_folder_that_others_may_have_changed_is_not_used(change, tmp
 def test_a_temporary_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert find_temporary() is not None
-    monkeypatch.setattr(places, "_suffix_of_user", lambda: next(tmp_path.iterdir()).name[len("skmanifold-kernels") :])
+    monkeypatch.setattr(
+        _machine_code, "_suffix_of_user", lambda: next(tmp_path.iterdir()).name[len("skmanifold-kernels") :]
+    )
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert find_temporary() is None
@@ -112,7 +114,7 @@ def test_a_temporary_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
 def test_no_folder_is_made_for_a_user_without_a_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")  # which is what numba finds without a home
     monkeypatch.chdir(tmp_path)
-    locator = places._with(places._Writable, places._OF_USER)
+    locator = _machine_code._with(_machine_code._Writable, _machine_code._OF_USER)
     assert locator.from_function(find_temporary, __file__) is None
     assert not any(tmp_path.iterdir())
 
@@ -146,7 +148,7 @@ def test_code_of_an_older_source_is_not_used(load, monkeypatch):
 def test_code_of_another_version_is_not_used(load, monkeypatch):
     """A kernel that a kernel of another file calls may have changed."""
     load().power(3)
-    monkeypatch.setattr(places, "__version__", "0.0")
+    monkeypatch.setattr(_machine_code, "__version__", "0.0")
     assert n_compiled(load().power, 3) == (9, 1)
     assert n_compiled(load().power, 3) == (9, 0)
 
@@ -189,7 +191,7 @@ for turn in range(n_rounds):
 @pytest.mark.parametrize("size", [("1", "3"), pytest.param(("12", "6"), marks=pytest.mark.long)])
 def test_processes_that_compile_at_once_or_are_killed_leave_a_cache_that_is_right(size, tmp_path):
     (tmp_path / "kernels.py").write_text(KERNELS)
-    paths = os.pathsep.join([str(tmp_path), str(Path(places.__file__).parents[3])])
+    paths = os.pathsep.join([str(tmp_path), str(Path(_machine_code.__file__).parents[3])])
     environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", AT_ONCE, *size], env=environment, capture_output=True, text=True, check=False
@@ -207,22 +209,22 @@ def caplog(caplog):
 
 
 def test_one_line_says_where_kernels_are_kept(load, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(notice.notice, "patience", 0.0)
-    monkeypatch.setattr(notice, "warned", [])
+    monkeypatch.setattr(_machine_code.notice, "patience", 0.0)
+    monkeypatch.setattr(_machine_code, "warned", [])
     load().total(np.arange(4))
     load().total(np.arange(4.0))
     (record,) = caplog.records
     assert record.name == "skmanifold"
     assert f"keeps them in {tmp_path / 'cache'}." in record.message
-    monkeypatch.setattr(notice.notice, "patience", 0.0)
+    monkeypatch.setattr(_machine_code.notice, "patience", 0.0)
     load().total(np.arange(4))
     assert len(caplog.records) == 1  # nothing was compiled
 
 
 def test_the_line_comes_while_kernels_are_compiled(load, monkeypatch, caplog):
     clock = SimpleNamespace(perf_counter=lambda: clock.now, now=0.0)
-    monkeypatch.setattr(notice, "time", clock)
-    monkeypatch.setattr(notice, "warned", [])
+    monkeypatch.setattr(_machine_code, "time", clock)
+    monkeypatch.setattr(_machine_code, "warned", [])
     listener = Notice(2.0)
     ours, others = load().total, SimpleNamespace(_cache=caching.NullCache())
 
@@ -240,11 +242,11 @@ def test_the_line_comes_while_kernels_are_compiled(load, monkeypatch, caplog):
 
 def test_the_line_is_left_out_where_a_warning_says_more_and_in_a_pool(load, monkeypatch, caplog):
     begin = SimpleNamespace(data={"dispatcher": load().total})
-    monkeypatch.setattr(notice, "warned", ["Compiled kernels cannot be cached."])
+    monkeypatch.setattr(_machine_code, "warned", ["Compiled kernels cannot be cached."])
     Notice(0.0).on_start(begin)
-    monkeypatch.setattr(notice, "warned", [])
+    monkeypatch.setattr(_machine_code, "warned", [])
     with monkeypatch.context() as pool:
-        pool.setattr(notice.multiprocessing, "parent_process", lambda: "a process")
+        pool.setattr(_machine_code.multiprocessing, "parent_process", lambda: "a process")
         Notice(0.0).on_start(begin)
     assert not caplog.records
     Notice(0.0).on_start(begin)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...emissions import BaseEmission
-from ...inference._distributed_fits.open_shards import open_shards
-from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._distributed_fits.shards import ShardedModel, open_shards
 from ...inference._distributed_fits.sources import CountsSource, reader, source_of, stacked
 from ...sparse.counts import Counts, check_tokens, no_rows
 from ...utils._threads import Workers

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, root_key, subkey
-from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...topics.topic_word import topic_word_from_array
 from ...utils._typing import ArrayLike, RandomStateLike

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.log_gamma import N_WORK, fill_log_gamma
+from ...numerics.special import N_WORK, fill_log_gamma
 from ...numerics.vector_math import fill_exp
 from ...utils._njit import njit
 from .mixture_kernels import weigh_row

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
+from ...inference._convergence import warn_temperature
 from ...inference._draw_store import DrawStore
-from ...inference._temperature import warn_temperature
 from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import read_directions
 from ...utils._threads import Workers

@@ -9,8 +9,8 @@ import numpy as np
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain
 from ...distributions import bessel_ratio
 from ...inference._chains import Chain
+from ...inference._convergence import warn_temperature
 from ...inference._draw_store import DrawStore
-from ...inference._temperature import warn_temperature
 from ...models import HasLogDensity, IncompatibleError
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState

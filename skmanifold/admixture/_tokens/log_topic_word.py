@@ -8,7 +8,7 @@ import numpy as np
 
 from ...numerics.vector_math import fill_exp
 from ...random._keys import fold_in
-from ...random._log_gamma_table import draw_log_gammas, log_gamma_table
+from ...random._log_gamma_ziggurat import draw_log_gammas, log_gamma_table
 from ...random._variates import log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._declared import holds

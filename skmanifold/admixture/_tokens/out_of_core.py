@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ...inference._distributed_fits.session import scratch_folder
 from ...inference._distributed_fits.sources import CorpusRange, cut_rows
 from ...inference._distributed_fits.stored_latents import RowLatents
-from ...inference._distributed_fits.worker import scratch_folder
 from ...topics.topic_word import TopicWord
 from ...utils._disk import clear_if_unwritable
 from ...utils._threads import Workers

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_non_negative
 
 from ...datasets._documents import counts_of_documents
 from ...inference._corpus_blocks import join_counts
-from ...inference._distributed_fits.open_shards import open_shards
-from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._distributed_fits.shards import ShardedModel, open_shards
 from ...inference._distributed_fits.sources import (
     CorpusRange,
     CountsSource,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.row_batches import ROW_LANES
+from ...numerics.row_lanes import ROW_LANES
 from ...numerics.special import log_rising_of_real
 from ...numerics.vector_math import fill_log
 from ...random._keys import fold_in

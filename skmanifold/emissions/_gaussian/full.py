@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ...numerics.row_squares import ENTRIES
+from ...numerics.row_lanes import ENTRIES
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
 from .._bound_rows import StartEffort

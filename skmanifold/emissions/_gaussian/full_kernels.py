@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.rank_one import add_outer, fill_upper_root, squared_length, subtract_outer
-from ...numerics.row_squares import ENTRIES
+from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
+from ...numerics.row_lanes import ENTRIES
 from ...numerics.special import log_rising_of_real
 from ...utils._njit import njit, njit_part
 from .. import kernels

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.row_batches import ROW_LANES, load_rows
-from ...numerics.row_squares import ENTRIES, LANES, add_squares
+from ...numerics.row_lanes import ENTRIES, LANES, ROW_LANES, add_squares, load_rows
 from ...utils._njit import njit, njit_part
 
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...numerics.block_sums import BlockSums
-from ...numerics.rank_one import fill_upper_root
+from ...numerics.linalg import fill_upper_root
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Condition
 from ...utils._threads import ONE, Workers, split_range

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ...numerics.rank_one import fill_upper_root
-from ...numerics.triangular import divide_by_lower, fill_cholesky, fill_square
+from ...numerics.linalg import divide_by_lower, fill_cholesky, fill_square, fill_upper_root
 from ...numerics.vector_math import copy_to
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal

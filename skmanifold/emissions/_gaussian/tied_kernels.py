@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.row_batches import ROW_LANES
+from ...numerics.row_lanes import ROW_LANES
 from ...utils._njit import njit, njit_part
 from .. import kernels
 from .._statistics import move_entry

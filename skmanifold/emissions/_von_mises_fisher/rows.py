@@ -17,8 +17,7 @@ from ...numerics.row_hash import hash_hashes
 from ...numerics.row_products import RowProducts
 from ...numerics.vector_math import fill_exp
 from ...sparse.dense_directions import UnitRows, read_directions
-from ...sparse.direction_kernels import fill_dense_keys
-from ...sparse.directions import Directions
+from ...sparse.directions import Directions, fill_dense_keys
 from ...utils._njit import njit
 from ...utils._threads import split_range
 from .._linear_kernels import add_entries, add_labelled

@@ -1,22 +1,25 @@
-"""Shards on the workers of a Dask cluster: one actor per worker, and one call of each in a pass."""
+"""Shards on the workers of a Dask cluster: one actor per worker, one call of each in a pass, and a watch on them."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import time
-from concurrent.futures import CancelledError
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from copy import copy
+from threading import Lock, Thread
 from typing import Any
 
 import numba
 import numpy as np
 
 from ..._version import __version__
-from .cluster_watch import ClusterWatch
 from .exchange import (
     MAX_LOST,
+    AnyShardBuilder,
     LostClusterError,
     LostShardError,
     PassCall,
@@ -27,18 +30,19 @@ from .exchange import (
     pickled,
     pieces_of,
 )
-from .shard_builder import AnyShardBuilder
-from .shards import Shard
+from .shards import Shard, Shards
 from .sources import check_same_width
-from .stored_latents import LatentFile
 
 _PATIENCE = 60.0  # seconds to wait for a first worker
 _VERSION = "{'skmanifold': __import__('skmanifold').__version__}"  # evaluated where this package may be missing
 _VERSIONS = _VERSION.replace("}", ", 'numba': __import__('numba').__version__}")  # which compiles the kernels
 _PAUSE = 1.0  # seconds before rows are sent again, so that the cluster can detect the failure
+_LOOK_AFTER = 5.0  # seconds without an answer after which the workers are checked
+_CHECK_PAUSE = 0.1  # seconds between checks of a connection or of a cluster without workers
+_FEWEST_LOOKS = 4  # minimum number of checks within `worker_timeout`
 
 
-class DaskShards:
+class DaskShards(Shards):
     """Rows in shards, one on each worker of a cluster.
 
     Parameters
@@ -93,7 +97,7 @@ class DaskShards:
         """Release the rows and latents on the cluster."""
         if self._under_way:  # passes that failed
             for actor in self._actors:
-                with suppress(RuntimeError, ValueError):  # of a lost one, as in `_on_some`; the answers do not matter
+                with suppress(RuntimeError, ValueError):  # of a lost one, as in `_on_all`; the answers do not matter
                     actor.give_up()
             self._under_way.clear()
         for future in self._futures:  # otherwise the traceback of an error would keep a failed shard in memory
@@ -106,7 +110,7 @@ class DaskShards:
         parts = [blocks for blocks in self._split(len(addresses)) if blocks]
         self._addresses = addresses[: len(parts)]
         self._actors = self._make_shards(parts)
-        shapes = self._on_all("shape", [() for _ in parts])
+        shapes = self._on_all("shape", ())
         if not any(n_rows for n_rows, _ in shapes):
             raise ValueError("X has no rows.")
         self._actors = [actor for actor, (n_rows, _) in zip(self._actors, shapes, strict=True) if n_rows]
@@ -119,10 +123,10 @@ class DaskShards:
         self.n_rows = first_rows[-1]
         places: list[tuple] = [(first_row, self.n_features) for first_row in first_rows[:-1]]
         if hasattr(self._given, "settle"):
-            summaries = self._on_all("summarize", [(first, self.n_rows, width) for first, width in places])
+            summaries = self._on_all("summarize", *((first, self.n_rows, width) for first, width in places))
             self.builder = self._given.settle(summaries)
             places = [(*place, self.builder) for place in places]
-        self._on_all("begin", places)
+        self._on_all("begin", *places)
 
     def _split(self, n_parts: int) -> list[list]:
         try:
@@ -213,53 +217,17 @@ class DaskShards:
             for start, stop in groups
             for place, piece in enumerate(pieces_of(sent, stop - start))
         ]
-        parts, log_likelihoods = zip(*self._on_all("make_pass", calls), strict=True)
+        parts, log_likelihoods = zip(*self._on_all("make_pass", *calls), strict=True)
         with self._lock:
             self._under_way.remove(number)
         statistics = [joined_parts(self.builder, parts[start:stop]) for start, stop in groups]
         return merged(self.builder, statistics), float(np.sum(log_likelihoods))
 
-    def total(self, name: str) -> int:
-        """Sum over shards of the model's attribute with this name."""
-        return sum(self._on_all("model_attribute", [(name,) for _ in self._actors]))
-
-    def ask(self, method: str, *arguments: Any) -> list:
-        """What a method of the builder returns for the model of each shard, in the order of the rows."""
-        return self._on_all("ask", [(method, *arguments) for _ in self._actors])
-
-    def begin_chain(self, method: str, chain: int, *arguments: Any) -> None:
-        """Store what a method of the model of each shard returns as the latents of a chain."""
-        self._on_all("begin_chain", [(method, chain, *arguments) for _ in self._actors])
-
-    def ask_latents(self, method: str, chain: int | None, *arguments: tuple) -> list:
-        """What a method of the model of each shard returns for the latents of a chain.
-
-        There is one tuple of arguments for all shards, or one for each of them.
-        """
+    def _on_all(self, method: str, *arguments: tuple) -> list:
         of_shards = arguments if len(arguments) > 1 else arguments * len(self._actors)
-        return self._on_all("ask_latents", [(method, chain, *of_shard) for of_shard in of_shards])
-
-    def hash_rows(self, key: np.uint64) -> int:
-        """A hash of the contents and order of all rows."""
-        return sum(self._on_all("hash_rows", [(key,) for _ in self._actors])) % 2**64
-
-    def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
-        """Every worker writes its latents of these chains."""
-        parts = {chain: self._on_all("save", [(chain, folder) for _ in self._actors]) for chain in chains}
-        return {chain: [file for files in of_chain for file in files] for chain, of_chain in parts.items()}
-
-    def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
-        """Every worker reads its latents of each chain."""
-        for chain, of_chain in files.items():
-            self._on_all("load", [(chain, folder, of_chain) for _ in self._actors])
-
-    def _on_all(self, method: str, arguments: list[tuple]) -> list:
-        return self._on_some(method, [(i, *of_shard) for i, of_shard in enumerate(arguments)])
-
-    def _on_some(self, method: str, calls: list[tuple]) -> list:
-        """Call a method of some shards in parallel; the first entry of each call is the number of the shard."""
         try:
-            futures = [getattr(self._actors[i], method)(*arguments) for i, *arguments in calls]
+            calls = zip(self._actors, of_shards, strict=True)
+            futures = [getattr(actor, method)(*of_shard) for actor, of_shard in calls]
         except (RuntimeError, ValueError) as error:  # the proxy of a lost actor; ValueError in older versions of Dask
             self._raise_if_lost(error)
             raise
@@ -301,3 +269,139 @@ def _is_of_cluster(error: Exception) -> bool:
     """Whether an error of Dask is about a lost worker or future."""
     of_actor = isinstance(error, (OSError, RuntimeError, ValueError)) and "Actor" in str(error)
     return of_actor or isinstance(error, CancelledError) or type(error).__module__.startswith("distributed.")
+
+
+class ClusterWatch:
+    """Waits for answers of a cluster, and raises an error if workers or the connection are lost.
+
+    The event loop of a worker reports to the scheduler every few seconds, also during computations, because kernels and
+    linear algebra release the GIL. A connected worker that does not report has been stopped.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+    worker_timeout : float
+        Seconds without a report after which a worker, or the scheduler, counts as stopped.
+    advice : str
+        The end of error messages: how to continue after the loss of the cluster.
+    """
+
+    def __init__(self, client: Any, worker_timeout: float, advice: str):
+        self._client = client
+        self._worker_timeout = worker_timeout
+        self._advice = advice
+        self._lock = Lock()
+        self._reports: dict[str, tuple[float, float]] = {}  # by address: the last report, and the time since then
+        self._last_look = time.monotonic()
+        self._given_up: set[str] = set()
+        self.look_after = min(_LOOK_AFTER, worker_timeout / _FEWEST_LOOKS)
+
+    def call(self, function: Callable, *arguments: Any, of: Iterable[str] | None = None, **options: Any) -> Any:
+        """Call a method of the client, which may never return.
+
+        Parameters
+        ----------
+        function : callable
+            The method.
+        *arguments, **options
+            Its arguments.
+        of : iterable of str, optional
+            Addresses of the workers that must answer; by default only the scheduler must.
+
+        Raises
+        ------
+        LostShardError
+            If one of these workers was lost.
+        RuntimeError
+            If the cluster was lost.
+        """
+        answer: Future = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function(*arguments, **options))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        Thread(target=run, name="skmanifold-call", daemon=True).start()
+        asked = time.monotonic()
+        while True:
+            try:
+                return answer.result(timeout=self.look_after)
+            except TimeoutError:
+                if answer.done():  # with this error, or since then
+                    return answer.result()
+            self.check_connected()
+            if of is not None:
+                self.check(of)
+            elif time.monotonic() - asked > self._worker_timeout:
+                self._raise_lost(f"The scheduler has not answered for {self._worker_timeout:g} seconds")
+
+    def check(self, addresses: Iterable[str]) -> None:
+        """Raise a LostShardError if one of these workers is disconnected or was stopped."""
+        lost = sorted(set(addresses) - self.alive())
+        if lost:
+            raise self.loss(", ".join(lost))
+
+    def alive(self) -> set[str]:
+        """Addresses of the workers that the scheduler knows and that report to it."""
+        self.check_connected()
+        try:
+            workers = self.call(self._client.scheduler_info, n_workers=-1).get("workers", {})
+        except Exception as error:
+            self.check_connected(error)
+            raise
+        self.check_connected()  # the client may have answered from its cache
+        with self._lock:
+            return self._reporting({address: info["last_seen"] for address, info in workers.items()})
+
+    def loss(self, names: str) -> LostShardError:
+        """The error for lost workers; users see it after too many losses."""
+        return LostShardError(f"Workers of the cluster were lost ({names}): {self._advice}.")
+
+    def wait_for_workers(self, patience: float) -> set[str]:
+        """Addresses of the reporting workers, as soon as there is one."""
+        end = time.monotonic() + patience
+        while not (alive := self.alive()):
+            if time.monotonic() > end:
+                without = f"none came within {patience:g} seconds"
+                raise RuntimeError(f"The Dask cluster has no workers that answer, and {without}: {self._advice}.")
+            time.sleep(_CHECK_PAUSE)
+        return alive
+
+    def check_connected(self, error: Exception | None = None) -> None:
+        """Raise a RuntimeError if the client has lost its connection to the scheduler."""
+        while self._client.status == "connecting":  # until the timeout of the client
+            time.sleep(_CHECK_PAUSE)
+        if self._client.status != "running":
+            self._raise_lost("The connection to the Dask cluster was closed", error)
+
+    def _reporting(self, last_seen: dict[str, float]) -> set[str]:
+        """Addresses of the workers that still report.
+
+        Long intervals between checks are truncated, because the scheduler or this process may have been suspended.
+        """
+        now, newest, before, alive = time.monotonic(), max(last_seen.values(), default=0.0), self._reports, set()
+        passed = min(now - self._last_look, 2 * self.look_after)
+        self._last_look, self._reports = now, {}
+        for address, seen in last_seen.items():
+            known, silence = before.get(address, (seen, 0.0))
+            silence = silence + passed if address in before and known == seen else 0.0
+            self._reports[address] = seen, silence
+            silence = max(silence, newest - seen)  # by the clocks of this process and of the scheduler
+            if silence < self._worker_timeout:
+                alive.add(address)
+                self._given_up.discard(address)
+            elif address not in self._given_up:
+                self._given_up.add(address)
+                warnings.warn(
+                    f"The worker {address} has not reported for {silence:.0f} seconds (worker_timeout is "
+                    f"{self._worker_timeout:g}): its rows are moved to the other workers.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return alive
+
+    def _raise_lost(self, what: str, error: Exception | None = None) -> None:
+        raise LostClusterError(f"{what} during the fit: {self._advice}.") from error

@@ -1,4 +1,6 @@
-"""What shards exchange in a pass: pieces of the position, and parts of the statistics that each of them merges.
+"""What an estimator defines so that its rows can be in shards, and what shards exchange in a pass.
+
+They exchange pieces of the position, and parts of the statistics that each of them merges.
 
 Shards are in groups of about equal size. The client sends each shard of a group one piece of the pickled position, and
 the shards fetch the other pieces from each other. After its rows each shard divides its statistics into one part for
@@ -13,17 +15,59 @@ import asyncio
 import contextvars
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...utils._threads import split_range
-from .shard_builder import ShardBuilder
-from .worker import cluster_worker
+from ...utils._threads import Workers, split_range
+from .session import cluster_worker
 
 _FEW_BYTES = 1 << 24  # of a position, which the client can send to several groups of shards
 _MOST_GROUPS = 4
 MAX_LOST = 10  # number of worker failures after which a run, or the transfer of rows, is aborted
+
+
+class ShardBuilder(Protocol):
+    """How an estimator makes models of parts of its data; pickled and sent to the workers with the rows.
+
+    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent, and
+    ``cut(statistics, n)`` and ``join(parts)``, with which different shards merge different parts of the statistics. The
+    parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
+    the parts of the merged statistics.
+
+    Methods for ``ask(method, *arguments)`` of the shards have the model as their first argument.
+    """
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """The validated rows of the blocks of one shard, their number, and their number of columns."""
+        ...
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
+        """A model of these rows; `first_row` is the index of the first one in the whole data."""
+        ...
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Merge the statistics of adjacent ranges of rows."""
+        ...
+
+
+class UnsettledShardBuilder(Protocol):
+    """The same for models that depend on all rows; the client makes their builder from summaries of the shards."""
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """The rows of the blocks of one shard, their number, and their number of columns."""
+        ...
+
+    def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Any, Any]:
+        """The rows to keep, for `build` of the builder of the models, and a summary of them."""
+        ...
+
+    def settle(self, summaries: list) -> ShardBuilder:
+        """The builder of the models, after the summaries of all shards in the order of the rows."""
+        ...
+
+
+AnyShardBuilder = ShardBuilder | UnsettledShardBuilder
 
 
 class LostShardError(RuntimeError):

@@ -1,8 +1,9 @@
-"""The context manager for fits on a Dask cluster."""
+"""The context manager for fits on a Dask cluster, and the worker of a cluster that runs this code."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -126,3 +127,17 @@ def distributed(
         yield
     finally:
         _ACTIVE.reset(token)
+
+
+def cluster_worker() -> Any:
+    """The worker of a Dask cluster that runs this code, or None."""
+    try:
+        return sys.modules["distributed"].get_worker()
+    except (KeyError, ValueError):
+        return None
+
+
+def scratch_folder() -> str | None:
+    """The folder for temporary files: on a cluster that of the worker, which removes it at the end."""
+    worker = cluster_worker()
+    return worker.local_directory if worker else None

@@ -17,18 +17,19 @@ from joblib import parallel_config
 from ...utils._threads import Workers, limit_threads
 from .exchange import (
     MAX_LOST,
+    AnyShardBuilder,
     Box,
     LostShardError,
     PassCall,
+    ShardBuilder,
     in_thread,
     joined_pieces,
     merge_packed,
     packed_parts,
     unpacked,
 )
-from .shard_builder import AnyShardBuilder, ShardBuilder
+from .session import active_session, cluster_worker
 from .stored_latents import LatentFile, StoredLatents, write_latents
-from .worker import cluster_worker
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
 _OF_ROWS = frozenset(
@@ -174,73 +175,78 @@ class Shard:
         self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
 
 
-class LocalShards:
-    """One shard in this process.
+class Shards:
+    """Rows in shards: what is asked of all of them."""
 
-    Parameters
-    ----------
-    builder : ShardBuilder or UnsettledShardBuilder
-    blocks : list
-    workers : Workers
-        Threads for the kernels of the model.
-    """
+    builder: Any  # of the models
+    n_rows: int
+    n_features: int
 
-    def __init__(self, builder: AnyShardBuilder, blocks: list, workers: Workers):
-        self._shard = Shard(builder, blocks)
-        if hasattr(builder, "settle"):
-            builder = builder.settle([self._shard.summarize(0, self._shard.n_rows, self._shard.n_features)])
-        self._shard.begin(0, self._shard.n_features, builder, workers)
+    def _on_all(self, method: str, *arguments: tuple) -> list:
+        """What a method returns for each shard, in the order of the rows.
 
-    @property
-    def builder(self) -> Any:
-        """What has made the model."""
-        return self._shard.builder
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self._shard.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self._shard.n_features
+        There is one tuple of arguments for all shards, or one for each of them.
+        """
+        raise NotImplementedError
 
     def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
-        """Statistics and log likelihood."""
-        return self._shard.run(method, chain, position, key)
+        """Statistics and log likelihood of all shards after a method of their models."""
+        raise NotImplementedError
 
     def total(self, name: str) -> int:
-        """The model's attribute with this name."""
-        return self._shard.model_attribute(name)
+        """Sum over shards of the model's attribute with this name."""
+        return sum(self._on_all("model_attribute", (name,)))
 
     def ask(self, method: str, *arguments: Any) -> list:
-        """What a method of the builder returns for the model, in a list."""
-        return [self._shard.ask(method, *arguments)]
+        """What a method of the builder returns for the model of each shard."""
+        return self._on_all("ask", (method, *arguments))
 
     def begin_chain(self, method: str, chain: int, *arguments: Any) -> None:
-        """Store what a method of the model returns as the latents of a chain."""
-        self._shard.begin_chain(method, chain, *arguments)
+        """Store what a method of the model of each shard returns as the latents of a chain."""
+        self._on_all("begin_chain", (method, chain, *arguments))
 
-    def ask_latents(self, method: str, chain: int | None, arguments: tuple) -> list:
-        """What a method of the model returns for the latents of a chain, in a list."""
-        return [self._shard.ask_latents(method, chain, *arguments)]
+    def ask_latents(self, method: str, chain: int | None, *arguments: tuple) -> list:
+        """What a method of the model of each shard returns for the latents of a chain; arguments as in `_on_all`."""
+        return self._on_all("ask_latents", *((method, chain, *of_shard) for of_shard in arguments))
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the contents and order of all rows."""
-        return self._shard.hash_rows(key)
+        return sum(self._on_all("hash_rows", (key,))) % 2**64
 
     def save(self, chains: list[int], folder: str) -> dict[int, list[LatentFile]]:
         """Write the latents of these chains."""
-        return {chain: self._shard.save(chain, folder) for chain in chains}
+        return {chain: [file for files in self._on_all("save", (chain, folder)) for file in files] for chain in chains}
 
     def load(self, files: dict[int, list[LatentFile]], folder: str) -> None:
         """Read the latents of each chain."""
         for chain, of_chain in files.items():
-            self._shard.load(chain, folder, of_chain)
+            self._on_all("load", (chain, folder, of_chain))
 
     def recover(self) -> None:
-        """Do nothing: these rows can only be lost with the process."""
+        """Load rows that were lost again; those of this process can only be lost with it."""
+
+    def close(self) -> None:
+        """Release the rows and latents."""
+        raise NotImplementedError
+
+
+class LocalShards(Shards):
+    """One shard in this process, whose kernels use the threads of `workers`."""
+
+    def __init__(self, builder: AnyShardBuilder, blocks: list, workers: Workers):
+        self._shard = Shard(builder, blocks)
+        self.n_rows, self.n_features = self._shard.shape()
+        if hasattr(builder, "settle"):
+            builder = builder.settle([self._shard.summarize(0, self.n_rows, self.n_features)])
+        self._shard.begin(0, self.n_features, builder, workers)
+        self.builder = self._shard.builder
+
+    def _on_all(self, method: str, *arguments: tuple) -> list:
+        return [getattr(self._shard, method)(*arguments[0])]
+
+    def call(self, method: str, chain: int, position: Any, key: np.uint64 | None) -> tuple[Any, float]:
+        """Statistics and log likelihood."""
+        return self._shard.run(method, chain, position, key)
 
     def close(self) -> None:
         """Release the latents, which may be on disk."""
@@ -256,7 +262,7 @@ class ShardedModel:
     ----------
     head : object
         The model, without rows.
-    shards : LocalShards or DaskShards
+    shards : Shards
         The rows.
     """
 
@@ -335,3 +341,18 @@ class ShardedModel:
         """Read the latents of each chain from the files of the checkpoint."""
         self.shards.load(files, folder)
         self._chains = itertools.count(max(files, default=-1) + 1)
+
+
+def open_shards(builder: AnyShardBuilder, source: Any, workers: Workers) -> Shards:
+    """Shards with the rows of a source, on the workers of the session's cluster, or in this process with `workers`."""
+    session = active_session()
+    if session is None or session.client is None:
+        return LocalShards(builder, source.split(1)[0], workers)
+    from .dask_shards import DaskShards  # imports this module
+
+    again = "run the same fit again on a new cluster"
+    if session.checkpoint_dir is None:
+        advice = f"{again} (with checkpoint_dir it would continue from its last checkpoint)"
+    else:
+        advice = f"{again}, and it continues from its last checkpoint in {session.checkpoint_dir}"
+    return DaskShards(session.client, builder, source, session.worker_timeout, advice)

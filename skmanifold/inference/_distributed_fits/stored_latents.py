@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...utils._own_files import read_own, write_own
+from ...utils._disk import read_own, write_own
 
 _VALUES, _ROWS = 1 << 24, 1 << 22  # maximum in a file, unless a single row has more, because a file is read as a whole
 _POINTER = np.dtype("<i8")

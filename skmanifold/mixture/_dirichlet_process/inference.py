@@ -15,8 +15,8 @@ from ...emissions._abilities import LearnsPrior
 from ...emissions._family import Family
 from ...inference._arviz import falling, to_tree
 from ...metrics._partitions import co_clustering
+from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
-from ...random._partitions import draw_partition
 from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...persistence import SavesItself
 from ...utils._conditions import Counted, Lacking, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
-from ...utils._page_link import LinksToItsPage
+from ...utils._parameters import LinksToItsPage
 from ...utils._sklearn import HasMethods, fit_context
 from ...utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
 from .._dirichlet_process.estimator import DPMixture

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ...base import all_or_nothing, stack_draws
 from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
-from ...callbacks._support import torn_down
 from ...inference._arviz import to_tree
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
 from ...utils._declared import check_estimator, holds
+from ...utils._sklearn_callbacks import torn_down
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture

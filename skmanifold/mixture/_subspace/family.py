@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from ...emissions._dense_rows import DenseRows
 from ...manifolds import Stiefel
-from ...numerics.row_batches import ROW_LANES, load_rows
+from ...numerics.row_lanes import ROW_LANES, load_rows
 from ...utils._conditions import FLAG, Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._njit import njit

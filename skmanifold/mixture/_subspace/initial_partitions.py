@@ -13,7 +13,7 @@ from scipy.special import xlogy
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from ...numerics.symmetric_eigen import gram_of_columns, gram_of_rows, symmetric_eigen
+from ...numerics.linalg import gram_of_columns, gram_of_rows, symmetric_eigen
 from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import some_rows
 from .._labels import read_labels

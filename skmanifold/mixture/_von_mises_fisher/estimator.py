@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from ...base import all_or_nothing
 from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
-from ...callbacks._support import torn_down
 from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 from ...emissions._von_mises_fisher.k_means import Start
 from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
@@ -27,6 +26,7 @@ from ...utils._conditions import FLAG, MOST_COUNTED, Array, Counted, Lacking, Na
 from ...utils._conditions import Real as RealNumber
 from ...utils._declared import Held, holds
 from ...utils._sklearn import Interval, NumberOf, StrOptions
+from ...utils._sklearn_callbacks import torn_down
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ...utils._validation import check_array, of_columns, validate_sample_weight

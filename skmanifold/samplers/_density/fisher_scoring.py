@@ -11,7 +11,7 @@ from ...manifolds import Flat
 from ...models import HasGradientDeviations
 from ...models._covariance_at import covariance_matrices
 from ...models._density import check_covariance
-from ...numerics.batched_linalg import times
+from ...numerics.linalg import times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._sklearn import Interval, StrOptions

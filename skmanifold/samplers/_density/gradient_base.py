@@ -23,8 +23,7 @@ from ...models._covariance_at import CovarianceAt
 from ...models._density import check_covariance
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
-from ...utils._page_link import LinksToItsPage
-from ...utils._parameters import PlainNumbers
+from ...utils._parameters import LinksToItsPage, PlainNumbers
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from .._schedule import PolynomialDecay, step_size_at

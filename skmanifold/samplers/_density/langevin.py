@@ -9,7 +9,7 @@ import numpy as np
 
 from ...manifolds import DiffusionMetric, Flat
 from ...models import HasGradient
-from ...numerics.batched_linalg import as_matrices, times
+from ...numerics.linalg import as_matrices, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._typing import ArrayLike

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numerics.batched_linalg import from_eigen
+from ...numerics.linalg import from_eigen
 from ...random._keys import Purpose
 from ...random._variates import fold_keys, sample_rows
 from ...utils._sklearn import Interval

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...numerics.batched_linalg import as_matrices, from_eigen, times
+from ...numerics.linalg import as_matrices, from_eigen, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._by_type import by_type

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...manifolds import DiffusionMetric
 from ...models import HasGradient
-from ...numerics.batched_linalg import times
+from ...numerics.linalg import times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._sklearn import Interval, StrOptions

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...manifolds import DiffusionMetric
 from ...models import HasGradient
-from ...numerics.batched_linalg import as_matrices, from_eigen, times
+from ...numerics.linalg import as_matrices, from_eigen, times
 from ...utils._sklearn import StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize

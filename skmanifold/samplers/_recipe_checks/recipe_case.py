@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...models import HasGradient
-from ...numerics.batched_linalg import times
+from ...numerics.linalg import times
 from ...random._variates import fold_keys
 from .._density.recipe import InvalidRecipeError, Recipe, format_point
 

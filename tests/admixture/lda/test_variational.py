@@ -8,7 +8,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from skmanifold import StochasticLDA
 from skmanifold.admixture._lda.mean_field import MeanFieldLDA, TopicFactors
-from skmanifold.numerics.log_gamma import N_WORK, fill_log_gamma
+from skmanifold.numerics.special import N_WORK, fill_log_gamma
 from skmanifold.samplers import MeanField, StochasticMeanField
 
 from .. import _tiny_corpus as tiny

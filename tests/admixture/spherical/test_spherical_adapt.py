@@ -13,7 +13,7 @@ from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
-from skmanifold.inference._temperature import warn_temperature
+from skmanifold.inference._convergence import warn_temperature
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import GSGNHT, SGGMC
 

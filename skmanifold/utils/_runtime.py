@@ -1,9 +1,22 @@
-"""Conversion of a Ctrl-C during the return of a compiled function to a KeyboardInterrupt."""
+"""Contexts of long work: without garbage collection, and with a plain KeyboardInterrupt after Ctrl-C."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collector, unless it is disabled already."""
+    enabled = gc.isenabled()
+    try:  # at once, because an interrupt may come at any time
+        gc.disable()
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

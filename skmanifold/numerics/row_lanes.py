@@ -1,7 +1,8 @@
-"""Squared lengths of linear maps of rows: four entries of sixteen maps are kept in registers while a row is read.
+"""Rows in SIMD lanes: batches with one row per lane, and squared lengths of linear maps of rows.
 
-A product and its sum are rounded once (fused multiply-add), as IEEE 754 prescribes, so results are identical on all
-processors.
+In batches the sums over features of each row are in order. Squared lengths keep four entries of sixteen maps in
+registers while a row is read. A product and its sum are rounded once (fused multiply-add), as IEEE 754 prescribes, so
+results are identical on all processors.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..utils._njit import njit
 from .simd import I64, pointer_to, splat, vector_at
 
 ENTRIES, LANES = 4, 16
 _LANES = ir.VectorType(ir.DoubleType(), LANES)
 _ZEROS = ir.Constant(_LANES, [0.0] * LANES)
+# Rows at a time, so that sums need no reassociation. Loops of 32 lanes are slower: LLVM unrolls them before it looks
+# for vectors, and then uses none.
+ROW_LANES = 64
 
 
 @intrinsic
@@ -81,3 +86,12 @@ def _add_squares_reference(factor, columns, first, n, lane, total):
 # add_squares(factor, columns, first, n, lane, total): with y = factor @ columns, the squares of four rows of y, from
 # `first` on, are added to `total` at sixteen lanes, from `lane` on. Only the first n columns of these rows are read.
 add_squares: Any = _add_squares_reference if config.DISABLE_JIT else _add_squares_in_registers
+
+
+@njit(cache=True, nogil=True)
+def load_rows(X, start, stop, out):
+    """Rows of X as columns of `out`, (m, ROW_LANES); lanes beyond them repeat the last."""
+    for lane in range(ROW_LANES):
+        row = min(start + lane, stop - 1)
+        for a in range(X.shape[1]):
+            out[a, lane] = X[row, a]
