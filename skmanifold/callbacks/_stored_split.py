@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..datasets import RowFiles
-from ..datasets._documents import counts_of_documents
-from ..datasets._rest_of_corpus import hold_out_documents
+from ..datasets._corpus import hold_out_documents
+from ..datasets._save_corpus import counts_of_documents
 from ..inference._distributed_fits.sources import corpora_of, source_of
 from ..utils._inputs.sparse_structure import join_rows
 from ..utils._sklearn import n_rows, take_rows

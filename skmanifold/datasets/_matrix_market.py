@@ -8,11 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ._document_reader import DocumentReader, stamps_of
-from ._entries import Rows, Tables, rows_of_entries, sorted_by_document
-from ._formats import LARGEST, all_entries, refuse_empty_documents, refuse_lines, refuse_values, scan
-from ._text_files import File, PathLike, line_blocks, opened
-from ._vocabulary import given_words
+from ._documents import DocumentReader, Rows, Tables, rows_of_entries, sorted_by_document, stamps_of
+from ._files import File, PathLike, line_blocks, opened
+from ._formats import LARGEST, all_entries, given_words, refuse_empty_documents, refuse_lines, refuse_values, scan
 
 _BANNER = [b"%%matrixmarket", b"matrix", b"coordinate"]
 _FIELDS = ("integer", "real", "pattern", "double")

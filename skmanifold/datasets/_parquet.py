@@ -10,10 +10,17 @@ import numpy as np
 
 from .._install import install_command
 from ..utils._regular_files import check_regular
-from ._damaged_files import refuse_damaged
-from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
-from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
-from ._text_files import PathLike, listed
+from ._documents import (
+    LONGEST_NAME,
+    DocumentReader,
+    Rows,
+    Tables,
+    checked_counts,
+    rows_of_entries,
+    sorted_by_document,
+    stamps_of,
+)
+from ._files import PathLike, listed, refuse_damaged
 
 _WHAT = "Parquet with documents and words"
 _BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up

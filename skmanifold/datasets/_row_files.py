@@ -19,8 +19,7 @@ from .._install import install_command
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._regular_files import opened_regular
 from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
-from ._damaged_files import refuse_damaged
-from ._text_files import PathLike
+from ._files import PathLike, refuse_damaged
 
 _ALL = slice(None)
 _READ = 1 << 22  # bytes read at a time if some rows of an array are left out

@@ -1,4 +1,4 @@
-"""Atomic writing of a corpus on disk from a stream of documents, which are validated and sorted."""
+"""Writing a corpus on disk from a stream of documents, which are validated and sorted."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..sparse.counts import Counts
 from ..utils._disk import exchange, remove_folder, sync
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._progress import show_progress
 from ..utils._typing import MatrixLike
-from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus
-from ._corpus_header import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, write_header
-from ._document_reader import DocumentReader
-from ._entries import Rows, dense_rows, gathered, row_ranges, rows_of_entries
-from ._formats import LARGEST, opened_docword
-from ._text_files import PathLike
-from ._vocabulary import dump_vocabulary, given_words
+from ._corpus_files import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, GrowingArray, write_header
+from ._documents import DocumentReader, Rows, dense_rows, gathered, row_ranges, rows_of_entries
+from ._files import PathLike
+from ._formats import LARGEST, dump_vocabulary, given_words, opened_docword
 
 _PAUSE = 10.0  # seconds between lines of progress
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -372,3 +370,22 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
             raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")
+
+
+def counts_of_documents(documents: Iterable, n_features: int | None = None) -> Counts:
+    """Counts of documents in the formats of :func:`save_corpus`; by default the largest column determines their width.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an item is not a document, or a count or a column is out of range.
+    """
+    parts = list(gathered(_rows_of(documents, n_features, None)))
+    if n_features is None:
+        n_features = max((max(part.width, 1 + int(part.columns.max(initial=-1))) for part in parts), default=0)
+    canonical, number = [(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))], 0
+    for part in parts:
+        canonical.append(_canonical(part, number, n_features))
+        number += len(part.sizes)
+    sizes, columns, counts = (np.concatenate(arrays) for arrays in zip(*canonical, strict=True))
+    return Counts(np.cumsum(sizes), columns.astype(np.int32, copy=False), counts, n_features)

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from pyarrow import parquet
 
 from skmanifold import StochasticLDA
-from skmanifold.datasets import _entries as entries
-from skmanifold.datasets import _text_files as text_files
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import read_anndata, read_matrix_market, read_parquet, save_corpus
 
 from ._on_disk import COUNTS, LARGE, assert_holds

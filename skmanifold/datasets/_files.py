@@ -1,15 +1,17 @@
-"""Text files, compressed or not: reading in blocks of lines with bounded memory, and atomic writing."""
+"""Files of documents: text in blocks of lines with bounded memory, atomic writing, changed and damaged files."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
+import stat
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, NamedTuple, cast
 
 from ..utils._regular_files import opened_regular, refuse_irregular_target
 
@@ -126,3 +128,69 @@ def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
 
 def _is_gzip(path: PathLike) -> bool:
     return Path(path).suffix.lower() == ".gz"
+
+
+class Stamp(NamedTuple):
+    """Identity, size and time of a file: different if another file has the same name or the file was modified."""
+
+    inode: int
+    n_bytes: int
+    modified: int  # in ns
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Raise a ValueError if the path is not a file, and a FileNotFoundError if it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(f"{path.parent} is damaged: {path.name} is a link to itself.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path.parent} is damaged: {path.name} is not a regular file.")
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def first_changed(stamps: Mapping[Path, Stamp]) -> Path | None:
+    """The first of these files that no longer has its stamp."""
+    for path, stamp in stamps.items():
+        try:
+            same = stamp_of(path) == stamp
+        except (FileNotFoundError, NotADirectoryError):
+            same = False
+        if not same:
+            return path
+    return None
+
+
+_LONGEST_REASON = 200  # characters
+_OF_CONTENT = (None, errno.EINVAL, errno.EFAULT, errno.EOVERFLOW)  # error numbers that a damaged file can cause
+
+
+@contextmanager
+def refuse_damaged(path: Any, what: str) -> Iterator[None]:
+    """Raise a ValueError of one sentence for errors of libraries that read a file.
+
+    ValueErrors that name the file, and errors that the content of a file cannot cause, such as a full disk, remain.
+    An error that a ``with`` block of a context manager throws into its ``yield`` is replaced too: there, yield outside
+    of this block. A generator that a loop iterates may yield inside.
+
+    Parameters
+    ----------
+    path : str, path-like or sequence of these
+        The file, for the message.
+    what : str
+        What the file must be, such as "an AnnData file".
+    """
+    paths = list(map(str, listed(path)))
+    try:
+        yield
+    except (AttributeError, ImportError, NameError, Warning):  # no errors of a file
+        raise
+    except Exception as error:
+        is_of_system = isinstance(error, OSError) and error.errno not in _OF_CONTENT
+        if is_of_system or (type(error) is ValueError and any(one in str(error) for one in paths)):
+            raise
+        text = "".join(letter if letter.isprintable() else " " for letter in str(error)[: 5 * _LONGEST_REASON])
+        reason = " ".join([f"{type(error).__name__}:", *text.split()])[:_LONGEST_REASON].rstrip(".:")
+        raise ValueError(f"{', '.join(paths)} cannot be read as {what} ({reason}).") from error
