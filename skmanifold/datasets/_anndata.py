@@ -221,7 +221,7 @@ def _sparse_rows(path: PathLike, kind: str, parts: tuple[Any, ...], shape: tuple
 
     if kind == "csc_matrix":
         tables = sorted_by_document(columns(), 1, n_minor + 1, len(indices))
-        yield from rows_of_entries(path, tables, *shape, "observation")
+        yield from rows_of_entries(path, tables, shape, "observation")
         return
     for start, stop in row_ranges(pointers):
         yield Rows(np.diff(pointers[start : stop + 1]), *entries(pointers[start], pointers[stop]), n_minor)

@@ -204,11 +204,6 @@ class Corpus:
             start = stop
         return pieces
 
-    def _counts_of(self, start: int, stop: int) -> Counts:
-        """`counts` of a range that exists."""
-        with self._unchanged():
-            return self._read_counts(start, stop)
-
     def _read_starts(self) -> np.ndarray:
         """The token starts, checked together with the pair starts, which are not kept in memory."""
         indptr, tokens, counts = (self._arrays[name] for name in (INDPTR, TOKENS, COUNTS))
@@ -227,24 +222,26 @@ class Corpus:
         token_start.flags.writeable = False
         return token_start
 
-    def _read_counts(self, start: int, stop: int) -> Counts:
+    def _counts_of(self, start: int, stop: int) -> Counts:
+        """`counts` of a range that exists."""
         token_start = self.token_start[start : stop + 1]
-        indptr = self._arrays[INDPTR].read(start, stop + 1)
-        first, last = int(indptr[0]), int(indptr[-1])
         largest = np.iinfo(self._arrays[COUNTS].dtype).max
-        fault = starts_fault(indptr, token_start, self.shape[1], largest)
-        if not fault and last <= self.nnz:
-            indices, counts = (self._arrays[name].read(first, last) for name in (INDICES, COUNTS))
-            indptr -= first
-            rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
-            if self._checked[start:stop].all():
-                fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later, and kernels must not crash
-            else:
-                fault = rows_fault(rows, counts, token_start)
-            if not fault:
-                self._checked[start:stop] = True
-                return rows
-        raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
+        with self._unchanged():
+            indptr = self._arrays[INDPTR].read(start, stop + 1)
+            first, last = int(indptr[0]), int(indptr[-1])
+            fault = starts_fault(indptr, token_start, self.shape[1], largest)
+            if not fault and last <= self.nnz:
+                indices, counts = (self._arrays[name].read(first, last) for name in (INDICES, COUNTS))
+                indptr -= first
+                rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
+                if self._checked[start:stop].all():
+                    fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later: kernels must not crash
+                else:
+                    fault = rows_fault(rows, counts, token_start)
+                if not fault:
+                    self._checked[start:stop] = True
+                    return rows
+            raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
 
     def _verify(self) -> None:
         """Read everything once."""

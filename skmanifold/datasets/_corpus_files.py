@@ -240,12 +240,13 @@ def parse_header(path: Path) -> dict:
 
 def _checked(path: Path, found: dict[str, Any]) -> Header:
     """A validated header: its fields and their types, and their consistency."""
-    crc32, version, files = found.pop("crc32", None), found.get("version"), found.get("files")
+    crc32, version = found.pop("crc32", None), found.get("version")
+    files: Any = found.get("files")
     if type(version) is int and version > VERSION:
         raise ValueError(
             f"{path} has format {version}, but this release reads up to format {VERSION}: upgrade skmanifold."
         )
-    numbers = [found.get(name) for name in ("version", *_NUMBERS)]
+    numbers: list[Any] = [found.get(name) for name in ("version", *_NUMBERS)]
     is_complete = (
         {*found} == {"format", "version", "files", *_NUMBERS}
         and isinstance(files, dict)

@@ -12,11 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._files import PathLike, Stamp, first_changed, listed, stamp_of
-from ._formats import LARGEST, refuse_empty_documents
 
 _CHUNK = 1 << 18  # pairs or documents handled at a time: a few MB
 _SORTED = 1 << 22  # entries sorted in memory: 100 MB
 _MOST_FILES = 256
+_FEW_DOCUMENTS = 1 << 20
+_PER_ENTRY = 16  # documents
+LARGEST = int(np.iinfo(np.int32).max)
+LONGEST_NAME = 1 << 20  # characters of a document or word
 
 Tables = Iterable[tuple[int, np.ndarray]]  # number of the first line, (n, 3) int64 of document, word (from 1) and count
 
@@ -28,6 +31,17 @@ class Rows(NamedTuple):
     columns: np.ndarray  # (n_pairs,) ints
     counts: np.ndarray  # (n_pairs,) numbers
     width: int  # width of the matrix of these rows, 0 if there is none
+
+
+def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, most: int | None = None) -> None:
+    """Raise a ValueError if the number of documents is implausible for the number of entries."""
+    most = max(_FEW_DOCUMENTS, _PER_ENTRY * n_entries) if most is None else most
+    if n_documents > most:
+        raise ValueError(
+            f"{path} has {n_documents} documents for {n_entries} entries, more than the limit of {most}: if the file "
+            f"is correct, read it as a matrix, by load_uci_docword with max_documents={n_documents} or by "
+            "scipy.io.mmread."
+        )
 
 
 def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -77,13 +91,7 @@ def _joined(held: list[Rows]) -> Rows:
 
 
 def rows_of_entries(
-    path: PathLike,
-    tables: Tables,
-    n_documents: int,
-    n_features: int,
-    name: str,
-    advice: str = "",
-    may_repeat: bool = False,
+    path: PathLike, tables: Tables, shape: tuple[int, int], name: str, advice: str = "", may_repeat: bool = False
 ) -> Iterator[Rows]:
     """The documents of tables that are sorted by document.
 
@@ -93,7 +101,7 @@ def rows_of_entries(
         The file, for messages.
     tables : iterable
         The entries, in blocks.
-    n_documents, n_features : int
+    shape : (int, int)
         Number of documents and words.
     name : str
         What the file calls the number of a document.
@@ -102,6 +110,7 @@ def rows_of_entries(
     may_repeat : bool, default=False
         Whether a document may have several entries for a word.
     """
+    n_documents, n_features = shape
     last = n_found = 0  # the document that continues in the next block; all previous ones have been yielded
     held: list[np.ndarray] = [np.empty((0, 3), dtype=np.int64)]  # its entries
     for first_line, table in tables:
@@ -177,19 +186,23 @@ def _blocks_of(file) -> Iterator[tuple[int, np.ndarray]]:
         yield 0, np.frombuffer(content, np.int64).reshape(-1, 3)
 
 
-def checked_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
-    """The values as int64; raises a ValueError if one is no count, whose line is named if the first one is given."""
+def not_counts(values: np.ndarray) -> np.ndarray:
+    """Which values are not whole numbers from 0 to the largest count."""
+    if values.dtype.kind != "f" and values.min(initial=0) >= 0 and values.max(initial=0) <= LARGEST:
+        return np.zeros(len(values), dtype=bool)
     if values.dtype.kind == "f":
         values = values.astype(np.float64, copy=False)  # narrower types cannot represent the limit
-    bad = ~((values >= 0) & (values <= LARGEST) & (values == np.floor(values)))
+    return ~((values >= 0) & (values <= LARGEST) & (values == np.floor(values)))
+
+
+def checked_counts(values: np.ndarray, path: PathLike, line: int = 0) -> np.ndarray:
+    """The values as int64; raises a ValueError if one is no count, whose line is named if the first one is given."""
+    bad = not_counts(values)
     if bad.any():
         place = int(bad.argmax())
         where = f"{path}, line {line + place}" if line else path
         raise ValueError(f"{where}: the count {values[place]:.10g} is not a whole number from 0 to {LARGEST}.")
     return values.astype(np.int64)
-
-
-LONGEST_NAME = 1 << 20  # characters of a document or word
 
 
 class DocumentReader:
@@ -232,23 +245,26 @@ class DocumentReader:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[sp.csr_array]:
+        for sizes, columns, counts, _ in self._parts():
+            yield sp.csr_array((counts, columns, [0, *sizes.cumsum()]), shape=(len(sizes), self.shape[1]))
+
+    def _parts(self) -> Iterator[Rows]:
+        """The documents; a ValueError if the files are no longer those from which the shape was read."""
         parts = gathered(self._rows())
-        while (part := self._next(parts)) is not None:
-            sizes, columns, counts, _ = part
-            indptr = [0, *sizes.cumsum()]
-            yield sp.csr_array((counts, columns, indptr), shape=(len(sizes), self.shape[1]))
+        while True:
+            try:
+                part = next(parts, None)
+            finally:
+                changed = first_changed(self._stamps)
+                if changed is not None:
+                    what = f"{changed} was modified or replaced after its reader was made"
+                    raise ValueError(f"{what}: make a new reader.")
+            if part is None:
+                return
+            yield part
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} documents over {self.shape[1]} words in {self._source}>"
-
-    def _next(self, parts: Iterator[Rows]) -> Rows | None:
-        """The next part; a ValueError if the files are no longer those from which the shape was read."""
-        try:
-            return next(parts, None)
-        finally:
-            changed = first_changed(self._stamps)
-            if changed is not None:
-                raise ValueError(f"{changed} was modified or replaced after its reader was made: make a new reader.")
 
 
 def stamps_of(source: PathLike | Sequence[PathLike]) -> dict[Path, Stamp]:

@@ -6,14 +6,14 @@ import errno
 import gzip
 import os
 import stat
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
-from ..utils._regular_files import opened_regular, refuse_irregular_target
+from ..utils._disk import replaced
+from ..utils._regular_files import opened_regular
 
 PathLike = str | os.PathLike[str]
 
@@ -23,47 +23,28 @@ _SURE = 1 << 24  # uncompressed bytes that are allowed for any gzip file
 _EXPANSION = 200  # maximum compression ratio of larger files; texts have 3 to 30
 
 
-class _Counted:
-    """A file that counts the bytes read by gzip."""
-
-    def __init__(self, file: IO[bytes]):
-        self._file = file
-        self.n_bytes = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        content = self._file.read(size)
-        self.n_bytes += len(content)
-        return content
-
-
-class _Unpacked:
+class _Unpacked(gzip.GzipFile):
     """A gzip file for reading, with a limit on its compression ratio."""
 
-    def __init__(self, path: PathLike, file: IO[bytes]):
-        self._path, self._packed = path, _Counted(file)
-        self._file = gzip.GzipFile("", "rb", fileobj=cast(IO[bytes], self._packed))  # which only reads from it
-        self._n_bytes = 0
-
-    def read(self, size: int) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""
-        return self._bounded(self._file.read(size))
+        return self._bounded(super().read(size))
 
-    def readline(self, size: int) -> bytes:
+    def readline(self, size: int | None = -1) -> bytes:
         """The next bytes, at most to the end of the line."""
-        return self._bounded(self._file.readline(size))
+        return self._bounded(super().readline(size))
 
     def _bounded(self, content: bytes) -> bytes:
-        self._n_bytes += len(content)
-        if self._n_bytes > max(_SURE, _EXPANSION * self._packed.n_bytes):
+        n_packed = self.fileobj.tell()  # type: ignore[union-attr]
+        if self.tell() > max(_SURE, _EXPANSION * n_packed):
             raise ValueError(
-                f"{self._path} expands to more than {_EXPANSION} times its {self._packed.n_bytes} bytes, which texts "
-                "do not: decompress and check it."
+                f"{self.name} expands to more than {_EXPANSION} times its {n_packed} bytes, which texts do not: "
+                "decompress and check it."
             )
         return content
 
 
-File = IO[bytes] | _Unpacked
+File = IO[bytes] | gzip.GzipFile
 
 
 def listed(source: PathLike | Iterable[PathLike]) -> list[PathLike]:
@@ -76,7 +57,7 @@ def opened(path: PathLike) -> Iterator[File]:
     """A file for reading; a name that ends in ``.gz`` is decompressed."""
     try:
         with opened_regular(path) as file:
-            yield _Unpacked(path, file) if _is_gzip(path) else file
+            yield _Unpacked(os.fspath(path), "rb", fileobj=file) if _is_gzip(path) else file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is truncated or not a gzip file ({str(error).rstrip('.')}).") from error
 
@@ -110,20 +91,13 @@ def line_blocks(
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """A temporary file next to `path`, which replaces it on success and is deleted on failure."""
-    target = Path(path)
-    refuse_irregular_target(target)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            if _is_gzip(path):
-                # without name and time, so that equal counts give equal bytes
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    yield packed
-            else:
-                yield file
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced(path) as temporary, open(temporary, "xb") as file:
+        if not _is_gzip(path):
+            yield file
+            return
+        # without name and time, so that equal counts give equal bytes
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+            yield packed
 
 
 def _is_gzip(path: PathLike) -> bool:

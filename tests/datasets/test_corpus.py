@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
+from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import (
     dump_uci_docword,
     dump_vocabulary,
@@ -16,8 +18,6 @@ from skmanifold.datasets import (
     open_corpus,
     save_corpus,
 )
-from skmanifold.datasets import _save_corpus as writer
-from skmanifold.datasets import _files as text_files
 from skmanifold.datasets._corpus import hold_out_documents
 
 from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold.datasets import _documents as entries
-from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import _files as text_files
+from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import (
     open_corpus,
     save_corpus,
