@@ -184,18 +184,15 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     if n_features is None and words is not None:
         n_features = len(words)
     limit = LARGEST - 1 if n_features is None else n_features - 1
-    sizes, ids, counts = ([np.empty(0, dtype=np.int32)] for _ in range(3))
+    parts = [[np.empty(0, dtype=np.int32)] * 3]
     with opened(path) as file:
         for first_line, block in line_blocks(file, path, first_line=1, longest=_LONGEST_DOCUMENT):
-            parsed = _parse_ldac(path, first_line, block, limit)
-            for parts, part in zip((sizes, ids, counts), parsed, strict=True):
-                parts.append(part.astype(np.int32))
-    size = np.concatenate(sizes)
-    columns = np.concatenate(ids)
+            parts.append([part.astype(np.int32) for part in _parse_ldac(path, first_line, block, limit)])
+    size, columns, counts = map(np.concatenate, zip(*parts, strict=True))
     if n_features is None:
         n_features = int(columns.max(initial=-1)) + 1
     rows = np.repeat(np.arange(len(size), dtype=np.int32), size)
-    data = _assemble(path, rows, columns, np.concatenate(counts), (len(size), n_features), base=0)
+    data = _assemble(path, rows, columns, counts, (len(size), n_features), base=0)
     return _BagOfWords(data=data, vocabulary=words)
 
 

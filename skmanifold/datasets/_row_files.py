@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from .._install import install_command
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._regular_files import opened_regular
 from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
-from ._files import PathLike, refuse_damaged
+from ._files import PathLike, listed, refuse_damaged
 
 _ALL = slice(None)
 _READ = 1 << 22  # bytes read at a time if some rows of an array are left out
@@ -183,20 +183,16 @@ class RowFiles:
 
 def _listed(paths: Any) -> list[str]:
     """Absolute paths of the files; a ValueError if there is none, or one has an unknown suffix."""
-    if isinstance(paths, str | os.PathLike):
-        folder = Path(paths)
-        found: Iterable[Path] = [folder]
-        if folder.is_dir():
-            found = sorted(path for path in folder.iterdir() if path.suffix in _FORMATS)
-    else:
-        found = list(map(Path, paths))
-    listed = [os.path.abspath(path) for path in found]
-    if not listed:
+    found = list(map(Path, listed(paths)))
+    if isinstance(paths, str | os.PathLike) and found[0].is_dir():
+        found = sorted(path for path in found[0].iterdir() if path.suffix in _FORMATS)
+    if not found:
         raise ValueError(f"{paths} has no files with rows ({', '.join(_FORMATS)}).")
-    for path in listed:
+    absolute = [os.path.abspath(path) for path in found]
+    for path in absolute:
         if Path(path).suffix not in _FORMATS:
             raise ValueError(f"{path} must be a file of one of the types {', '.join(_FORMATS)}.")
-    return listed
+    return absolute
 
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
