@@ -19,7 +19,7 @@ MADE = ("__pycache__", ".pyc", ".nbi", ".nbc", "doc/_build/", "doc/gallery/", "d
 
 def package_files() -> set[str]:
     """What the package consists of in the checkout: modules, stubs and the mark of types."""
-    kinds = ("*.py", "*.pyi", "py.typed")
+    kinds = ("*.py", "*.pyi", "*.html", "*.mplstyle", "py.typed")
     return {path.relative_to(ROOT).as_posix() for kind in kinds for path in (ROOT / "skmanifold").rglob(kind)}
 
 

@@ -80,6 +80,7 @@ CALLS = {  # arguments of the calls of each method
     "score_samples": _rows,
     "to_arviz": _nothing,
     "to_fixed": _nothing,
+    "to_html": lambda estimator, X: [{"X": X}],
     "to_pyldavis": lambda estimator, X: [{"X": X, "lambda_step": 0.5}],
     "topic_diagnostics": _nothing,
     "topic_words": _nothing,
@@ -99,8 +100,8 @@ def calls_of(estimator, X):
 def answer(estimator, name, arguments, folder):
     """What a call returns or raises, as objects that `assert_same` compares."""
     found = getattr(estimator, name)
-    if name == "save":
-        found(folder / str(get_ident()))
+    if name in ("save", "to_html"):
+        found(folder / str(get_ident()), **arguments)
         return (folder / str(get_ident())).read_bytes()
     try:
         return plain(found if arguments is None else found(**arguments))

@@ -17,8 +17,8 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, check_scalar
 
 from ..datasets import RowFiles
-from ..datasets._documents import counts_of_documents
-from ..datasets._rest_of_corpus import hold_out_documents
+from ..datasets._corpus import hold_out_documents
+from ..datasets._save_corpus import counts_of_documents
 from ..inference._distributed_fits.sources import corpora_of, is_elsewhere, source_of
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._inputs.tables import labels, readable

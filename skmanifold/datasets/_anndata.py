@@ -13,10 +13,19 @@ import numpy as np
 from .._install import install_command
 from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
 from ..utils._regular_files import check_regular
-from ._damaged_files import refuse_damaged
-from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
-from ._entries import Rows, Tables, checked_counts, dense_rows, row_ranges, rows_of_entries, sorted_by_document
-from ._text_files import PathLike
+from ._documents import (
+    LONGEST_NAME,
+    DocumentReader,
+    Rows,
+    Tables,
+    checked_counts,
+    dense_rows,
+    row_ranges,
+    rows_of_entries,
+    sorted_by_document,
+    stamps_of,
+)
+from ._files import PathLike, refuse_damaged
 
 _CHUNK = 1 << 18  # entries read at a time
 _SURE = 1 << 24  # bytes that are allowed for any file
@@ -212,7 +221,7 @@ def _sparse_rows(path: PathLike, kind: str, parts: tuple[Any, ...], shape: tuple
 
     if kind == "csc_matrix":
         tables = sorted_by_document(columns(), 1, n_minor + 1, len(indices))
-        yield from rows_of_entries(path, tables, *shape, "observation")
+        yield from rows_of_entries(path, tables, shape, "observation")
         return
     for start, stop in row_ranges(pointers):
         yield Rows(np.diff(pointers[start : stop + 1]), *entries(pointers[start], pointers[stop]), n_minor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import blake2b
@@ -16,8 +16,7 @@ import scipy.sparse as sp
 
 from ..sparse.counts import Counts
 from ..utils._regular_files import opened_regular
-from ._array_file import StoredArray, n_pieces
-from ._corpus_header import (
+from ._corpus_files import (
     ARRAYS,
     CHECKSUMS,
     COUNTS,
@@ -28,13 +27,16 @@ from ._corpus_header import (
     TOKENS,
     VOCABULARY,
     Header,
+    StoredArray,
+    n_pieces,
     parse_header,
+    range_fault,
     read_header,
+    rows_fault,
+    starts_fault,
 )
-from ._corpus_structure import range_fault, rows_fault, starts_fault
-from ._stamps import Stamp, first_changed, stamp_of
-from ._text_files import PathLike
-from ._vocabulary import words_of
+from ._files import PathLike, Stamp, first_changed, stamp_of
+from ._formats import words_of
 
 _MOST_TRIES = 100  # of opening a corpus while others replace it
 _INT32_MAX = np.iinfo(np.int32).max
@@ -202,11 +204,6 @@ class Corpus:
             start = stop
         return pieces
 
-    def _counts_of(self, start: int, stop: int) -> Counts:
-        """`counts` of a range that exists."""
-        with self._unchanged():
-            return self._read_counts(start, stop)
-
     def _read_starts(self) -> np.ndarray:
         """The token starts, checked together with the pair starts, which are not kept in memory."""
         indptr, tokens, counts = (self._arrays[name] for name in (INDPTR, TOKENS, COUNTS))
@@ -225,24 +222,26 @@ class Corpus:
         token_start.flags.writeable = False
         return token_start
 
-    def _read_counts(self, start: int, stop: int) -> Counts:
+    def _counts_of(self, start: int, stop: int) -> Counts:
+        """`counts` of a range that exists."""
         token_start = self.token_start[start : stop + 1]
-        indptr = self._arrays[INDPTR].read(start, stop + 1)
-        first, last = int(indptr[0]), int(indptr[-1])
         largest = np.iinfo(self._arrays[COUNTS].dtype).max
-        fault = starts_fault(indptr, token_start, self.shape[1], largest)
-        if not fault and last <= self.nnz:
-            indices, counts = (self._arrays[name].read(first, last) for name in (INDICES, COUNTS))
-            indptr -= first
-            rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
-            if self._checked[start:stop].all():
-                fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later, and kernels must not crash
-            else:
-                fault = rows_fault(rows, counts, token_start)
-            if not fault:
-                self._checked[start:stop] = True
-                return rows
-        raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
+        with self._unchanged():
+            indptr = self._arrays[INDPTR].read(start, stop + 1)
+            first, last = int(indptr[0]), int(indptr[-1])
+            fault = starts_fault(indptr, token_start, self.shape[1], largest)
+            if not fault and last <= self.nnz:
+                indices, counts = (self._arrays[name].read(first, last) for name in (INDICES, COUNTS))
+                indptr -= first
+                rows = Counts(indptr, indices, counts.astype(np.int32, copy=False), self.shape[1])
+                if self._checked[start:stop].all():
+                    fault = range_fault(indices, counts, self.shape[1])  # a disk can fail later: kernels must not crash
+                else:
+                    fault = rows_fault(rows, counts, token_start)
+                if not fault:
+                    self._checked[start:stop] = True
+                    return rows
+            raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
 
     def _verify(self) -> None:
         """Read everything once."""
@@ -337,3 +336,81 @@ def is_corpus(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return names <= {HEADER, VOCABULARY, CHECKSUMS, *ARRAYS}
+
+
+class RestOfCorpus(Corpus):
+    """The other documents of a corpus; it has the attributes and methods of a corpus, and reads the same files.
+
+    Parameters
+    ----------
+    whole : Corpus
+        The corpus.
+    left_out : ndarray of int64
+        Indices of the documents to leave out, sorted.
+    nnz : int
+        Number of pairs of the other documents and their words.
+    """
+
+    def __init__(self, whole: Corpus, left_out: np.ndarray, nnz: int) -> None:
+        self._whole, self._left_out = whole, left_out
+        self._kept = np.setdiff1d(np.arange(len(whole)), left_out, assume_unique=True)
+        lengths = np.diff(whole.token_start)[self._kept]
+        self.token_start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        self.token_start.flags.writeable = False
+        self.path = whole.path
+        self.shape = (len(self._kept), whole.shape[1])
+        self.nnz, self.n_tokens = nnz, int(self.token_start[-1])
+
+    def __reduce__(self) -> tuple:
+        return RestOfCorpus, (self._whole, self._left_out, self.nnz)
+
+    @cached_property
+    def vocabulary(self) -> list[str] | None:
+        """The words of the whole corpus."""
+        return self._whole.vocabulary
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the whole corpus and of what is left out."""
+        return blake2b(self._whole.digest.encode() + self._left_out.tobytes(), digest_size=16).hexdigest()
+
+    def _counts_of(self, start: int, stop: int) -> Counts:
+        """The counts of a range of the documents that are kept."""
+        if start == stop:
+            return self._whole.counts(0, 0)
+        chosen = self._kept[start:stop]
+        return self._whole.counts(int(chosen[0]), int(chosen[-1]) + 1).take(chosen - chosen[0])
+
+
+def hold_out_documents(corpora: Sequence[Corpus], documents: np.ndarray) -> tuple[list[Corpus], sp.csr_array]:
+    """Corpora without some documents, and these documents in memory; they are read piece by piece.
+
+    Parameters
+    ----------
+    corpora : sequence of Corpus
+        One after the other.
+    documents : ndarray of int64
+        Indices of the documents in all corpora, sorted.
+
+    Returns
+    -------
+    kept : list of Corpus
+        The other documents.
+    held : csr_array of shape (len(documents), n_features)
+        The counts of the documents.
+    """
+    kept: list[Corpus] = []
+    held, first = [], 0
+    for corpus in corpora:
+        chosen = documents[(documents >= first) & (documents < first + len(corpus))] - first
+        first += len(corpus)
+        found = [sp.csr_array((0, corpus.shape[1]), dtype=np.int32)]
+        for start, stop in corpus.pieces(_TOKENS_AT_ONCE):
+            here = chosen[(chosen >= start) & (chosen < stop)]
+            if len(here):
+                low = int(here[0])
+                found.append(corpus.rows(low, int(here[-1]) + 1)[here - low])
+        held.append(sp.vstack(found, format="csr"))
+        if len(chosen) < len(corpus):
+            kept.append(RestOfCorpus(corpus, chosen, corpus.nnz - held[-1].nnz) if len(chosen) else corpus)
+    return kept, sp.csr_array(sp.vstack(held, format="csr"))

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from numbers import Integral
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Literal, overload
@@ -21,6 +20,7 @@ import numpy as np
 
 from ..utils._runtime import no_collection
 from ..utils._typing import Bunch
+from ._synthetic import _check_size
 
 _STDLIB = "stdlib"
 _DESCR = """\
@@ -145,9 +145,9 @@ def load_docstrings(
     """
     if isinstance(packages, str) or len(packages) == 0 or len(set(packages)) != len(packages):
         raise ValueError(f"packages must be a sequence of different names of packages; got {packages!r}.")
-    _check_whole("min_words", min_words)
+    _check_size("min_words", min_words)
     if max_documents is not None:
-        _check_whole("max_documents", max_documents)
+        _check_size("max_documents", max_documents)
 
     documents: list[tuple[str, int, str, str]] = []
     seen: set[str] = set()
@@ -291,8 +291,3 @@ def _compiled(package: str) -> Iterator[tuple[str, str, str]]:
                 docstring = getattr(item, "__doc__", None)
                 if isinstance(docstring, str):
                     yield module, f"{module}.{qualified}", docstring
-
-
-def _check_whole(name: str, value) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an int of at least 1; got {value!r}.")

@@ -5,26 +5,32 @@ The readers check everything that the format allows, and raise an error instead 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import pairwise
+import os
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..utils._inputs.column_order import names_in_order
 from ..utils._typing import Bunch, MatrixLike
 from ..utils._validation import check_array
-from ._text_files import File, PathLike, line_blocks, opened, replacing
-from ._vocabulary import words_for
+from ._documents import (
+    LARGEST,
+    DocumentReader,
+    Rows,
+    Tables,
+    refuse_empty_documents,
+    row_ranges,
+    rows_of_entries,
+    stamps_of,
+)
+from ._files import File, PathLike, line_blocks, opened, replacing
 
 _WRITTEN = 1 << 18  # numbers formatted at a time
-LARGEST = int(np.iinfo(np.int32).max)
 _MOST_DIGITS = 18  # always fit an int64
 _LONGEST_DOCUMENT = 1 << 24  # maximum number of bytes of a line of LDA-C
-_FEW_DOCUMENTS = 1 << 20
-_PER_ENTRY = 16  # documents
 _SPACES = np.isin(np.arange(256), list(b" \t\r\n"))
 
 
@@ -85,11 +91,12 @@ def load_uci_docword(
     """
     if max_documents is not None and not (isinstance(max_documents, Integral) and max_documents >= 0):
         raise ValueError(f"max_documents must be None or an int of at least 0; got {max_documents!r}.")
-    with opened_docword(path, max_documents) as ((n_samples, n_features, _), blocks):
-        tables = [np.empty((0, 3), dtype=np.int32), *(table.astype(np.int32) for _, table in blocks)]
-    entries = np.concatenate(tables)
-    words = None if vocabulary is None else words_for(vocabulary, n_features, path)
-    data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], (n_samples, n_features), base=1)
+    with opened(path) as file:
+        header = _docword_header(file, path, max_documents)
+        blocks = read_entries(file, path, header, _parse_docword)
+        entries = np.concatenate([np.empty((0, 3), np.int32), *(table.astype(np.int32) for _, table in blocks)])
+    words = None if vocabulary is None else words_for(vocabulary, header.shape[1], path)
+    data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], header.shape, base=1)
     return _BagOfWords(data=data, vocabulary=words)
 
 
@@ -177,18 +184,15 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     if n_features is None and words is not None:
         n_features = len(words)
     limit = LARGEST - 1 if n_features is None else n_features - 1
-    sizes, ids, counts = ([np.empty(0, dtype=np.int32)] for _ in range(3))
+    parts = [[np.empty(0, dtype=np.int32)] * 3]
     with opened(path) as file:
         for first_line, block in line_blocks(file, path, first_line=1, longest=_LONGEST_DOCUMENT):
-            parsed = _parse_ldac(path, first_line, block, limit)
-            for parts, part in zip((sizes, ids, counts), parsed, strict=True):
-                parts.append(part.astype(np.int32))
-    size = np.concatenate(sizes)
-    columns = np.concatenate(ids)
+            parts.append([part.astype(np.int32) for part in _parse_ldac(path, first_line, block, limit)])
+    size, columns, counts = map(np.concatenate, zip(*parts, strict=True))
     if n_features is None:
         n_features = int(columns.max(initial=-1)) + 1
     rows = np.repeat(np.arange(len(size), dtype=np.int32), size)
-    data = _assemble(path, rows, columns, np.concatenate(counts), (len(size), n_features), base=0)
+    data = _assemble(path, rows, columns, counts, (len(size), n_features), base=0)
     return _BagOfWords(data=data, vocabulary=words)
 
 
@@ -211,80 +215,85 @@ def dump_ldac(X: MatrixLike, path: PathLike) -> None:
         If X has a negative or fractional count, or one above 2**31 - 1.
     """
     csr = _check_counts(X, "dump_ldac")
-    sizes = np.diff(csr.indptr)
-    # one array of all numbers, each row's size before its pairs, divided at the ends of blocks of rows
-    numbers = np.empty(len(sizes) + 2 * csr.nnz, dtype=np.int64)
-    ends = np.cumsum(2 * sizes.astype(np.int64) + 1)
-    is_pair = np.ones(len(numbers), dtype=bool)
-    is_pair[ends - 2 * sizes - 1] = False
-    numbers[~is_pair] = sizes
-    numbers[is_pair] = np.column_stack((csr.indices, csr.data)).ravel()
-    cuts = np.searchsorted(ends, np.arange(_WRITTEN, len(numbers), _WRITTEN))
-    bounds = np.unique(np.concatenate(([0], cuts, [len(sizes)]))).tolist()
-    starts = np.concatenate(([0], ends))
     with replacing(path) as file:
-        for first, last in pairwise(bounds):
-            template = b"".join(b"%d" + b" %d:%d" * size + b"\n" for size in sizes[first:last].tolist())
-            file.write(template % tuple(numbers[starts[first] : starts[last]].tolist()))
+        for first, last in row_ranges(csr.indptr):
+            starts = csr.indptr[first:last] - csr.indptr[first]
+            pairs, sizes = slice(csr.indptr[first], csr.indptr[last]), np.diff(csr.indptr[first : last + 1])
+            numbers = np.column_stack((csr.indices[pairs], csr.data[pairs])).ravel()
+            template = b"".join(b"%d" + b" %d:%d" * size + b"\n" for size in sizes.tolist())
+            file.write(template % tuple(np.insert(numbers, 2 * starts, sizes).tolist()))
 
 
-@contextmanager
-def opened_docword(
-    path: PathLike, max_documents: int | None = None
-) -> Iterator[tuple[tuple[int, int, int], Iterator[tuple[int, np.ndarray]]]]:
-    """The three numbers of the header of a docword file, and its entries block by block.
+class Header(NamedTuple):
+    """The header of a file with an entry per line."""
 
-    A block is the number of its first line and an (n, 3) int64 table of checked entries. The number of entries is
-    checked after the last block.
-    """
+    shape: tuple[int, int]  # documents and words
+    n_entries: int
+    first_line: int  # of the entries
+    limits: tuple[tuple[str, int, int], ...]  # of the columns: name, least and greatest number
+
+
+def docword_reader(path: PathLike) -> DocumentReader:
+    """The documents of a docword file."""
+
+    def rows() -> Iterator[Rows]:
+        with opened(path) as file:
+            tables = read_entries(file, path, _docword_header(file, path), _parse_docword)
+            yield from rows_of_entries(path, tables, header.shape, "docID")
+
+    stamps = stamps_of(path)
     with opened(path) as file:
-        n_samples, n_features, n_entries = (
-            _read_header(file, path, line, what)
-            for line, what in enumerate(("documents (D)", "words (W)", "entries (NNZ)"), start=1)
-        )
-        header = (n_samples, n_features, n_entries)
-        refuse_empty_documents(path, n_samples, n_entries, max_documents)
-        yield header, all_entries(path, _docword_tables(file, path, header), n_entries)
+        header = _docword_header(file, path)
+    return DocumentReader(header.shape, None, None, rows, str(path), stamps)
 
 
-def refuse_empty_documents(path: PathLike, n_documents: int, n_entries: int, most: int | None = None) -> None:
-    """Raise a ValueError if the number of documents is implausible for the number of entries."""
-    most = max(_FEW_DOCUMENTS, _PER_ENTRY * n_entries) if most is None else most
-    if n_documents > most:
-        raise ValueError(
-            f"{path} has {n_documents} documents for {n_entries} entries, more than the limit of {most}: if the file "
-            f"is correct, read it as a matrix, by load_uci_docword with max_documents={n_documents} or by "
-            "scipy.io.mmread."
-        )
+def _docword_header(file: File, path: PathLike, max_documents: int | None = None) -> Header:
+    numbers = []
+    for line, what in enumerate(("documents (D)", "words (W)", "entries (NNZ)"), start=1):
+        text = file.readline(100)
+        if not (text.strip().isdigit() and text.endswith(b"\n")):
+            shown = text.decode("ascii", "replace").strip()[:60]
+            raise ValueError(f"{path}, line {line}: expected the number of {what}, got {shown!r}.")
+        numbers.append(int(text))
+        if numbers[-1] > LARGEST and line < 3:
+            raise ValueError(f"{path}, line {line}: the number of {what} is {numbers[-1]}, above {LARGEST}.")
+    n_samples, n_features, n_entries = numbers
+    refuse_empty_documents(path, n_samples, n_entries, max_documents)
+    limits = ("docID", 1, n_samples), ("wordID", 1, n_features), ("count", 1, LARGEST)
+    return Header((n_samples, n_features), n_entries, 4, limits)
 
 
-def _docword_tables(file: File, path: PathLike, header: tuple[int, int, int]) -> Iterator[tuple[int, np.ndarray]]:
-    n_samples, n_features, _ = header
-    limits = {"docID": n_samples, "wordID": n_features, "count": LARGEST}
-    for first_line, block in line_blocks(file, path, first_line=4):
-        fields = scan(block)
-        refuse_lines(
-            path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)"
-        )
-        table = fields.values.reshape(-1, 3)
-        for column, (name, limit) in enumerate(limits.items()):
-            refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
-        yield first_line, table
+def _parse_docword(path: PathLike, first_line: int, block: bytes) -> np.ndarray:
+    fields = scan(block)
+    refuse_lines(path, first_line, block, fields.bad_lines | (fields.per_line != 3), "'docID wordID count' (numbers)")
+    return fields.values.reshape(-1, 3)
 
 
-def all_entries(
-    path: PathLike, tables: Iterable[tuple[int, np.ndarray]], n_entries: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """The same tables; raises a ValueError unless they have as many entries as the header of the file says."""
+def read_entries(
+    file: File,
+    path: PathLike,
+    header: Header,
+    parse: Callable[[PathLike, int, bytes], np.ndarray],
+    may_lack_end: bool = False,
+) -> Tables:
+    """The entries, block by block; raises a ValueError if one is invalid, or their number is not that of the header."""
     n_found = 0
-    for first_line, table in tables:
+    for first_line, block in line_blocks(file, path, header.first_line, may_lack_end=may_lack_end):
+        table = parse(path, first_line, block)
+        for column, (name, least, greatest) in enumerate(header.limits):
+            refuse_values(path, first_line, table[:, column], name, least, greatest)
         n_found += len(table)
-        if n_found > n_entries:
-            raise ValueError(f"{path} has more than {n_entries} entries, the number in its header.")
+        if n_found > header.n_entries:
+            raise ValueError(f"{path} has more than {header.n_entries} entries, the number in its header.")
         yield first_line, table
-    if n_found < n_entries:
+        if len(table) < block.count(b"\n") and n_found < header.n_entries:
+            line = first_line + len(table)
+            raise ValueError(
+                f"{path}, line {line}: the line is empty, but {header.n_entries - n_found} entries are missing."
+            )
+    if n_found < header.n_entries:
         raise ValueError(
-            f"{path} has {n_found} entries, but {n_entries} according to its header: it seems to be truncated."
+            f"{path} has {n_found} entries, but {header.n_entries} according to its header: it seems to be truncated."
         )
 
 
@@ -342,9 +351,10 @@ def _parse_ldac(path: PathLike, first_line: int, block: bytes, limit: int):
         line = wrong[0]
         raise ValueError(f"{path}, line {first_line + line}: expected {sizes[line]} words, got {pairs[line]}.")
     is_count = ~is_id & (position > 0)
-    refuse_values(path, first_line, fields.values[is_id], line_of_field[is_id], "id", 0, limit)
-    refuse_values(path, first_line, fields.values[is_count], line_of_field[is_count], "count", 1, LARGEST)
-    return sizes, fields.values[is_id], fields.values[is_count]
+    ids, counts = fields.values[is_id], fields.values[is_count]
+    refuse_values(path, first_line, ids, "id", 0, limit, line_of_field[is_id])
+    refuse_values(path, first_line, counts, "count", 1, LARGEST, line_of_field[is_count])
+    return sizes, ids, counts
 
 
 def refuse_lines(path: PathLike, first_line: int, block: bytes, bad_lines: np.ndarray, wanted: str) -> None:
@@ -357,24 +367,20 @@ def refuse_lines(path: PathLike, first_line: int, block: bytes, bad_lines: np.nd
 
 
 def refuse_values(
-    path: PathLike, first_line: int, values: np.ndarray, lines: np.ndarray, name: str, low: int, high: int
+    path: PathLike,
+    first_line: int,
+    values: np.ndarray,
+    name: str,
+    least: int,
+    greatest: int,
+    lines: np.ndarray | None = None,
 ) -> None:
-    outside = (values < low) | (values > high)
+    """Raise a ValueError for the first value out of range; without `lines` there is one value in each line."""
+    outside = (values < least) | (values > greatest)
     if outside.any():
         worst = int(outside.argmax())
-        where = f"{path}, line {first_line + lines[worst]}"
-        raise ValueError(f"{where}: {name} {values[worst]} is outside {low}..{high}.")
-
-
-def _read_header(file: File, path: PathLike, line: int, what: str) -> int:
-    text = file.readline(100)
-    if not (text.strip().isdigit() and text.endswith(b"\n")):
-        shown = text.decode("ascii", "replace").strip()[:60]
-        raise ValueError(f"{path}, line {line}: expected the number of {what}, got {shown!r}.")
-    number = int(text)
-    if number > LARGEST and line < 3:
-        raise ValueError(f"{path}, line {line}: the number of {what} is {number}, above {LARGEST}.")
-    return number
+        where = f"{path}, line {first_line + (worst if lines is None else lines[worst])}"
+        raise ValueError(f"{where}: {name} {values[worst]} is outside {least}..{greatest}.")
 
 
 def _assemble(path: PathLike, rows, columns, counts, shape: tuple[int, int], base: int) -> sp.csr_array:
@@ -401,3 +407,81 @@ def _check_counts(X, whom: str) -> sp.csr_array:
     if np.any(csr.data % 1 != 0) or np.any(csr.data > LARGEST):
         raise ValueError(f"Data passed to {whom} must be whole numbers of at most {LARGEST}.")
     return csr.astype(np.int64)
+
+
+def load_vocabulary(path: PathLike) -> list[str]:
+    """Read a file of words, one per line, in UTF-8; a file whose name ends in ``.gz`` is decompressed.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    words : list of str
+        The words, in the order of the lines.
+
+    Raises
+    ------
+    ValueError
+        If the file is not UTF-8, or is a truncated gzip file; or if it exceeds a limit: a line of 2**20 bytes, and for
+        a gzip file 2**24 bytes or 200 times its size, whichever is larger.
+    """
+    return words_for(path, None)
+
+
+def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[str]:
+    """The words of a file; their number must be `n_words` unless that is None. `whose` is named in the error."""
+    words: list[str] = []
+    with opened(path) as file:
+        for first_line, block in line_blocks(file, path, 1, may_lack_end=True):
+            words += words_of(block, path, first_line)
+            if n_words is not None and len(words) > n_words:
+                raise ValueError(f"{path} has more words than the {n_words} that {whose} needs.")
+    if n_words is not None and len(words) < n_words:
+        raise ValueError(f"{path} has {len(words)} words but {whose} needs {n_words}.")
+    return words
+
+
+def given_words(vocabulary: Sequence[str] | PathLike, n_words: int | None = None, whose: object = "") -> list[str]:
+    """The words of a sequence or a file; their number must be `n_words` unless that is None."""
+    if isinstance(vocabulary, str | os.PathLike):
+        return words_for(vocabulary, n_words, whose)
+    words = names_in_order(vocabulary, "vocabulary")
+    if n_words is not None and len(words) != n_words:
+        raise ValueError(f"The vocabulary has {len(words)} words but {whose} needs {n_words}.")
+    return words
+
+
+def words_of(content: bytes, path: PathLike, first_line: int = 1) -> list[str]:
+    """The words of complete lines; the last line may lack its line break."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + content.count(b"\n", 0, error.start)
+        raise ValueError(f"{path}, line {line}: not UTF-8.") from error
+    # not str.splitlines, which also splits at characters that words may contain
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def dump_vocabulary(words: Sequence[str], path: PathLike) -> None:
+    """Write words, one per line, in UTF-8, as :func:`load_vocabulary` reads them.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words.
+    path : str or path-like
+        The file, which is replaced if it exists. A file whose name ends in ``.gz`` is compressed.
+
+    Raises
+    ------
+    ValueError
+        If a word is not a str or contains a line break.
+    """
+    for position, word in enumerate(words):
+        if not isinstance(word, str) or "\n" in word or word.endswith("\r"):
+            raise ValueError(f"Word {position}, {word!r}, is not a str without line breaks.")
+    with replacing(path) as file:
+        file.write("".join(f"{word}\n" for word in words).encode())

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
-from ._document_reader import DocumentReader, stamps_of
-from ._entries import Rows, Tables, rows_of_entries, sorted_by_document
-from ._formats import LARGEST, all_entries, refuse_empty_documents, refuse_lines, refuse_values, scan
-from ._text_files import File, PathLike, line_blocks, opened
-from ._vocabulary import given_words
+from ._documents import (
+    LARGEST,
+    DocumentReader,
+    Rows,
+    refuse_empty_documents,
+    rows_of_entries,
+    sorted_by_document,
+    stamps_of,
+)
+from ._files import File, PathLike, opened
+from ._formats import Header, given_words, read_entries, refuse_lines, scan
 
 _BANNER = [b"%%matrixmarket", b"matrix", b"coordinate"]
 _FIELDS = ("integer", "real", "pattern", "double")
 _LONGEST_COMMENT = 1 << 20  # bytes
 _NOT_IN_NUMBERS = re.compile(rb"[^-+.0-9aefintyAEFINTY \t\r\n]")  # with signs, exponents, nan and infinity
-
-
-class _Header(NamedTuple):
-    n_rows: int
-    n_columns: int
-    n_entries: int
-    is_pattern: bool  # entries without values, which are 1
-    first_line: int  # of the entries
 
 
 def read_matrix_market(
@@ -82,29 +81,29 @@ def read_matrix_market(
     """
     if documents not in ("rows", "columns"):
         raise ValueError(f"documents must be 'rows' or 'columns'; got {documents!r}.")
-    stamps = stamps_of(path)
+    stamps, name = stamps_of(path), documents[:-1]
     with opened(path) as file:
-        header = _read_header(file, path)
-    shape = header.n_rows, header.n_columns
-    name = "row" if documents == "rows" else "column"
-    if documents == "columns":
-        shape = shape[::-1]
+        header, _ = _read_header(file, path)
+    shape = header.shape if name == "row" else header.shape[::-1]
     refuse_empty_documents(path, shape[0], header.n_entries)
     words = None if vocabulary is None else given_words(vocabulary, shape[1], path)
     advice = f": pass sort=True, or documents={'columns' if name == 'row' else 'rows'!r} if that is what they are"
 
     def rows() -> Iterator[Rows]:
         with opened(path) as file:
-            header = _read_header(file, path)
-            tables: Tables = all_entries(path, _read_tables(file, path, header, name == "column"), header.n_entries)
+            header, parse = _read_header(file, path)
+            tables = read_entries(file, path, header, parse, may_lack_end=True)
+            if name == "column":
+                tables = ((line, table[:, [1, 0, 2]]) for line, table in tables)
             if sort:
                 tables = sorted_by_document(tables, 1, shape[0] + 1, header.n_entries)
-            yield from rows_of_entries(path, tables, *shape, name, advice)
+            yield from rows_of_entries(path, tables, shape, name, advice)
 
     return DocumentReader(shape, words, None, rows, str(path), stamps)
 
 
-def _read_header(file: File, path: PathLike) -> _Header:
+def _read_header(file: File, path: PathLike) -> tuple[Header, Callable[[PathLike, int, bytes], np.ndarray]]:
+    """Numbers of rows, columns and entries, and the parser of entries."""
     banner = file.readline(1000)
     words = banner.lower().split()
     if words[:3] != _BANNER or len(words) != 5 or not banner.endswith(b"\n"):
@@ -123,51 +122,31 @@ def _read_header(file: File, path: PathLike) -> _Header:
     n_rows, n_columns, n_entries = map(int, sizes)
     if max(n_rows, n_columns) > LARGEST:
         raise ValueError(f"{path}, line {line}: {n_rows} rows and {n_columns} columns are more than {LARGEST}.")
-    return _Header(n_rows, n_columns, n_entries, field == "pattern", line + 1)
+    limits = ("row", 1, n_rows), ("column", 1, n_columns), ("value", 0, LARGEST)
+    return Header((n_rows, n_columns), n_entries, line + 1, limits), partial(_parse, 2 if field == "pattern" else 3)
 
 
-def _read_tables(file: File, path: PathLike, header: _Header, is_transposed: bool) -> Tables:
-    """Blocks of entries: document, word and count."""
-    n_fields = 2 if header.is_pattern else 3
-    limits = {"row": header.n_rows, "column": header.n_columns}
-    is_end = False
-    for first_line, block in line_blocks(file, path, first_line=header.first_line, may_lack_end=True):
-        table = _parse(path, first_line, block if block.endswith(b"\n") else block + b"\n", n_fields)
-        if is_end and len(table):
-            raise ValueError(f"{path}, line {first_line - 1}: the line is empty, but there are entries after it.")
-        is_end = is_end or len(table) < block.count(b"\n")
-        for column, (name, limit) in enumerate(limits.items()):
-            refuse_values(path, first_line, table[:, column], np.arange(len(table)), name, 1, limit)
-        if header.is_pattern:
-            table = np.column_stack((table, np.ones(len(table), np.int64)))
-        refuse_values(path, first_line, table[:, 2], np.arange(len(table)), "value", 0, LARGEST)
-        yield first_line, table[:, [1, 0, 2]] if is_transposed else table
-
-
-def _parse(path: PathLike, first_line: int, block: bytes, n_fields: int) -> np.ndarray:
-    """The numbers of a block of lines, (n_lines, n_fields) int64."""
+def _parse(n_fields: int, path: PathLike, first_line: int, block: bytes) -> np.ndarray:
+    """The numbers of a block of lines, (n_lines, 3) int64; with two fields the third is 1."""
+    block = block if block.endswith(b"\n") else block + b"\n"
     fields = scan(block)
-    if not (fields.bad_lines.any() or (fields.per_line != n_fields).any()):
-        return fields.values.reshape(-1, n_fields)
-    filled = block.rstrip(b" \t\r\n")
-    texts = filled.split(b"\n") if filled else []  # with points, exponents or empty lines at the end: ten times slower
-    expected = "'row column'" if n_fields == 2 else "'row column count' (numbers)"
-    lines = [text.split() for text in texts]
-    refuse_lines(path, first_line, block, np.array([len(line) != n_fields for line in lines]), expected)
-    try:
-        if _NOT_IN_NUMBERS.search(block):  # Python would accept 1_0
-            raise ValueError
-        values = np.array([float(field) for line in lines for field in line]).reshape(-1, n_fields)
-    except ValueError:
-        refuse_lines(path, first_line, block, np.array([not _are_numbers(text) for text in texts]), expected)
-        raise
-    whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) <= 2.0**53)
-    refuse_lines(path, first_line, block, ~whole.all(axis=1), "whole numbers")
-    return values.astype(np.int64)
+    table = fields.values
+    if fields.bad_lines.any() or (fields.per_line != n_fields).any():  # decimals, or empty lines at the end
+        filled = block.rstrip(b" \t\r\n")
+        values = np.array([_numbers(line, n_fields) for line in filled.split(b"\n") if filled]).reshape(-1, n_fields)
+        expected = "'row column'" if n_fields == 2 else "'row column count' (numbers)"
+        refuse_lines(path, first_line, block, np.isnan(values).all(axis=1), expected)
+        whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) <= 2.0**53)
+        refuse_lines(path, first_line, block, ~whole.all(axis=1), "whole numbers")
+        table = values.astype(np.int64)
+    table = table.reshape(-1, n_fields)
+    return table if n_fields == 3 else np.column_stack((table, np.ones(len(table), np.int64)))
 
 
-def _are_numbers(text: bytes) -> bool:
-    try:
-        return not _NOT_IN_NUMBERS.search(text) and bool([float(field) for field in text.split()])
+def _numbers(line: bytes, n_fields: int) -> list[float]:
+    """The fields of a line; NaN if they are not as many numbers."""
+    try:  # Python would accept 1_0
+        numbers = [] if _NOT_IN_NUMBERS.search(line) else [*map(float, line.split())]
     except ValueError:
-        return False
+        numbers = []
+    return numbers if len(numbers) == n_fields else [np.nan] * n_fields

@@ -10,10 +10,17 @@ import numpy as np
 
 from .._install import install_command
 from ..utils._regular_files import check_regular
-from ._damaged_files import refuse_damaged
-from ._document_reader import LONGEST_NAME, DocumentReader, stamps_of
-from ._entries import Rows, Tables, checked_counts, rows_of_entries, sorted_by_document
-from ._text_files import PathLike, listed
+from ._documents import (
+    LONGEST_NAME,
+    DocumentReader,
+    Rows,
+    Tables,
+    checked_counts,
+    rows_of_entries,
+    sorted_by_document,
+    stamps_of,
+)
+from ._files import PathLike, listed, refuse_damaged
 
 _WHAT = "Parquet with documents and words"
 _BATCH = 1 << 20  # lines read at a time; each time all documents and words are looked up
@@ -88,7 +95,7 @@ def read_parquet(
             tables = source.tables(documents, words)
             if sort:
                 tables = sorted_by_document(tables, 1, shape[0] + 1, n_lines)
-            yield from rows_of_entries(str(path), tables, *shape, "document", advice, may_repeat=True)
+            yield from rows_of_entries(str(path), tables, shape, "document", advice, may_repeat=True)
 
     return DocumentReader(shape, vocabulary, names, rows, str(path), stamps)
 
@@ -117,15 +124,15 @@ class _Lines:
         missing = [name for name in self._columns if name not in schema.names]
         if missing:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, schema.names))}.")
-        for name in (document, word):
-            kind = schema.field(name).type
-            kind = kind.value_type if types.is_dictionary(kind) else kind
-            if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
-                raise ValueError(f"The column {name!r} of {path} must have strings or integers; it has {kind}.")
-        if count is not None and not (
-            types.is_integer(schema.field(count).type) or types.is_floating(schema.field(count).type)
+        for name, are_right, wanted in (
+            (document, [types.is_integer, types.is_string, types.is_large_string], "strings or integers"),
+            (word, [types.is_integer, types.is_string, types.is_large_string], "strings or integers"),
+            (count, [types.is_integer, types.is_floating], "numbers"),
         ):
-            raise ValueError(f"The column {count!r} of {path} must have numbers; it has {schema.field(count).type}.")
+            kind: Any = None if name is None else schema.field(name).type
+            kind = kind.value_type if name != count and types.is_dictionary(kind) else kind
+            if name is not None and not any(is_right(kind) for is_right in are_right):
+                raise ValueError(f"The column {name!r} of {path} must have {wanted}; it has {kind}.")
 
     def _batches(self, columns: list[str]) -> Iterator[tuple[int, Any]]:
         """Number of the first line, from 1, and lines."""

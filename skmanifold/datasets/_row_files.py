@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,7 @@ from .._install import install_command
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._regular_files import opened_regular
 from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
-from ._damaged_files import refuse_damaged
-from ._text_files import PathLike
+from ._files import PathLike, listed, refuse_damaged
 
 _ALL = slice(None)
 _READ = 1 << 22  # bytes read at a time if some rows of an array are left out
@@ -183,20 +183,16 @@ class RowFiles:
 
 def _listed(paths: Any) -> list[str]:
     """Absolute paths of the files; a ValueError if there is none, or one has an unknown suffix."""
-    if isinstance(paths, str | os.PathLike):
-        folder = Path(paths)
-        found: Iterable[Path] = [folder]
-        if folder.is_dir():
-            found = sorted(path for path in folder.iterdir() if path.suffix in _FORMATS)
-    else:
-        found = list(map(Path, paths))
-    listed = [os.path.abspath(path) for path in found]
-    if not listed:
+    found = list(map(Path, listed(paths)))
+    if isinstance(paths, str | os.PathLike) and found[0].is_dir():
+        found = sorted(path for path in found[0].iterdir() if path.suffix in _FORMATS)
+    if not found:
         raise ValueError(f"{paths} has no files with rows ({', '.join(_FORMATS)}).")
-    for path in listed:
+    absolute = [os.path.abspath(path) for path in found]
+    for path in absolute:
         if Path(path).suffix not in _FORMATS:
             raise ValueError(f"{path} must be a file of one of the types {', '.join(_FORMATS)}.")
-    return listed
+    return absolute
 
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
@@ -295,30 +291,18 @@ def _sparse(path: str, file: BufferedReader) -> sp.csr_array:
     return sp.csr_array(matrix)
 
 
-def _pyarrow() -> Any:
+def _table(path: str, format: str) -> Any:
     try:
-        import pyarrow
+        from pyarrow import dataset
     except ImportError as error:
         raise ImportError(f"Tables in files need pyarrow: {install_command('parquet')}") from error
-    return pyarrow
+    return dataset.dataset(path, format=format)
 
 
-def _shape_of_parquet(path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
-    _pyarrow()
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(file) as table:
-        names = _numeric(path, table.schema_arrow)
-        return (table.metadata.num_rows, len(names)), names
-
-
-def _shape_of_arrow(path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
-    ipc = _pyarrow().ipc
-    schema = ipc.open_file(file).schema
-    names = _numeric(path, schema)
-    one_column = ipc.IpcReadOptions(included_fields=[0] if schema.names else [])  # the number of rows needs one
-    with ipc.open_file(file, options=one_column) as table:
-        return (sum(table.get_batch(i).num_rows for i in range(table.num_record_batches)), len(names)), names
+def _shape_of_table(format: str, path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
+    table = _table(path, format)
+    names = _numeric(path, table.schema)
+    return (table.count_rows(), len(names)), names
 
 
 def _numeric(path: str, schema: Any) -> list[str]:
@@ -330,8 +314,6 @@ def _numeric(path: str, schema: Any) -> list[str]:
     if not isinstance(index, list):
         raise ValueError(f"{path} has no valid description of its index.")
     names = [name for name in schema.names if name not in index]
-    if len(set(schema.names)) < len(schema.names):
-        raise ValueError(f"{path} must not have two columns with the same name; it has {schema.names}.")
     for name in names:
         kind = schema.field(name).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
@@ -339,21 +321,9 @@ def _numeric(path: str, schema: Any) -> list[str]:
     return names
 
 
-def _parquet(path: str, file: BufferedReader) -> np.ndarray:
-    _pyarrow()
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(file) as table:
-        return _of_table(path, table.read(use_threads=False))
-
-
-def _arrow(path: str, file: BufferedReader) -> np.ndarray:
-    with _pyarrow().ipc.open_file(file) as table:
-        return _of_table(path, table.read_all())
-
-
-def _of_table(path: str, table: Any) -> np.ndarray:
+def _rows_of_table(format: str, path: str, file: BufferedReader) -> np.ndarray:
     """The columns of numbers; missing values become NaN."""
+    table = _table(path, format).to_table(use_threads=False)
     names = _numeric(path, table.schema)
     table.validate(full=True)  # of damaged files
     columns = [table.column(name) for name in names]
@@ -361,7 +331,7 @@ def _of_table(path: str, table: Any) -> np.ndarray:
     return np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
 
 
-_ARROW = "an Arrow table", _shape_of_arrow, _arrow
+_ARROW = "an Arrow table", partial(_shape_of_table, "ipc"), partial(_rows_of_table, "ipc")
 _FORMATS: dict[str, tuple[str, Any, Any]] = {  # by suffix: name, and what finds shape and columns and reads rows
     ".npy": ("an array", lambda path, file: (_StoredRows(path, file).shape, None), _StoredRows),
     ".npz": (
@@ -369,7 +339,7 @@ _FORMATS: dict[str, tuple[str, Any, Any]] = {  # by suffix: name, and what finds
         lambda path, file: (_shape_of_sparse(path, _members(file)), None),
         _sparse,
     ),
-    ".parquet": ("a Parquet table", _shape_of_parquet, _parquet),
+    ".parquet": ("a Parquet table", partial(_shape_of_table, "parquet"), partial(_rows_of_table, "parquet")),
     ".arrow": _ARROW,
     ".feather": _ARROW,
 }

@@ -1,4 +1,4 @@
-"""Atomic writing of a corpus on disk from a stream of documents, which are validated and sorted."""
+"""Writing a corpus on disk from a stream of documents, which are validated and sorted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from numbers import Integral
 from pathlib import Path
@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..sparse.counts import Counts
 from ..utils._disk import exchange, remove_folder, sync
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._progress import show_progress
 from ..utils._typing import MatrixLike
-from ._array_file import GrowingArray
 from ._corpus import Corpus, is_corpus, open_corpus
-from ._corpus_header import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, write_header
-from ._document_reader import DocumentReader
-from ._entries import Rows, dense_rows, gathered, row_ranges, rows_of_entries
-from ._formats import LARGEST, opened_docword
-from ._text_files import PathLike
-from ._vocabulary import dump_vocabulary, given_words
+from ._corpus_files import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, GrowingArray, write_header
+from ._documents import LARGEST, DocumentReader, Rows, dense_rows, gathered, not_counts, row_ranges
+from ._files import PathLike
+from ._formats import docword_reader, dump_vocabulary, given_words
 
 _PAUSE = 10.0  # seconds between lines of progress
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -120,20 +118,23 @@ def save_corpus(
     if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= LARGEST):
         raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
     _refuse_existing(target, overwrite)
-    if vocabulary is None and isinstance(documents, DocumentReader):
-        vocabulary = documents.vocabulary
-    words = None
-    if vocabulary is not None:
-        words = given_words(vocabulary)
+    if isinstance(documents, str | os.PathLike):
+        source, documents = documents, docword_reader(documents)
+        words = None if vocabulary is None else given_words(vocabulary, documents.shape[1], source)
+    else:
+        if vocabulary is None and isinstance(documents, DocumentReader):
+            vocabulary = documents.vocabulary
+        words = None if vocabulary is None else given_words(vocabulary)
+    if words is not None:
         if n_features is not None and n_features != len(words):
             raise ValueError(f"The vocabulary has {len(words)} words but n_features is {n_features}.")
         n_features = len(words)
     with _built(target, overwrite) as folder:
         if words is not None:
             dump_vocabulary(words, folder / VOCABULARY)
-        parts = gathered(_rows_of(documents, n_features, words))
+        parts = gathered(_rows_of(documents, n_features))
         if verbose:
-            parts = _shown(parts, len(documents) if isinstance(documents, Sized) else None)
+            parts = _shown(parts, documents.shape[0] if hasattr(documents, "shape") else None)
         _write(folder, parts, n_features)
     return _opened(target)
 
@@ -148,17 +149,14 @@ def _shown(parts: Iterator[Rows], n_documents: int | None) -> Iterator[Rows]:
             report("documents saved", n_done, n_documents)
 
 
-def _rows_of(documents, n_features: int | None, words: list[str] | None) -> Iterator[Rows]:
-    if isinstance(documents, str | os.PathLike):
-        yield from _docword_rows(documents, words)
-        return
+def _rows_of(documents, n_features: int | None) -> Iterator[Rows]:
     if sp.issparse(documents) or getattr(documents, "ndim", 1) == 2:
         documents = [documents]
     if not isinstance(documents, Iterable):
         raise TypeError(f"documents must be an iterable, a matrix or the path of a docword file; got {documents!r}.")
     number = 0
-    for document in documents:
-        for rows in _read_document(document, number):
+    for document in documents._parts() if isinstance(documents, DocumentReader) else documents:
+        for rows in [document] if isinstance(document, Rows) else _read_document(document, number):
             if n_features is not None and rows.width > n_features:
                 raise ValueError(f"Document {number} is in a matrix of {rows.width} columns, more than {n_features}.")
             yield rows
@@ -215,33 +213,22 @@ def _sparse_rows(X, number: int) -> Iterator[Rows]:
         yield Rows(np.diff(indptr[start : stop + 1]), csr.indices[pairs], csr.data[pairs], csr.shape[1])
 
 
-def _docword_rows(path: PathLike, words: list[str] | None) -> Iterator[Rows]:
-    with opened_docword(path) as ((n_documents, n_features, _), tables):
-        if words is not None and len(words) != n_features:
-            raise ValueError(f"The vocabulary has {len(words)} words but {path} needs {n_features}.")
-        yield from rows_of_entries(path, tables, n_documents, n_features, "docID")
-
-
 def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes, columns and counts (int32) without zeros or duplicates, sorted; `number` is that of the first document."""
     sizes, columns, counts, _ = rows
+
+    def document_of(place: int) -> int:
+        return number + int(np.searchsorted(np.cumsum(sizes), place, side="right"))
+
     if len(columns) and (columns.min() < 0 or columns.max() >= n_features):
         place = int(((columns < 0) | (columns >= n_features)).argmax())
-        document = number + _row_of(sizes, place)
-        raise ValueError(f"Document {document}: column {columns[place]} is outside 0..{n_features - 1}.")
-    if counts.dtype.kind == "f":
-        counts = counts.astype(np.float64, copy=False)  # narrower types cannot represent the limit
-        bad = ~((counts >= 0) & (counts <= LARGEST) & (counts == np.floor(counts)))
-    else:
-        bad = np.zeros(len(counts), dtype=bool)
-        if len(counts) and (counts.min() < 0 or counts.max() > LARGEST):
-            bad = (counts < 0) | (counts > LARGEST)
+        raise ValueError(f"Document {document_of(place)}: column {columns[place]} is outside 0..{n_features - 1}.")
+    bad = not_counts(counts)
     if bad.any():
         place = int(bad.argmax())
-        document = number + _row_of(sizes, place)
         raise ValueError(
-            f"Document {document}: the count {counts[place]:.10g} of column {columns[place]} is not a whole number "
-            f"from 0 to {LARGEST}."
+            f"Document {document_of(place)}: the count {counts[place]:.10g} of column {columns[place]} is not a whole "
+            f"number from 0 to {LARGEST}."
         )
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     if len(columns) <= LARGEST:
@@ -256,15 +243,10 @@ def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np
         csr.eliminate_zeros()
         if csr.data.max(initial=0) > LARGEST:
             place = int((csr.data > LARGEST).argmax())
-            document = number + _row_of(np.diff(csr.indptr), place)
-            raise ValueError(
-                f"Document {document}: the counts of column {csr.indices[place]} add up to more than {LARGEST}."
-            )
+            sizes, column = np.diff(csr.indptr), csr.indices[place]
+            what = f"the counts of column {column} add up to more than {LARGEST}"
+            raise ValueError(f"Document {document_of(place)}: {what}.")
     return np.diff(csr.indptr), csr.indices, csr.data.astype(np.int32, copy=False)
-
-
-def _row_of(sizes: np.ndarray, place: int) -> int:
-    return int(np.searchsorted(np.cumsum(sizes), place, side="right"))
 
 
 def _write(folder: Path, parts: Iterator[Rows], n_features: int | None) -> None:
@@ -372,3 +354,22 @@ def _refuse_existing(target: Path, overwrite: bool) -> None:
             raise FileExistsError(f"{target} exists and contains something other than a corpus, so it is not replaced.")
     if not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace the corpus.")
+
+
+def counts_of_documents(documents: Iterable, n_features: int | None = None) -> Counts:
+    """Counts of documents in the formats of :func:`save_corpus`; by default the largest column determines their width.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an item is not a document, or a count or a column is out of range.
+    """
+    parts = list(gathered(_rows_of(documents, n_features)))
+    if n_features is None:
+        n_features = max((max(part.width, 1 + int(part.columns.max(initial=-1))) for part in parts), default=0)
+    canonical, number = [(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))], 0
+    for part in parts:
+        canonical.append(_canonical(part, number, n_features))
+        number += len(part.sizes)
+    sizes, columns, counts = (np.concatenate(arrays) for arrays in zip(*canonical, strict=True))
+    return Counts(np.cumsum(sizes), columns.astype(np.int32, copy=False), counts, n_features)

@@ -27,7 +27,7 @@ from skmanifold import (
     VonMisesFisherMixture,
 )
 from skmanifold.admixture._lda.fit_strategies import CountsFit
-from skmanifold.datasets import _rest_of_corpus, make_lda_corpus, save_corpus
+from skmanifold.datasets import make_lda_corpus, save_corpus
 
 rng = np.random.default_rng(0)
 POINTS = rng.normal(size=(60, 3)) + 4 * np.eye(3)[rng.integers(3, size=60)]
@@ -283,7 +283,7 @@ def test_a_single_row_cannot_be_held_out():
 
 
 def test_rows_on_disk_are_held_out_as_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(_rest_of_corpus, "_TOKENS_AT_ONCE", 200)
+    monkeypatch.setattr("skmanifold.datasets._corpus._TOKENS_AT_ONCE", 200)
     corpora = [save_corpus(COUNTS[:40], tmp_path / "a"), save_corpus(COUNTS[40:], tmp_path / "b")]
     runs = []
     for rows in (COUNTS, corpora):

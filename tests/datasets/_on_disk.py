@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skmanifold.datasets import Corpus, make_lda_corpus
-from skmanifold.datasets import _array_file as array_file
-from skmanifold.datasets import _corpus_header as corpus_header
+from skmanifold.datasets import _corpus_files as corpus_files
 
 ARRAYS = ("indptr.npy", "tokens.npy", "indices.npy", "counts.npy")
 COUNTS = np.array([[0, 0, 0, 0], [2, 0, 1, 0], [0, 0, 0, 0], [0, 12, 300, 1], [1, 0, 0, 0], [0, 0, 0, 0]])
@@ -54,7 +53,7 @@ def alter_header(path, change, *, reseal=True):
     header = json.loads((path / "header.json").read_text()) | change
     if reseal:
         header.pop("crc32", None)
-        header["crc32"] = corpus_header._checksum(header)
+        header["crc32"] = corpus_files._checksum(header)
     (path / "header.json").write_text(json.dumps(header))
 
 
@@ -63,11 +62,11 @@ def seal(path):
     header = json.loads((path / "header.json").read_text())
     sums = []
     for name in ARRAYS:
-        file = array_file.Checksums()
+        file = corpus_files.Checksums()
         file.update(np.frombuffer((path / name).read_bytes()[128:], np.uint8))
         sums.append(file.values())
     sums = np.concatenate(sums).astype("<u4")
-    (path / "checksums.npy").write_bytes(array_file.array_header("<u4", len(sums)) + sums.tobytes())
+    (path / "checksums.npy").write_bytes(corpus_files.array_header("<u4", len(sums)) + sums.tobytes())
     header["files"]["checksums.npy"] |= {"crc32": zlib.crc32(sums.tobytes())}
     if "vocabulary.txt" in header["files"]:
         header["files"]["vocabulary.txt"]["crc32"] = zlib.crc32((path / "vocabulary.txt").read_bytes())

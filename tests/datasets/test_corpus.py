@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.datasets import _entries as entries
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
+from skmanifold.datasets import _save_corpus as writer
 from skmanifold.datasets import (
-    _rest_of_corpus,
     dump_uci_docword,
     dump_vocabulary,
     make_lda_corpus,
     open_corpus,
     save_corpus,
 )
-from skmanifold.datasets import _save_corpus as writer
-from skmanifold.datasets import _text_files as text_files
-from skmanifold.datasets._rest_of_corpus import hold_out_documents
+from skmanifold.datasets._corpus import hold_out_documents
 
 from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted
 
@@ -207,7 +206,7 @@ def test_pieces_are_all_documents_and_as_long_as_they_can_be(path, counts, n_tok
 
 @pytest.mark.parametrize("left_out", [[0], [59], [3, 4, 5, 20, 59], [], list(range(1, 60))])
 def test_a_corpus_without_some_documents(path, left_out, monkeypatch):
-    monkeypatch.setattr(_rest_of_corpus, "_TOKENS_AT_ONCE", 50)
+    monkeypatch.setattr("skmanifold.datasets._corpus._TOKENS_AT_ONCE", 50)
     whole = save_corpus(make_lda_corpus(60, 20, 3, random_state=0).data, path, vocabulary=[f"w{i}" for i in range(20)])
     dense, left_out = whole.rows(0, 60).toarray(), np.array(left_out, np.int64)
     (rest,), held = hold_out_documents([whole], left_out)

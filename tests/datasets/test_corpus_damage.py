@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from skmanifold import StochasticLDA
-from skmanifold.datasets import _array_file as array_file
+from skmanifold.datasets import _corpus_files as array_file
 from skmanifold.datasets import open_corpus, save_corpus
 
 from ._on_disk import ARRAYS, COUNTS, LARGE, alter_header, assert_holds, seal
@@ -125,7 +125,7 @@ STRUCTURE = [
 @pytest.mark.parametrize("pairs", [7, 1 << 16])
 def test_a_corpus_of_which_the_structure_is_broken_is_refused(path, name, change, sentence, pairs, monkeypatch):
     """Its checksums are right, as if somebody had altered it on purpose."""
-    monkeypatch.setattr("skmanifold.datasets._corpus_structure._PAIRS", pairs)
+    monkeypatch.setattr("skmanifold.datasets._corpus_files._PAIRS", pairs)
     save_corpus(LARGE, path)
     overwrite(path, name, change)
     seal(path)

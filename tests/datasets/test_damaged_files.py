@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from skmanifold.datasets._damaged_files import refuse_damaged
+from skmanifold.datasets._files import refuse_damaged
 
 
 @pytest.mark.parametrize(

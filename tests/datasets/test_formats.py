@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import _formats as formats
-from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
     dump_ldac,
     dump_uci_docword,

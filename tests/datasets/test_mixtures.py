@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from skmanifold.datasets._mixtures import make_categorical_mixture
+from skmanifold.datasets._synthetic import make_categorical_mixture
 
 
 def p_value(observed, expected):

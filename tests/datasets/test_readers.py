@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from pyarrow import parquet
 
 from skmanifold import StochasticLDA
-from skmanifold.datasets import _entries as entries
-from skmanifold.datasets import _text_files as text_files
-from skmanifold.datasets import read_anndata, read_matrix_market, read_parquet, save_corpus
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
+from skmanifold.datasets import dump_uci_docword, read_anndata, read_matrix_market, read_parquet, save_corpus
 
 from ._on_disk import COUNTS, LARGE, assert_holds
 
@@ -276,4 +276,13 @@ def test_progress_is_shown(tmp_path, monkeypatch, capsys):
     assert re.fullmatch(r" ?\d+ of 60: documents saved", first)
     assert last == "60 of 60: documents saved"
     save_corpus((row for row in LARGE), tmp_path / "b", verbose=True)
-    assert "documents saved" in capsys.readouterr().out
+    assert re.fullmatch(r"\d+: documents saved", capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, np.asarray, "path", lambda X: [X[:30], X[30:]]])
+def test_progress_counts_the_documents_of_every_form(tmp_path, form, capsys):
+    dump_uci_docword(LARGE, tmp_path / "bag")
+    documents = tmp_path / "bag" if form == "path" else form(LARGE)
+    save_corpus(documents, tmp_path / "corpus", verbose=True)
+    n_all = "" if isinstance(documents, list) else " of 60"  # whose blocks have any number of documents
+    assert capsys.readouterr().out.splitlines()[-1] == f"60{n_all}: documents saved"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.datasets import _entries as entries
-from skmanifold.datasets import _text_files as text_files
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import read_anndata, read_matrix_market, read_parquet, save_corpus
 
 from .test_readers import LARGE, long_table, write_anndata, write_market, write_parquet

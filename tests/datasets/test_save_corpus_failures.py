@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.datasets import _entries as entries
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import _save_corpus as writer
-from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import (
     open_corpus,
     save_corpus,

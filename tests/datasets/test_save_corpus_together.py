@@ -105,7 +105,7 @@ def test_a_corpus_that_is_replaced_while_it_is_opened_is_opened_again(path, repl
             disk.exchange(path, path.parent / "other") or writer._replace(path.parent / "other", path)
         return stamp_of(file)
 
-    for name in ("_corpus", "_corpus_header", "_stamps"):
+    for name in ("_corpus", "_corpus_files", "_files"):
         monkeypatch.setattr(f"skmanifold.datasets.{name}.stamp_of", replacing)
     corpus = Corpus(path)
     assert len(calls) > replace_at

@@ -7,7 +7,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.stats import beta, kstest
 from threadpoolctl import threadpool_limits
 
-from skmanifold.datasets._spherical import make_spherical_admixture
+from skmanifold.datasets._synthetic_geometry import make_spherical_admixture
 from skmanifold.distributions import bessel_ratio
 
 

@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import _formats as formats
-from skmanifold.datasets import _text_files as text_files
 from skmanifold.datasets import dump_vocabulary, load_ldac, load_uci_docword, load_vocabulary, save_corpus
 
 LOADERS = [load_uci_docword, load_ldac, load_vocabulary]

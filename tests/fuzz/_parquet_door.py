@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from skmanifold.datasets import read_parquet
-from skmanifold.datasets._documents import counts_of_documents
+from skmanifold.datasets._save_corpus import counts_of_documents
 
 from ._cases import one_sentence
 from ._text_door import judged

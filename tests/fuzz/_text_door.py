@@ -12,8 +12,8 @@ from collections import Counter
 import numpy as np
 import scipy.sparse as sp
 
-from skmanifold.datasets import _entries as entries
-from skmanifold.datasets import _text_files as text_files
+from skmanifold.datasets import _documents as entries
+from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import (
     dump_ldac,
     dump_uci_docword,

@@ -1,7 +1,8 @@
-"""Topics as lists of words, and export to pyLDAvis."""
+"""Topics as lists of words, as a page of HTML, and for pyLDAvis."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -98,3 +99,57 @@ class TopicPage(TopicFrame):
 
         check_is_fitted(self)
         return to_pyldavis(self, X, feature_names=feature_names, max_features=max_features, **options)
+
+    @available_if(shows_words)
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        X: MatrixLike | None = None,
+        *,
+        feature_names: ArrayLike | None = None,
+        documents: ArrayLike | None = None,
+        n_words: int = 30,
+        n_documents: int = 20,
+        level: float = 0.9,
+    ) -> None:
+        r"""Write a page that shows the topics in a browser, in a single file and without network.
+
+        Topics are in descending order of their shares and have the numbers of `topics_as_frame`. A slider sets the
+        :math:`\lambda` of the relevance [1]_ by which words w of topic k are sorted,
+
+        .. math:: \lambda \log p(w \mid k) + (1 - \lambda) \log \frac{p(w \mid k)}{p(w)},
+
+        where p(w) is the average over topics, weighted by their shares. Intervals are shown if the sampler draws the
+        topics. Available only if rows are counts of words.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which is replaced if it exists.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            Counts of words in documents. None shows no documents.
+        feature_names : array-like of shape (n_features,), default=None
+            The words. None uses ``feature_names_in_`` if it exists, else x0, x1, ...
+        documents : array-like of shape (n_samples,), default=None
+            Titles or texts of the rows of X, of which 300 characters are shown. None shows the indices of rows.
+        n_words, n_documents : int, default=30 and 20
+            Largest numbers of words and of documents per topic. Documents are those with the largest proportions in
+            `transform`.
+        level : float, default=0.9
+            Posterior probability of each interval. With few draws it is lower, as in `credible_intervals`.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the numbers of names and columns, or of documents and rows, differ, or without X there are no shares.
+
+        References
+        ----------
+        .. [1] C. Sievert and K. E. Shirley, "LDAvis: A method for visualizing and interpreting topics", 2014.
+        """
+        from .html_page import write_page  # imported here because a fit does not need it
+
+        check_is_fitted(self)
+        write_page(self, path, X, feature_names, documents, n_words, n_documents, level)

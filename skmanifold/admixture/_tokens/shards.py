@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
-from ...datasets._documents import counts_of_documents
+from ...datasets._save_corpus import counts_of_documents
 from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.shards import ShardedModel, open_shards
 from ...inference._distributed_fits.sources import (
