@@ -98,8 +98,7 @@ _PLACES = {
     "Sticks": "samplers._latent.stick_breaking:Sticks",
     "ThermostatState": "samplers._density.gradient_base:ThermostatState",
     # topics
-    "DirichletTokens": "admixture._exponential_family.token_laws:DirichletTokens",
-    "FamilyTokens": "admixture._exponential_family.token_laws:FamilyTokens",
+    "FamilyTokens": "admixture._exponential_family.model:FamilyTokens",
     "TopicSeeds": "admixture._tokens.seeds:Seeds",
     "LogTopics": "admixture._tokens.log_topic_word:LogTopics",
     "HDPPosition": "admixture._hdp.model:HDPPosition",

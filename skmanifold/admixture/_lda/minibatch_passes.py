@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...inference._chains import Chain
 from ...inference._minibatch_passes import MinibatchPasses
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
@@ -79,13 +78,3 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
         return state, LogTopics(state.rows.log_theta, log_totals(state.rows)).toarray()
     theta = np.abs(state.position[0])
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
-
-
-def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: each topic's share of the tokens and, in every `stride`-th draw, counted from the last, the topics."""
-    totals = chain.state.statistics.totals
-    draw = {"topic_weights": totals / totals.sum()}
-    if chain.is_whole_draw(stride):
-        topics = chain.sampler.parameters(chain.model, chain.state)
-        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
-    return draw

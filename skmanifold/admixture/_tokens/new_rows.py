@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...emissions._linear import fill_multinomial, fill_poisson
-from ...random._keys import fold_in_each
+from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_log_gamma_variates
 from ...topics.topic_word import TopicWord, topic_word_from_array
-from ...utils._threads import split_range
+from ...utils._threads import limit_threads, split_range
 
 _TO_UNIT = 2.0**-64
 _CELLS_AT_ONCE = 1 << 20
@@ -97,10 +97,8 @@ def word_probabilities(tokens: Any, position: Any) -> TopicWord:
     return topic_word_from_array(np.exp(table - table.max(axis=0)).T)
 
 
-def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -> np.ndarray:
+def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Draw one value for each column of the rows, each with its own component.
-
-    Given the proportions, the distribution of a cell is the mixture of those of the components.
 
     Parameters
     ----------
@@ -115,13 +113,64 @@ def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -
     -------
     values : ndarray of shape (n_samples, n_features), int64
         Numbers from 0 to ``n_values - 1``.
+    totals : ndarray of shape (n_samples, K), int64
+        Number of cells of each component.
     """
-    n_features, n_values, _ = log_table.shape
-    probabilities = np.exp(log_table)
-    out = np.empty((len(proportions), n_features), np.int64)
-    for start, stop in split_range(len(out), max(1, _CELLS_AT_ONCE // (n_features * n_values))):
-        levels = np.cumsum(np.einsum("ik,jck->ijc", proportions[start:stop], probabilities), axis=2)
-        uniforms = fold_in_each(key, np.arange(start * n_features, stop * n_features)) * _TO_UNIT
-        places = uniforms.reshape(stop - start, n_features) * levels[..., -1]
-        out[start:stop] = (places[..., np.newaxis] >= levels[..., :-1]).sum(axis=2)
-    return out
+    n_features, n_values, K = log_table.shape
+    levels = np.cumsum(np.exp(log_table), axis=1).transpose(0, 2, 1)
+    values, totals = np.empty((len(proportions), n_features), np.int64), np.empty(proportions.shape, np.int64)
+    for start, stop in split_range(len(values), max(1, _CELLS_AT_ONCE // (n_features * max(n_values, K)))):
+        cells = np.arange(start * n_features, stop * n_features)
+        of_labels, of_values = (
+            (fold_in_each(subkey(key, use), cells) * _TO_UNIT).reshape(stop - start, n_features, 1)
+            for use in (Purpose.LABELS, Purpose.ROWS)
+        )
+        shares = np.cumsum(proportions[start:stop], axis=1)[:, np.newaxis]
+        labels = (of_labels * shares[..., -1:] >= shares[..., :-1]).sum(axis=2)
+        totals[start:stop] = (labels[..., np.newaxis] == np.arange(K)).sum(axis=1)
+        chosen = levels[np.arange(n_features), labels]
+        values[start:stop] = (of_values * chosen[..., -1:] >= chosen[..., :-1]).sum(axis=2)
+    return values, totals
+
+
+class NewRows(NamedTuple):
+    """Rows, their proportions or intensities, and their numbers of tokens of each component, both (n_samples, K)."""
+
+    X: Any
+    proportions: np.ndarray
+    totals: np.ndarray
+
+
+class PriorOfRows(NamedTuple):
+    """What rows are drawn from, given parameters of the components."""
+
+    emission: Any  # an instance or a class: what the tokens are
+    tokens: Any  # TopicPrior or FamilyTokens
+    doc_topic_prior: np.ndarray  # (K,): of the proportions or intensities
+    rate: float | None = None  # of the intensities, if the emission has random totals
+
+
+def draw_rows(prior: PriorOfRows, position: Any, lengths: np.ndarray, key: np.uint64) -> NewRows:
+    """Draw rows given the parameters of the components; of topics these are a `TopicWord`.
+
+    The rows have `lengths` tokens, (n_samples,), unless the emission has random totals or one token per column.
+    """
+    emission, tokens, alpha, rate = prior
+    of_rows, of_labels, of_values = (subkey(key, use) for use in (Purpose.SHARES, Purpose.LABELS, Purpose.ROWS))
+    if emission.has_random_totals:
+        assert rate is not None
+        proportions = draw_intensities(alpha, rate, len(lengths), of_rows)
+        totals = draw_totals(proportions, of_labels)
+    else:
+        proportions = draw_proportions(alpha, len(lengths), of_rows)
+        if emission.has_missing_tokens:
+            table = tokens.family.token_table(position)
+            table = table.reshape(-1, emission.tokens_of_column, table.shape[1])
+            values, totals = draw_cells(table, proportions, of_values)
+            return NewRows(values, proportions, totals)
+        totals = share_tokens(proportions, lengths, of_labels)
+    if not emission.has_vector_tokens:
+        return NewRows(draw_words(word_probabilities(tokens, position), totals, of_values), proportions, totals)
+    with limit_threads("blas"):  # other numbers of threads round otherwise
+        vectors = tokens.family.sample(position, components_of_tokens(totals), of_values)
+    return NewRows(np.split(vectors, np.cumsum(totals.sum(axis=1))[:-1]), proportions, totals)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from skmanifold.admixture._exponential_family.fit_strategies import ComponentsFit
 
 from skmanifold import ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
-from skmanifold.admixture._exponential_family.fit_strategies import ComponentsFit
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 from skmanifold.emissions import Poisson
 from skmanifold.samplers import ESCA, CollapsedGibbs
