@@ -34,6 +34,7 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
     _families = TOKEN_FAMILIES
     _emission_protocol = TokenEmission
     _family_needs = FAMILY_NEEDS
+    _sparse_counts = "token_counts_"
     _purpose_of_components = Purpose.COMPONENTS
     emission_: Any
     intensity_rate_: float

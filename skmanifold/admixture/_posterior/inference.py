@@ -23,6 +23,7 @@ from ...sparse.counts import (
     validate_counts,
 )
 from ...topics.proportions import infer_proportions
+from ...topics.topic_word import TopicWord
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
 from ...utils._validation import validate_proportions
@@ -30,6 +31,8 @@ from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .topic_draws import mean_proportions
 from .topic_page import TopicPage
+
+_MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 
 
 def _has_perplexity(estimator: TokenInference) -> bool:
@@ -51,6 +54,7 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     _tokens: Any = TopicPrior  # the distribution of tokens; that of words needs no prior here
     _estimate: Any  # parameters of the components; None if they come from a stream of draws
     _topic_counts: TopicCounts | None = None
+    _sparse_counts = "topic_word_counts_"
     _stream: Any = None  # TopicStream
     _posterior: dict[str, np.ndarray]  # of a fit
     best_chain_: int
@@ -78,7 +82,14 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             If the dense array would need more than 4 GiB; use the counts of tokens, which are sparse.
         """
         check_is_fitted(self)
-        return self._tokens.attributes(self._parameters)["components_"]
+        parameters = self._parameters
+        n_bytes = 4 * parameters.n_components * parameters.n_features if isinstance(parameters, TopicWord) else 0
+        if n_bytes > _MAX_DENSE_BYTES:
+            raise AttributeError(
+                f"components_ would need {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+                f"{self._sparse_counts}, which is sparse. transform and score do not need components_."
+            )
+        return self._tokens.attributes(parameters)["components_"]
 
     def _expected_counts(self) -> sp.csr_array:
         """Expected number of each token in each component, (n_components, n_tokens)."""

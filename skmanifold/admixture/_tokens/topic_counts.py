@@ -14,7 +14,6 @@ from ...utils._declared import holds
 from ...utils._njit import njit
 from .scaled_tokens import ScaledTokens
 
-_MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 _TOLERANCE = 1e-3  # tolerance for sums of float32
 
 
@@ -261,13 +260,7 @@ class TopicPrior:
 
     @staticmethod
     def attributes(position: TopicWord) -> dict[str, np.ndarray]:
-        """Fitted attributes by name; an AttributeError if they need too much memory."""
-        n_bytes = 4 * position.n_components * position.n_features
-        if n_bytes > _MAX_DENSE_BYTES:
-            raise AttributeError(
-                f"components_ would need {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
-                "the counts of tokens, which are sparse. transform and score do not need components_."
-            )
+        """Fitted attributes by name."""
         return {"components_": position.toarray()}
 
     @staticmethod
