@@ -102,11 +102,11 @@ _PLACES = {
     "TopicSeeds": "admixture._tokens.seeds:Seeds",
     "LogTopics": "admixture._tokens.log_topic_word:LogTopics",
     "HDPPosition": "admixture._hdp.model:HDPPosition",
-    "HDPStatistics": "admixture._hdp.statistics:HDPStatistics",
+    "HDPStatistics": "admixture._hdp.model:HDPStatistics",
     "TopicWeights": "admixture._hdp.weights:TopicWeights",
     "TopicCounts": "admixture._tokens.topic_counts:TopicCounts",
     "TopicPrior": "admixture._tokens.topic_counts:TopicPrior",
-    "TopicStream": "admixture._lda.stream:TopicStream",
+    "TopicStream": "admixture._lda.minibatch_passes:TopicStream",
     "TopicSums": "admixture._lda.minibatch_passes:TopicSums",
     "TopicWord": "topics.topic_word:TopicWord",
     # spherical topics

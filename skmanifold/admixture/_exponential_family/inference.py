@@ -21,8 +21,7 @@ from ...sparse.counts import Counts, no_rows
 from ...utils._typing import RandomStateLike
 from .._posterior.inference import TokenInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.new_rows import PriorOfRows, draw_rows
-from .._tokens.prior import DrawsFromPrior
+from .._tokens.new_rows import DrawsFromPrior, PriorOfRows, draw_rows
 from .._tokens.topic_counts import TopicPrior
 from .model import FAMILY_NEEDS, FamilyTokens, tokens_of
 

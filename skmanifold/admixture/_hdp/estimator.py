@@ -24,8 +24,7 @@ from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .._lda.estimator import Documents, StochasticLDA
 from .._posterior.inference import TopicInference
-from .._tokens.new_rows import draw_dirichlet, draw_words
-from .._tokens.prior import DrawsFromPrior
+from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
 from .._tokens.topic_counts import TopicPrior
 from .conditions import fitted_hdp
 from .fit_strategy import HDPFit

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ...base import Minibatch, Run, StreamStrategy, best_chain, samples_density
+from ...base import Minibatch, Run, StreamStrategy, best_chain, draws_parameters, samples_density
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
-from ...samplers._rise import mean_rise
+from ...samplers._rise import N_COMPARED, mean_rise
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._threads import Workers
@@ -24,16 +25,17 @@ from .._tokens.sampler_types import expects_counts, is_variational
 from .._tokens.seeds import Seeds
 from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense, mean_counts
-from .empirical_bayes import adapter
+from .dirichlet_mle import adapter
 from .expectation import ExpectationLDA
 from .mean_field import MeanFieldLDA, TopicFactors
-from .minibatch_passes import TopicPasses, TopicSums, add_topics
+from .minibatch_passes import TopicPasses, TopicStream, TopicSums, add_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
 from .seed_words import check_seeded, seeds_of, warn_of_absent
-from .settling import check_tol, warn_if_rising
-from .stream import TopicStream
+
+_LARGE_RISE = 0.005  # nats per token in seven passes; default fits of 50 topics end below 0.001
+_N_DEVIATIONS = 3.0  # of noise
 
 
 def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
@@ -294,3 +296,39 @@ def warn_of_boundary(sampler: Any, topic_prior: TopicPrior) -> None:
             "that are rare in a topic become too probable; 'scir' and 'gibbs' have no such limit.",
             stacklevel=6,
         )
+
+
+def check_tol(lda: Any, run: Run) -> None:
+    """Raise a ValueError if this fit cannot use `tol`."""
+    if lda.tol is None:
+        return
+    if draws_parameters(run.sampler):
+        able = ", ".join(repr(name) for name, kind in lda._samplers.items() if not draws_parameters(kind()))
+        raise ValueError(
+            f"tol={lda.tol!r} ends the fit of an estimate, but {type(run.sampler).__name__} draws from the posterior, "
+            f"for which the number of passes must be given: use tol=None, or one of {able}."
+        )
+    if run.schedule.burn_in == 0:
+        raise ValueError(f"tol={lda.tol!r} ends burn-in early, but burn_in is 0.")
+
+
+def warn_if_rising(name: str, log_density: np.ndarray, n_tokens: int, max_iter: int) -> None:
+    """Warn if the log density of the passes after burn-in still rises at their end by much, and by more than noise."""
+    rise = mean_rise(log_density.tolist())
+    if len(log_density) < 2 * N_COMPARED or rise < _LARGE_RISE * n_tokens:
+        return
+    if rise > _N_DEVIATIONS * _deviation(log_density):
+        warnings.warn(
+            f"The {name} still rises by {rise / n_tokens:.1g} nats per token in {N_COMPARED} passes: increase max_iter "
+            f"(now {max_iter}).",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+
+def _deviation(log_density: np.ndarray) -> float:
+    """Standard deviation of noise around a line or, if larger, of the rise of a random walk with the same steps."""
+    passes = np.arange(len(log_density))
+    trend = np.polynomial.Polynomial.fit(passes, log_density, 1)
+    of_walk = np.std(np.diff(log_density)) * np.sqrt(2.0 * N_COMPARED / 3.0)
+    return max(float(np.std(log_density - trend(passes))), float(of_walk))

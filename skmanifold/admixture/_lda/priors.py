@@ -10,8 +10,7 @@ from ...base import Run
 from ...emissions import BaseEmission
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._validation import of_columns
-from .._tokens.new_rows import PriorOfRows
-from .._tokens.prior import DrawsFromPrior
+from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior

@@ -30,7 +30,7 @@ from ...utils._validation import validate_proportions
 from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .topic_draws import mean_proportions
-from .topic_page import TopicPage
+from .topic_frame import TopicPage
 
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 

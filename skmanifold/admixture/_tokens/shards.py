@@ -37,12 +37,10 @@ from ...sparse.counts import (
 from ...utils._threads import Workers
 from ...utils._validation import check_array
 from .._exponential_family.model import FamilyTokenModel, FamilyTokens
-from .count_packing import pack_travelling, unpack_travelling
-from .latent_storage import StorableTokens
-from .out_of_core import StreamedTokens
+from .compact_counts import cut_words, join_words, pack_travelling, unpack_travelling
+from .out_of_core import StorableTokens, StreamedTokens
 from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, TopicPrior, add_counts
-from .word_parts import cut_words, join_words
 
 NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounded to zero."
 

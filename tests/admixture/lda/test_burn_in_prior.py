@@ -8,7 +8,7 @@ import pytest
 from skmanifold import HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.admixture._lda.fit_strategies import TopicFit
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._tokens.burn_in_prior import BurnInPrior
+from skmanifold.admixture._tokens.fits import BurnInPrior
 from skmanifold.inference._schedule import Schedule
 from skmanifold.samplers import ESCA
 
