@@ -25,11 +25,10 @@ from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .._lda.priors import prior_attributes
-from .._tokens.fits import SHARE_OF_PASSES, sum_after
+from .._tokens.fits import SHARE_OF_PASSES, n_stored_documents, record_documents, sum_after
 from .._tokens.shards import TokenShards, open_token_shards
-from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .model import Concentrations, HDPModel, HDPPosition, HDPStatistics, add_statistics, take_topics
+from .model import ConcentrationPriors, HDPModel, HDPPosition, HDPStatistics, add_statistics, take_topics
 from .starts import Start, start_of
 from .token_rows import OneRange, TokenRows
 from .two_sides import Counted
@@ -47,7 +46,7 @@ class HDPFit(FitStrategy):
         super().__init__(run.sampler)
         self.admixture = admixture
         self.run = run
-        self.concentrations = Concentrations(
+        self.concentrations = ConcentrationPriors(
             admixture.concentration,
             admixture.topic_concentration,
             check_concentration_prior(admixture.concentration_prior, "concentration_prior"),

@@ -40,9 +40,8 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.sampler_types import fits_by_minibatches
+from .._tokens.sampler_types import draws_documents, fits_by_minibatches
 from .._tokens.seeds import NO_SEEDS, Seeds
-from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy

@@ -18,10 +18,9 @@ from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
 from ...samplers._state_conditions import is_of, moving
 from ...samplers._states import PassState, detached
 from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._conditions import MOST_COUNTED, Array, Lacking, OrNone, Sizes, anything
+from ...utils._conditions import MOST_COUNTED, Array, Keyed, Lacking, OrNone, Real, Sizes, anything
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .._posterior.draw_conditions import DRAW
 from .._tokens.log_topic_word import LogTopics
 from .minibatch_target import MinibatchLDA
 
@@ -30,16 +29,16 @@ from .minibatch_target import MinibatchLDA
     components=Array("float32 float64", ("n_components", "n_features"), low=0),
     totals=Array("float64 int64", ("n_components",), low=0, high=MOST_COUNTED),
 )
-class TopicSums(NamedTuple):
+class SumsOfPasses(NamedTuple):
     """Sums over passes."""
 
     components: np.ndarray  # (K, V): word probabilities
     totals: np.ndarray  # (K,): numbers of tokens
 
 
-def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
+def add_topics(left: SumsOfPasses, right: SumsOfPasses) -> SumsOfPasses:
     """Sum of two, in float64."""
-    return TopicSums(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
+    return SumsOfPasses(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
 
 
 class TopicPasses(MinibatchPasses):
@@ -64,7 +63,7 @@ class TopicPasses(MinibatchPasses):
         """The log density is the log likelihood of the minibatches, scaled to all documents of the fit."""
         moving, components = topics_of(self.sampler, target, state.moving)
         log_likelihood = target.log_likelihood * (target.n_samples / target.n_scored)
-        return PassState(moving, log_likelihood, TopicSums(components, target.topic_tokens))
+        return PassState(moving, log_likelihood, SumsOfPasses(components, target.topic_tokens))
 
     def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
         """Word probabilities of the drawn topics."""
@@ -90,6 +89,12 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
 # Topics of streams that methods have asked for, because to compute them takes longer than a small minibatch or the
 # inference for a row. Streams do not change, so threads that compute the same topics store equal ones.
 _TOPIC_WORDS: WeakKeyDictionary[TopicStream, TopicWord] = WeakKeyDictionary()
+_DRAW = Keyed(  # one draw of a stream
+    ("log_likelihood", "topic_weights", "components"),
+    log_likelihood=Real(nan=True, infinite=True),
+    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    components=Array("float32", ("n_components", "n_features"), low=0, sums_to_one=-1),
+)
 _STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
 
 
@@ -106,7 +111,7 @@ def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
 
 @holds(
     _agree,
-    **streamed(_STATE, DRAW),
+    **streamed(_STATE, _DRAW),
     row_prior=Lacking(OrNone(Held(RowPrior))),
 )
 class TopicStream(DrawStream):

@@ -29,7 +29,6 @@ from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored
 from ...utils._validation import validate_proportions
 from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .topic_draws import mean_proportions
 from .topic_frame import TopicPage
 
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
@@ -168,11 +167,13 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _infer_counts(self, counts: Counts, average_draws: bool) -> np.ndarray:
         with Workers(self.n_jobs) as workers:
-            if average_draws:
-                draws = [draw.words for draw in self._predictive()]
-                return mean_proportions(draws, counts, self.doc_topic_prior_, workers=workers)
-            words = self._tokens.scaled(self._parameters).words
-            return infer_proportions(words, counts, self.doc_topic_prior_, workers=workers)
+            draws = self._predictive() if average_draws else [self._tokens.scaled(self._parameters)]
+            inferred = (infer_proportions(draw.words, counts, self.doc_topic_prior_, workers=workers) for draw in draws)
+            total = next(inferred)
+            for proportions in inferred:
+                total += proportions
+            total /= len(draws)
+            return total
 
     def _corpora_of(self, X) -> list:
         """The corpora of X that are read in blocks."""
