@@ -19,13 +19,7 @@ from .births import sample_with_births
 from .split_merge import merge_greedily, split_and_merge
 from .starts import Start
 from .token_rows import Prepared, Ranges, first_tokens, put_documents, take_documents
-from .weights import (
-    Hyperparameters,
-    TopicWeights,
-    draw_document_concentration,
-    draw_topic_concentration,
-    draw_weights,
-)
+from .weights import Hyperparameters, TopicWeights, draw_document_concentration, draw_topic_concentration, draw_weights
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)

@@ -14,14 +14,7 @@ from ...inference._distributed_fits.sources import corpora_of
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
-from ...sparse.counts import (
-    USE_COUNTS_OF_WORDS,
-    Counts,
-    as_counts,
-    check_tokens,
-    counts_to_fit,
-    validate_counts,
-)
+from ...sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, check_tokens, counts_to_fit, validate_counts
 from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord
 from ...utils._threads import Workers
