@@ -22,7 +22,7 @@ from ...samplers._latent.stick_breaking import (
 from ...topics.topic_word import topic_word_from_array
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._lda.estimator import Documents, StochasticLDA
+from .._lda.estimator import AnyDocuments, StochasticLDA
 from .._posterior.inference import TopicInference
 from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
 from .._tokens.topic_counts import TopicPrior
@@ -251,7 +251,7 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Documents, y: Ignored = None) -> Self:
+    def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
 
         Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the documents are sent to the workers of

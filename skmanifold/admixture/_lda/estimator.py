@@ -40,7 +40,7 @@ from .priors import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-Documents: TypeAlias = Stored | RowFiles | DaskLike
+AnyDocuments: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
@@ -364,7 +364,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Documents, y: Ignored = None) -> Self:
+    def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
 
         Parameters
