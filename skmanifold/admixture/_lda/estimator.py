@@ -8,7 +8,16 @@ from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from ...base import BaseSampledEstimator, draws_parameters, samples_density, takes_minibatches
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    samples_density,
+    takes_minibatches,
+)
 from ...datasets import RowFiles
 from ...inference._corpus_blocks import Stored
 from ...samplers import (
@@ -288,7 +297,6 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     }
     _unit = "token"
     _runs_in_shards = True
-    _strategy, _stream_strategy = fit_strategy, stream_strategy
     _read_by: ClassVar[dict] = {
         "batch_size": fits_by_minibatches,
         **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
@@ -463,6 +471,12 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         if self.max_iter is not None:
             return self.max_iter
         return _PASSES_OF_ESCA if isinstance(sampler, ESCA) else _PASSES
+
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
+        return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
