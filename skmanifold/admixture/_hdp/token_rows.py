@@ -1,4 +1,7 @@
-"""Documents in ranges of rows, and the parts of a pass that each range does by itself."""
+"""Documents in ranges of rows, and the parts of a pass that each range does by itself.
+
+A sweep draws the topics of all tokens, documents in parallel, in a way that no topic loses its last token.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,32 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...inference._distributed_fits.stored_latents import RowLatents
+from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_counts
-from ...numerics.vector_math import copy_to
-from ...random._keys import fold_in_each
-from ...sparse.counts import Counts, take_rows
+from ...random._keys import fold_in_each, uniform
+from ...sparse.counts import Counts
 from ...utils._njit import njit
-from ...utils._threads import Workers
-from .._tokens.document_gibbs import Documents, WordTable, all_documents, count_topics, make_word_table
+from ...utils._threads import Workers, split_range
+from .._tokens.document_gibbs import (
+    Documents,
+    WordTable,
+    all_documents,
+    count_topics,
+    document_prior,
+    make_word_table,
+    pad_topics,
+    put_tokens,
+    rows_of_tasks,
+    take_tokens,
+)
+from .._tokens.document_gibbs_kernels import Guards, Sweeps, _sample_rows
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.topic_counts import TopicCounts
-from .guarded_sweep import guards_of, least_priorities, sweep_with_guards
 from .starts import Start
 from .two_sides import Counted, gather_tokens
 from .weights import count_tokens, draw_tables
+
+_TASK_TOKENS = 1 << 17  # whose priorities are compared by one task
 
 
 class Ranges(Protocol):
@@ -159,7 +175,7 @@ class TokenRows:
     def take(self, topics: np.ndarray, rows: np.ndarray) -> Taken:
         """Those of some documents of the corpus that are in this range."""
         places, own = self._own(rows)
-        taken = take_rows(self.documents.token_start, topics, topics, own)[1]
+        taken = take_tokens(self.documents.token_start, own, topics)
         return Taken(places, self.counts.take(own), taken)
 
     def put(
@@ -170,7 +186,7 @@ class TokenRows:
         The topics of document ``rows[i]`` are ``new[starts[i]:starts[i + 1]]``.
         """
         places, own = self._own(rows)
-        _put_rows(own, self.documents.token_start, topics, places, starts, new)
+        put_tokens(own, self.documents.token_start, topics, places, starts, new)
         return count_tokens(topics, n_topics)
 
     def renumber(self, topics: np.ndarray, number: np.ndarray) -> None:
@@ -254,7 +270,7 @@ def first_tokens(ranges: Ranges) -> list[int]:
     return np.cumsum([0, *(int(lengths.sum()) for lengths in ranges.lengths)])[:-1].tolist()
 
 
-def take_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Counts, np.ndarray]:
+def gather_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Counts, np.ndarray]:
     """Some documents of the corpus in the order of `rows`, and the topics of their tokens, as new arrays."""
     places, documents, token_topics = zip(*ranges.ask("take", topics, rows), strict=True)
     order = np.argsort(np.concatenate(places))
@@ -262,7 +278,7 @@ def take_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Count
     indices, counts = (np.concatenate([some[i] for some in documents]) for i in (1, 2))
     joined = Counts(np.concatenate(([0], np.cumsum(sizes))), indices, counts, documents[0].n_features)
     joined_topics = np.concatenate(token_topics)
-    return joined.take(order), take_rows(joined.token_start(), joined_topics, joined_topics, order)[1]
+    return joined.take(order), take_tokens(joined.token_start(), order, joined_topics)
 
 
 def put_documents(
@@ -273,15 +289,69 @@ def put_documents(
 
 
 @njit(cache=True, nogil=True)
-def _put_rows(rows, token_start, token_topics, places, starts, new):
-    """Copy the topics of the documents at some places of `new` to some rows."""
-    for i in range(len(rows)):
-        first, n = token_start[rows[i]], token_start[rows[i] + 1] - token_start[rows[i]]
-        at = starts[places[i]]
-        copy_to(token_topics[first : first + n], new[at : at + n])
-
-
-@njit(cache=True, nogil=True)
 def _replace(number, token_topics):
     for token in range(len(token_topics)):
         token_topics[token] = number[np.uint64(token_topics[token])]
+
+
+def sweep_with_guards(
+    documents: Documents,
+    table: WordTable,
+    expected: np.ndarray,
+    row_keys: np.ndarray,
+    token_topics: np.ndarray,
+    guards: Guards,
+    workers: Workers,
+) -> float:
+    """Draw the topic of each token given the others of its document, in place; some tokens stay, see `Guards`.
+
+    Parameters
+    ----------
+    documents : Documents
+        The corpus.
+    table : WordTable
+        Distributions of the topics over words.
+    expected : ndarray of shape (K,)
+        alpha b_k.
+    row_keys : ndarray of shape (n_rows,)
+        A stream for each document.
+    token_topics : ndarray of shape (n_tokens,), uint16
+        Topics of the tokens, in CSR order.
+    guards : Guards
+        From the tokens of the whole corpus, see `guards_of`.
+    workers : Workers
+        Threads, on which the draws do not depend.
+
+    Returns
+    -------
+    log_likelihood : float
+        Sum over tokens of the log probability given the others of the document.
+    """
+    log_likelihood, sweep = np.zeros(len(row_keys)), Sweeps(0, 0, 1, False)
+    history = np.empty(0, np.uint16)
+    shared = documents, table, document_prior(expected), guards, row_keys, sweep, token_topics, history, log_likelihood
+    workers.run(_sample_rows, [(*rows, *shared) for rows in rows_of_tasks(documents, 1)])
+    return exact_sum(log_likelihood)
+
+
+def guards_of(least: np.ndarray, key: np.uint64, first_token: int) -> Guards:
+    """The guards of documents whose first token has this number, given the least priorities in the whole corpus."""
+    return Guards(pad_topics(least), key, first_token)
+
+
+def least_priorities(
+    token_topics: np.ndarray, n_components: int, first_token: int, key: np.uint64, workers: Workers
+) -> np.ndarray:
+    """The least priority of the tokens of each topic, (n_components,); 1 for a topic without tokens."""
+    tasks = split_range(len(token_topics), _TASK_TOKENS)
+    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, first_token, key) for tokens in tasks])
+    return np.min([np.ones(n_components), *parts], axis=0)
+
+
+@njit(cache=True, nogil=True)
+def _find_least(first, stop, token_topics, n_components, first_token, key):
+    least = np.ones(n_components)
+    for token in range(first, stop):
+        topic = np.uint64(token_topics[token])
+        least[topic] = min(least[topic], uniform(key, first_token + token))
+    return least

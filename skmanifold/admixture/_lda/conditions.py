@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...inference._draw_conditions import whole_draws_agree
+from ...inference._draw_conditions import traces, whole_draws_agree
 from ...samplers import BaseSampler
 from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Lacking, Names, OrNone, Sizes, Whole, key
 from ...utils._declared import Held, Settings, holds
-from .._posterior.draw_conditions import topic_traces
 from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, topic_word_prior
-from .stream import TopicStream
+from .minibatch_passes import TopicStream
+
+_COMPONENTS = "n_chains", "n_component_draws", "n_components"
 
 
 def _agree(lda: Any, sizes: Sizes) -> str | None:
@@ -37,7 +38,12 @@ fitted_topics = holds(
     feature_names_in_=Lacking(Names("n_features")),
     doc_topic_prior_=Array("float64", ("n_components",), above=0),
     topic_word_prior_=topic_word_prior,
-    **topic_traces(),
+    **traces(
+        *("log_likelihood", "log_joint", "objective"),
+        topic_weights=Array("float64", ("n_chains", "n_draws", "n_components"), low=0, sums_to_one=-1),
+        components=Array("float32", (*_COMPONENTS, "n_features"), low=0, sums_to_one=-1),
+        doc_topic_counts=Array("int64", ("n_chains", "n_component_draws", None, "n_components"), low=0),
+    ),
     _seeds=Lacking(Held(Seeds)),
     _topic_counts=OrNone(Held(TopicCounts)),
     _estimate=OrNone(Held(TopicWord)),

@@ -40,17 +40,16 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.sampler_types import fits_by_minibatches
+from .._tokens.sampler_types import draws_documents, fits_by_minibatches
 from .._tokens.seeds import NO_SEEDS, Seeds
-from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
-from .prior import DrawsTopicsFromPrior
+from .priors import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-Documents: TypeAlias = Stored | RowFiles | DaskLike
+AnyDocuments: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
@@ -373,7 +372,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Documents, y: Ignored = None) -> Self:
+    def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
 
         Parameters

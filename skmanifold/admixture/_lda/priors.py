@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...base import Run
+from ...emissions import BaseEmission
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._validation import of_columns
+from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior
@@ -43,11 +45,11 @@ def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: boo
     return doc_topic_prior_of(lda, fitted=fitted), prior
 
 
-def doc_topic_prior_of(lda: Any, *, fitted: bool = False) -> np.ndarray:
-    """The Dirichlet parameters of the topics in a document, (K,)."""
-    K, alpha = lda.n_components, lda.doc_topic_prior
+def doc_topic_prior_of(admixture: Any, *, fitted: bool = False) -> np.ndarray:
+    """The Dirichlet parameters of the components in a row, (K,)."""
+    K, alpha = admixture.n_components, admixture.doc_topic_prior
     if isinstance(alpha, str):
-        alpha = lda.doc_topic_prior_ if fitted else None
+        alpha = admixture.doc_topic_prior_ if fitted else None
     alpha = 1.0 / K if alpha is None else alpha
     return check_doc_topic_prior(np.full(K, alpha) if np.ndim(alpha) == 0 else alpha, K)
 
@@ -56,3 +58,20 @@ def prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> di
     """The priors as fitted attributes."""
     values = topic_prior.values
     return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
+
+
+class DrawsTopicsFromPrior(DrawsFromPrior):
+    """The prior of `StochasticLDA` for `sample_prior`; not public."""
+
+    def _prior_of_rows(self, n_features: int | None) -> PriorOfRows:
+        lda: Any = self
+        if n_features is None:
+            alpha = lda.doc_topic_prior_
+            return PriorOfRows(BaseEmission, TopicPrior(lda.topic_word_prior_, len(alpha), lda.n_features_in_), alpha)
+        if any(is_learned(lda)) or lda.seed_words:
+            raise ValueError(
+                "'auto' priors and seed_words depend on the data: give numbers, or fit the estimator and omit "
+                "n_features."
+            )
+        alpha, prior = priors_of(lda, n_features)
+        return PriorOfRows(BaseEmission, prior, alpha)

@@ -17,7 +17,7 @@ from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task
 from .._lda.collapsed_gibbs_kernels import _init_assignments
-from .compact_counts import read_rounded, round_counts
+from .compact_counts import TopicsOfPass, read_rounded, round_counts
 from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
 from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
 from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
@@ -51,18 +51,11 @@ class Assignments(NamedTuple):
     totals: np.ndarray  # (K,) int64
 
 
-class TopicsOfPass(NamedTuple):
-    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
-
-    topics: Any
-    doc_topic_prior: np.ndarray
-
-
 class TokenModel:
     """Rows of tokens with one topic each: p(topic) is Dirichlet by row, p(token | topic) is defined by a subclass.
 
     Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
-    ``draw``, which map counts to the distribution of the tokens, are defined by the subclass.
+    ``draw``, which map counts to the distribution of the tokens, and ``check_position`` are defined by a subclass.
 
     Parameters
     ----------
@@ -120,14 +113,6 @@ class TokenModel:
     def for_rows(self, position: Any) -> TopicsOfPass:
         """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""
         return TopicsOfPass(position, self.doc_topic_prior)
-
-    def mode(self, statistics: TopicCounts) -> TopicWord:
-        """The posterior mode of the distribution of the tokens, given the counts."""
-        raise NotImplementedError
-
-    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """A posterior draw of the distribution of the tokens, given the counts."""
-        raise NotImplementedError
 
     # LatentModel and StreamModel: all tokens at once, given frozen topics
 
@@ -267,10 +252,6 @@ class TokenModel:
     def latent_type(self, drawn: bool) -> np.dtype:
         """Type of stored latents: topics of tokens."""
         return np.dtype(np.uint16)
-
-    def check_position(self, position: Any, drawn: bool) -> None:
-        """Raise a ValueError unless this can be a result of `draw`, or else of `mode`."""
-        raise NotImplementedError
 
     def check_statistics(self, statistics: Any) -> None:
         """Raise a ValueError unless these can be counts of the topics."""
