@@ -25,7 +25,7 @@ from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
-from ..samplers._resolve import named_sampler, resolve_sampler
+from ..samplers._base import named_sampler, resolve_sampler
 from ..utils._interrupts import plain_interrupts
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers, default_of

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import Run, draws_parameters
-from ...samplers._rise import N_COMPARED, mean_rise
+from ...samplers._base import N_COMPARED, mean_rise
 
 _LARGE_RISE = 0.005  # nats per token in seven passes; default fits of 50 topics end below 0.001
 _N_DEVIATIONS = 3.0  # of noise
