@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, check_compatible
-from ...models._covariance_at import covariance_matrices
+from ...models._minibatch import covariance_matrices
 from ...numerics.batched_linalg import times
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._protocol_check import offers

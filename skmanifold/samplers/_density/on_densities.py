@@ -10,7 +10,7 @@ import numpy as np
 from ...manifolds import PositiveOrthant
 from ...models import HasCounts, HasGradient, IncompatibleError
 from ...models._charts import Chart, ExpandedMean, SquareRoot
-from ...models._mirror import Mirror
+from ...models._euclidean_charts import Mirror
 from ...utils._protocol_check import offers
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler

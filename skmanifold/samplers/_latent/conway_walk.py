@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...distributions._truncated_gamma import draw_ratio
+from ...distributions._gamma import draw_ratio
 from ...manifolds import log_rank_probabilities
 from ...models import SubspaceWalkModel
 from ...random._keys import Purpose, fold_in, subkey, uniform
