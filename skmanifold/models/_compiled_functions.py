@@ -25,18 +25,10 @@ LOG_DENSITY = FunctionType(types.void(_ROWS, _NUMBERS))
 
 
 class CompiledFunctions(NamedTuple):
-    """Compiled functions of a density; arrays have one row for each chain.
+    """Compiled functions of a density; arrays have one row for each chain."""
 
-    Attributes
-    ----------
-    gradient : Dispatcher
-        ``f(x, keys, t, out)``, which writes the gradients.
-    log_density : Dispatcher or None
-        ``g(x, out)``, which writes the log densities.
-    """
-
-    gradient: Any
-    log_density: Any
+    gradient: Any  # f(x, keys, t, out), which writes the gradients
+    log_density: Any  # g(x, out), which writes the log densities; or None
 
 
 def compiled_functions(

@@ -73,42 +73,17 @@ class MinibatchTarget:
 
 
 class CovarianceAt:
-    """The covariance V(x) of gradient noise, from a user function of a point.
+    """The covariance V(x) of gradient noise, from a user function of a point, or of all chains at once if `vectorized`.
 
-    Parameters
-    ----------
-    function : callable
-        ``V(x)``, which returns a number (a multiple of the identity), a diagonal ``(size,)`` or a matrix
-        ``(size, size)``; if `vectorized`, for all chains at once, with a leading axis.
-    size : int
-        Number of coordinates of a point.
-    name : str
-        The name of the function in messages.
-    vectorized : bool
-        Whether the function accepts all chains at once.
+    For each point it returns a number (a multiple of the identity), a diagonal ``(size,)`` or a matrix ``(size,
+    size)``.
     """
 
     def __init__(self, function: Callable, size: int, name: str, vectorized: bool) -> None:
         self.function, self.size, self.name, self.vectorized = function, size, name, vectorized
 
     def __call__(self, position: np.ndarray) -> np.ndarray:
-        """V at the position of each chain.
-
-        Parameters
-        ----------
-        position : ndarray of shape (n_chains, ...)
-            Position of each chain.
-
-        Returns
-        -------
-        covariance : ndarray of shape (n_chains,), (n_chains, size) or (n_chains, size, size)
-            Multiples of the identity, diagonals or matrices.
-
-        Raises
-        ------
-        ValueError
-            If the function returns another shape, or numbers that are not finite or, on a diagonal, negative.
-        """
+        """V at the position of each chain; a ValueError for wrong shapes, and numbers that no variance can be."""
         n, size = len(position), self.size
         found: Any = np.asarray(call_at_all(self.function, self.name, self.vectorized, position), dtype=np.float64)
         if found.shape not in ((n,), (n, size), (n, size, size)):
@@ -128,20 +103,7 @@ class CovarianceAt:
 
 
 def covariance_matrices(covariance: Any, position: np.ndarray) -> np.ndarray:
-    """A covariance of gradient noise at the position of each chain, in any form, as matrices.
-
-    Parameters
-    ----------
-    covariance : float, ndarray of shape (size,) or (size, size), or CovarianceAt
-        V.
-    position : ndarray of shape (n_chains, ...)
-        Position of each chain.
-
-    Returns
-    -------
-    matrices : ndarray of shape (n_chains, size, size)
-        V at the position of each chain.
-    """
+    """A covariance of gradient noise at the position of each chain, in any form, as matrices."""
     n, size = len(position), position[0].size
     if isinstance(covariance, CovarianceAt):
         covariance = covariance(position)
