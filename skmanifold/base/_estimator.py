@@ -24,7 +24,7 @@ from ..models import DensitySampler
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
-from ..samplers._resolve import named_sampler, resolve_sampler
+from ..samplers._base import named_sampler, resolve_sampler
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of
 from ..utils._protocol_check import offers
 from ..utils._runtime import plain_interrupts

@@ -12,7 +12,6 @@ from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .geodesic_moves import OU, GeodesicFriction, GeodesicThermostat
 from .gradient_base import (
     RESAMPLE_EVERY,
     SVRG,
@@ -21,7 +20,15 @@ from .gradient_base import (
     ThermostatState,
 )
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
-from .moves import EulerFriction, EulerThermostat, SplitFriction, SplitThermostat
+from .moves import (
+    OU,
+    EulerFriction,
+    EulerThermostat,
+    GeodesicFriction,
+    GeodesicThermostat,
+    SplitFriction,
+    SplitThermostat,
+)
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
@@ -117,18 +124,7 @@ class SGHMC(GradientSampler):
         return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the dynamics, for `check_recipe`."""
         return friction_recipe(model.manifold.size, self.friction)
 
 
@@ -210,18 +206,7 @@ class SGNHT(GradientSampler):
         return (EulerThermostat if self.scheme == "euler" else SplitThermostat)(*values)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the dynamics, for `check_recipe`."""
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 

@@ -1,4 +1,4 @@
-"""Check for densities whose gradient diverges at a boundary, which samplers without a Metropolis test cannot use."""
+"""The samplers of densities on manifolds, and a check for gradients that diverge at a boundary, which most refuse."""
 
 from __future__ import annotations
 
@@ -10,24 +10,44 @@ import numpy as np
 from ...manifolds import PositiveOrthant
 from ...models import HasCounts, HasGradient, IncompatibleError
 from ...models._charts import Chart, ExpandedMean, SquareRoot
-from ...models._mirror import Mirror
+from ...models._euclidean_charts import Mirror
 from ...utils._protocol_check import offers
+from .._cir.scir import SCIR, GeometricBrownian
+from .base import ManifoldSampler
+from .fisher_scoring import SGFS
 from .geodesic import GSGNHT, SGGMC
 from .hamiltonian import SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
+from .metropolis import GMC, HMC
+from .nuts import NUTS
 from .riemannian import SGRHMC
 
 _NEAR = (1e-8, 1e-6)  # distances from a boundary at which the gradient is evaluated
 _ROUNDING = 1e-3
+
+ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
+    HMC,
+    NUTS,
+    SGLD,
+    SGFS,
+    SGHMC,
+    SGNHT,
+    SGRLD,
+    SGRHMC,
+    GMC,
+    SGGMC,
+    GSGNHT,
+    SCIR,
+    GeometricBrownian,
+)
 
 
 def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:
     """Raise `IncompatibleError` if steps of `sampler` of any size are wrong at the boundary of the target.
 
     Near the boundary y = 0 of a coordinate the density is y^p times a smooth function. Its gradient p / y has an
-    infinite second moment for p < 1 except 0, and steps along it then do not leave the target invariant. A Metropolis
-    test, logarithmic coordinates or a metric that vanishes at the boundary avoid this. For p < -1/2 the metric is not
-    sufficient, and a warning is given.
+    infinite second moment for p < 1 except 0. A Metropolis test, logarithmic coordinates or a metric that vanishes at
+    the boundary avoid this. For p < -1/2 the metric is not sufficient, and a warning is given.
     """
     chart = _with_boundary(target)
     in_metric = isinstance(sampler, SGRLD | SGRHMC) and isinstance(target.manifold, PositiveOrthant)
