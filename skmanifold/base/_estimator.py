@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -21,11 +21,15 @@ from ..inference._distributed_fits.open_shards import checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
 from ..inference._distributed_fits.sources import loaded
+from ..inference._draw_conditions import whole_draws_agree
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._resolve import named_sampler, resolve_sampler
+from ..utils._conditions import Array, Counted, Names, Sizes, index
+from ..utils._conditions import Real as RealNumber
+from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._interrupts import plain_interrupts
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers, default_of
@@ -122,12 +126,17 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    sampler_: BaseSampler
-    log_density_trace_: np.ndarray
-    n_iter_: int
-    n_batch_iter_: int
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    n_features_in_: Annotated[int, Counted("n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
+    log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
+    n_iter_: Lacking[int]
+    n_batch_iter_: Lacking[int]
+    _n_burn_in: Lacking[int]
+    _n_units: Lacking[Annotated[float, RealNumber(low=0)]]  # not whole if rows have weights
+    _posterior: Lacking[dict[str, np.ndarray]]  # draws of all chains
+    # Those whose components were kept
+    _component_draws: Lacking[Annotated[np.ndarray, index("n_component_draws", below="n_draws")]]
+    sampler_: Saved[BaseSampler]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the constraints of the sampler and of the constructor parameters that all estimators share."""
@@ -135,6 +144,9 @@ class BaseSampledEstimator(BaseFittedEstimator):
         if "_parameter_constraints" in vars(cls):
             of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
             cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return whole_draws_agree(self, "best_chain_" in saved_fields(type(self)))  # type: ignore[arg-type]
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.

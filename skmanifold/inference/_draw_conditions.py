@@ -12,6 +12,14 @@ _TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
 _SMALL = {"topic_weights", "concentration"}
 
 
+def draws_of(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> Keyed:
+    """Condition of the draws of all chains: some of `names` are log densities, `others` are quantities.
+
+    Quantities of only a few numbers, and those `needed`, must be present.
+    """
+    return Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)
+
+
 def traces(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> dict[str, Condition]:
     """Conditions on the attributes of a fit by chains; draws of only a few numbers must all be present.
 
@@ -29,7 +37,7 @@ def traces(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> di
         "n_iter_": Lacking(Whole()),
         "_n_burn_in": Lacking(Whole()),
         "_n_units": Lacking(Real(low=0)),  # not whole if rows have weights
-        "_posterior": Lacking(Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)),
+        "_posterior": Lacking(draws_of(*names, needed=needed, **others)),
         "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
     }
 

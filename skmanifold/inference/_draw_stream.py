@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from ..utils._conditions import Array, Condition, ListOf, Sizes, Whole, refuse
+from ..utils._declared import Saved
 from ..utils._threads import Workers
 from ._draw_store import DrawStore, stores
 
@@ -28,9 +29,11 @@ class ChainStream:
         State of each chain.
     """
 
+    n_batches: Saved[int]
+
     def __init__(self, states: list):
         self.states = states
-        self.stores = [DrawStore(0) for _ in states]
+        self.stores: list[DrawStore[Any]] = [DrawStore(0) for _ in states]
         self.n_batches = 0
 
     def storing(self, store: DrawStore) -> Self:
@@ -88,6 +91,9 @@ class DrawStream(ChainStream):
     states : list
         State of each chain.
     """
+
+    kind: Saved[type]
+    log_likelihood: Annotated[np.ndarray, Array("float64", "n_chains")]
 
     def __init__(self, kind: type, states: list):
         super().__init__(states)

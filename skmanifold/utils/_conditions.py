@@ -3,7 +3,8 @@
 A condition is called with a value, a description of its position for messages, and a dict of the named sizes known so
 far. It raises `Unsatisfied` if the value does not satisfy it. The first array or number with a named size sets the
 size, and all later ones must agree with it. A size is a number, a name, a name plus a number ("n_words+1"), or None,
-which allows any size.
+which allows any size. A shape is written as sizes with spaces between them, such as "n_rows 3 _", where "_" allows any
+size, and "..." is the shape that `Point` has set.
 """
 
 from __future__ import annotations
@@ -132,8 +133,8 @@ class Array:
     ----------
     dtype : str
         Allowed types, separated by spaces.
-    shape : tuple of sizes or None
-        Shape; None allows any shape.
+    shape : str or None
+        Sizes with spaces between them; None allows any shape.
     low, above, high : float
         Bounds of all numbers; `above` is exclusive.
     nan, infinite : bool
@@ -145,7 +146,7 @@ class Array:
     """
 
     dtype: str
-    shape: tuple[Size, ...] | None
+    shape: str | tuple[Size, ...] | None
     _: KW_ONLY
     low: float = -math.inf
     above: float = -math.inf
@@ -155,6 +156,12 @@ class Array:
     infinite: bool = False
     sums_to_one: int | None = None
     unit: int | None = None
+
+    @property
+    def n_dimensions(self) -> int | None:
+        """Number of dimensions; None if any is allowed."""
+        shape = self.shape.split() if isinstance(self.shape, str) else self.shape
+        return None if shape is None or "..." in shape else len(shape)
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if type(value) not in (np.ndarray, np.memmap):
@@ -199,6 +206,28 @@ class Pointer:
 def index(n_entries: Size, below: Size, dtype: str = "int64") -> Array:
     """Indices from 0 to `below` - 1, (n_entries,)."""
     return Array(dtype, (n_entries,), low=0, below=below)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A state whose arrays "..." have this shape."""
+
+    shape: str
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        sizes["..."] = self.shape  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Length:
+    """A list or tuple of this length."""
+
+    size: Size
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if not isinstance(value, list | tuple):
+            refuse(where, f"is a {type(value).__name__}, not a list")
+        check_length(len(value), self.size, where, sizes)
 
 
 @dataclass(frozen=True)
@@ -305,17 +334,25 @@ def measure(size: Size, sizes: Sizes) -> int | None:
     return sizes[name] + int(more or 0) if name in sizes else None
 
 
-def _check_shape(shape: tuple[int, ...], wanted: tuple[Size, ...], where: str, sizes: Sizes) -> None:
+def _check_shape(shape: tuple[int, ...], wanted: str | tuple[Size, ...], where: str, sizes: dict[str, Any]) -> None:
+    if isinstance(wanted, str):
+        names = wanted.replace("...", sizes.get("...", "...")).split()
+        wanted = tuple(int(name) if name.isdigit() else None if name == "_" else name for name in names)
     if len(shape) != len(wanted):
         refuse(where, f"has {len(shape)} dimensions, not {len(wanted)}")
     for length, size in zip(shape, wanted, strict=True):
-        known = measure(size, sizes)
-        if known is not None and length != known:
-            name = "" if isinstance(size, int) else f" ({size})"
-            refuse(where, f"has the length {length}, but must have the length {known}{name}")
-        if known is None and isinstance(size, str):
-            name, _, more = size.partition("+")
-            sizes[name] = length - int(more or 0)
+        check_length(length, size, where, sizes)
+
+
+def check_length(length: int, size: Size, where: str, sizes: Sizes) -> None:
+    """Check a length, or set a named size that is not known yet."""
+    known = measure(size, sizes)
+    if known is not None and length != known:
+        name = "" if isinstance(size, int) else f" ({size})"
+        refuse(where, f"has the length {length}, but must have the length {known}{name}")
+    if known is None and isinstance(size, str):
+        name, _, more = size.partition("+")
+        sizes[name] = length - int(more or 0)
 
 
 def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> None:
