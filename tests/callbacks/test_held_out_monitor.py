@@ -26,7 +26,7 @@ from skmanifold import (
     SubspaceMixture,
     VonMisesFisherMixture,
 )
-from skmanifold.admixture._lda.fit_strategies import CountsFit
+from skmanifold.admixture._lda.fit_strategies import TopicFit
 from skmanifold.datasets import _rest_of_corpus, make_lda_corpus, save_corpus
 
 rng = np.random.default_rng(0)
@@ -149,8 +149,8 @@ def test_fit_predict_labels_the_rows_held_out_too(name):
 @pytest.mark.parametrize(("every", "passes"), [(1, [1, 2, 3, 4, 5, 6, 7]), (3, [3, 6, 7]), (7, [7]), (100, [7])])
 def test_passes_between_scores_cost_no_estimate(every, passes, monkeypatch):
     estimates = []
-    made = CountsFit.estimate
-    monkeypatch.setattr(CountsFit, "estimate", lambda self, chains: estimates.append(1) or made(self, chains))
+    made = TopicFit.estimate
+    monkeypatch.setattr(TopicFit, "estimate", lambda self, chains: estimates.append(1) or made(self, chains))
     monitor = HeldOutMonitor(every=every)
     StochasticLDA(3, max_iter=7, random_state=0).set_callbacks(monitor).fit(COUNTS)
     assert curve(monitor)[0] == passes

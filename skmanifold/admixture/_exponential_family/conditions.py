@@ -13,8 +13,8 @@ from ...samplers import BaseSampler
 from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Either, Lacking, Names, Real, Sizes, Whole, anything, key, placed
 from ...utils._declared import Held, Settings, holds
-from .._tokens.topic_counts import TopicCounts
-from .token_laws import DirichletTokens, FamilyTokens
+from .._tokens.topic_counts import TopicCounts, TopicPrior
+from .model import FamilyTokens
 
 _SHAPE = "n_chains", "n_component_draws", "n_components"
 
@@ -35,11 +35,9 @@ def _agree(admixture: Any, sizes: Sizes) -> str | None:
     has_lengths = not (emission.has_missing_tokens or emission.has_random_totals)
     if has_lengths and "_row_lengths" not in vars(admixture):
         return "lacks the numbers of tokens of its rows"
-    if isinstance(tokens, DirichletTokens):
+    if isinstance(tokens, TopicPrior):
         if not isinstance(estimate, TopicWord):
             return "has an estimate of another emission"
-        if tokens.n_cells != n_tokens * sizes["n_components"]:
-            return "has another number of cells"
         draws = vars(admixture).get("_posterior", {}).get("components", np.empty((0, 1)))
         if draws.size and (draws.min() < 0 or not np.allclose(draws.sum(axis=-1), 1.0, rtol=0.0, atol=1e-3)):
             return "has draws of components that do not sum to one"
@@ -77,7 +75,7 @@ fitted_admixture = holds(
     feature_names_in_=Lacking(Names("columns")),
     doc_topic_prior_=Array("float64", ("n_components",), above=0),
     _topic_counts=_counts,
-    _tokens=Held(DirichletTokens, FamilyTokens),
+    _tokens=Held(TopicPrior, FamilyTokens),
     _estimate=Either(lambda value: isinstance(value, TopicWord), Held(TopicWord), anything),
     **traces(
         "log_likelihood",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from ...base import (
     BaseSampledEstimator,
@@ -23,7 +25,8 @@ from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
 from ...emissions._row_lengths import distinct_lengths
-from ...inference._distributed_fits.sources import is_elsewhere
+from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
@@ -32,18 +35,17 @@ from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ...utils._validation import of_columns
+from .._tokens.fits import AdmixturePrior, ShardedTokenFit, TokenFit, TokenStream
 from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_admixture
-from .fit_strategies import ComponentsFit, ComponentsStream, StoredComponentsFit
 from .inference import FamilyAdmixtureInference
-from .prior import DrawsFromPrior
-from .token_laws import tokens_of
+from .model import tokens_of
 
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
 @fitted_admixture
-class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseSampledEstimator):
+class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
     r"""Admixture of an exponential family: each token of a row has its own component.
 
     Row :math:`m` has proportions :math:`\theta_m \sim \mathrm{Dir}(\alpha)`. The component :math:`k` of each of its
@@ -333,8 +335,13 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         return self._partial_fit(X)
 
     def _strategy(self, X, run: Run) -> FitStrategy:
-        strategy = StoredComponentsFit if is_elsewhere(X) else ComponentsFit
-        return strategy(self, X, self._resolve_emission(), run)
+        emission, counts = self._resolve_emission(), None
+        if not is_elsewhere(X):
+            counts = self._read(emission, X, subkey(run.key, Purpose.ROUNDING), reset=True)
+        elif not hasattr(X, "shape") and not corpora_of(X):
+            raise ValueError(f"{type(self).__name__} does not read Dask bags: use a Dask array of counts.")
+        fit = self, run, partial(self._begin, emission), counts, not emission.has_vector_tokens
+        return ShardedTokenFit(*fit, X=X, emission=emission) if counts is None or active_session() else TokenFit(*fit)
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         emission = self._resolve_emission()
@@ -343,7 +350,13 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
             emission = self.emission_
         key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
         counts = self._read(emission, X, key, reset=batch.resets, may_be_empty=True)
-        return ComponentsStream(self, counts, emission, batch) if counts.n_tokens else None
+        if not counts.n_tokens:
+            return None
+        if batch.is_first:
+            prior = self._begin(emission, counts)
+        else:
+            prior = AdmixturePrior(self._tokens, self._row_prior(), {"doc_topic_prior_": self._row_prior()})
+        return TokenStream(self, batch, prior, counts)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:
@@ -376,23 +389,25 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         check_tokens(counts)
         return counts
 
-    def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray) -> dict[str, Any]:
-        """What is settled by the first rows, or by the sums of their columns as one row, and the sums of the rows."""
+    def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray | None = None) -> AdmixturePrior:
+        """The prior given the first rows, or given the sums of their columns as one row and the sums of the rows."""
+        row_sums = counts.row_sums() if row_sums is None else row_sums
+        emission, alpha = clone(emission), self._row_prior()
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         vectors = of_columns(self, "word_vectors", axes=(0,))
         family: Any = emission.bind_tokens(counts, self.n_components, vectors)
         if not offers(family, DirichletFamily):
             self._check_offers(emission, family, [TokenFamily], type(self).__name__)
             self._check_sampler_and_family(emission, family)
-        begun: dict[str, Any] = {"emission_": emission, "_tokens": tokens_of(family, counts.n_features)}
+        tokens = tokens_of(family, counts.n_features)
+        attributes: dict[str, Any] = {"emission_": emission, "_tokens": tokens, "doc_topic_prior_": alpha}
         if emission.has_random_totals:
             rate = self.intensity_rate
-            if rate is None:
-                rate = self._row_prior().sum() * len(row_sums) / counts.n_tokens
-            begun["intensity_rate_"] = float(rate)
+            rate = alpha.sum() * len(row_sums) / counts.n_tokens if rate is None else rate
+            attributes["intensity_rate_"] = float(rate)
         elif not emission.has_missing_tokens:
-            begun["_row_lengths"], begun["_length_levels"] = distinct_lengths(row_sums)
-        return begun
+            attributes["_row_lengths"], attributes["_length_levels"] = distinct_lengths(row_sums)
+        return AdmixturePrior(tokens, alpha, attributes)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "doc_topic_prior_")

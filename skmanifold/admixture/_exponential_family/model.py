@@ -1,25 +1,28 @@
-"""Model of rows of tokens whose components are of any exponential family, and tables of tokens for the kernels."""
+"""Rows of tokens whose distribution given the component is of any exponential family."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...emissions._abilities import HasDraw, HasParametersOf
 from ...emissions._estimator import in_words, needs_of_family
-from ...emissions._protocols import TokenFamily
-from ...numerics.reductions import SUM_UNIT
+from ...emissions._family import FAMILY
+from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...sparse.counts import Counts
-from ...topics.topic_word import TopicWord
+from ...utils._declared import holds
 from ...utils._protocol_check import missing_names, offers
-from ...utils._threads import Workers
+from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
-from .._tokens.topic_counts import TopicCounts, counts_from_dense
+from .._tokens.scaled_tokens import ScaledTokens, scale_tokens
+from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
+
+_MAX_TABLE_BYTES = 8 << 30
 
 # What a method of the model needs from the family in addition to a `TokenFamily`; draws are kept as attributes.
 FAMILY_NEEDS: dict[str, tuple[type, ...]] = {"draw": (HasDraw, HasParametersOf)}
@@ -27,13 +30,6 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {"draw": (HasDraw, HasParametersOf)}
 
 def _draws_parameters(model: FamilyTokenModel) -> bool:
     return offers(model.family, *FAMILY_NEEDS["draw"])
-
-
-class ScaledTokens(NamedTuple):
-    """Densities of tokens for the kernels: p(v | k) is exp(log_scale_v) times the value in `words`."""
-
-    words: TopicWord
-    log_scale: np.ndarray | None  # (V,) multiples of 2**-16; None: zeros
 
 
 class FamilyTokenModel(TokenModel):
@@ -123,29 +119,60 @@ class FamilyTokenModel(TokenModel):
         return np.bincount(counts.indices, weights=counts.counts, minlength=counts.n_features)
 
 
-def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
-    """Scale log densities of tokens, (V, K), of any magnitude: divide those of each token by about their largest.
+@holds(family=FAMILY)
+class FamilyTokens:
+    """The distribution of tokens of any family, with a table of the densities of all tokens given all components.
 
-    Logarithms of the divisors are multiples of 2**-16, so that their sums over tokens are exact in any order. Values
-    that underflow to zero in 32 bits relative to the token's largest are omitted.
+    Parameters
+    ----------
+    family : TokenFamily
+        Distribution of the tokens.
+    n_tokens : int
+        Number of distinct tokens.
     """
-    n_tokens, n_components = log_table.shape
-    log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
-    weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
-    tokens, components = np.nonzero(weights)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))
-    entries = components.astype(np.uint16), weights[tokens, components]
-    return ScaledTokens(TopicWord(indptr, *entries, np.zeros(n_tokens), np.ones(n_components)), log_scale)
+
+    def __init__(self, family: TokenFamily, n_tokens: int):
+        self.family = family
+        n_bytes = 8 * family.n_components * n_tokens
+        if n_bytes > _MAX_TABLE_BYTES:
+            raise ValueError(
+                f"The densities of {n_tokens} tokens given each of {family.n_components} components would need "
+                f"{n_bytes / 2**30:.1f} GiB, more than {_MAX_TABLE_BYTES / 2**30:.0f}: use fewer components or columns."
+            )
+
+    def draw_bytes(self) -> int:
+        """Approximate memory of one draw, in bytes."""
+        return 8 * self.family.n_cells()
+
+    def record(self, position: Any) -> dict[str, np.ndarray]:
+        """Arrays of the parameters that are kept in ``posterior_``."""
+        return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
+
+    def draw_names(self, position: Any) -> list[str]:
+        """Names of these arrays."""
+        return [name.removesuffix("_") for name in self.attributes(position)]
+
+    def attributes(self, position: Any) -> dict[str, np.ndarray]:
+        """Fitted attributes by name."""
+        return self.family.attributes(position)
+
+    def scaled(self, position: Any) -> ScaledTokens:
+        """Densities of the tokens given the parameters."""
+        with limit_threads("blas"):  # other numbers of threads round otherwise
+            return scale_tokens(self.family.token_table(position))
+
+    def scaled_draw(self, draw: dict[str, np.ndarray]) -> ScaledTokens:
+        """The same, given the arrays of a draw."""
+        family: Any = self.family  # a `HasParametersOf` too, where a sampler draws the parameters
+        return self.scaled(family.parameters_of({f"{name}_": value for name, value in draw.items()}))
+
+    def mix(self, position: Any, proportions: np.ndarray) -> np.ndarray:
+        """Sums of the components' expectations, weighted by `proportions`, (n_rows, K)."""
+        return np.einsum("ik,kj->ij", proportions, self.attributes(position)["components_"])
 
 
-def on_one_scale(draws: list[ScaledTokens]) -> tuple[list[TopicWord], np.ndarray | None]:
-    """Rescale draws so that each token has the same scale in all, the largest; also return the scale's logarithm."""
-    scales = [draw.log_scale for draw in draws if draw.log_scale is not None]
-    if not scales:
-        return [draw.words for draw in draws], None
-    largest = np.max(scales, axis=0)
-    words = []
-    for draw, log_scale in zip(draws, scales, strict=True):
-        factors = np.repeat(np.exp(log_scale - largest), np.diff(draw.words.indptr))
-        words.append(draw.words._replace(weights=(draw.words.weights * factors).astype(np.float32)))
-    return words, largest
+def tokens_of(family: Any, n_tokens: int) -> TopicPrior | FamilyTokens:
+    """The distribution of tokens of a family; a `TopicPrior` if the family has a Dirichlet prior."""
+    if offers(family, DirichletFamily):
+        return TopicPrior(family.token_prior, family.n_components, n_tokens)
+    return FamilyTokens(family, n_tokens)

@@ -10,16 +10,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import BaseSampledEstimator, FitStrategy, Run, posterior_of_number
 from ...inference._corpus_blocks import Stored
+from ...random._keys import Purpose, subkey
+from ...random._partitions import draw_partition
 from ...samplers import BaseSampler, Gibbs
-from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
-from ...topics.topic_word import TopicWord
+from ...samplers._latent.stick_breaking import (
+    LEAST_CONCENTRATED,
+    MOST_CONCENTRATED,
+    check_concentration_prior,
+    concentration_or_draw,
+)
+from ...topics.topic_word import topic_word_from_array
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .._lda.estimator import Documents, StochasticLDA
 from .._posterior.inference import TopicInference
+from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
+from .._tokens.topic_counts import TopicPrior
 from .conditions import fitted_hdp
 from .fit_strategy import HDPFit
-from .prior import DrawsFromPrior
 from .uncertainty import VaryingUncertainty
 
 _MOST_TOPICS = 30_000  # twice as many numbers of topics fit into 16 bits
@@ -340,8 +348,37 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     def _strategy(self, X: Any, run: Run) -> FitStrategy:
         return HDPFit(self, X, run)
 
-    def _predictive(self) -> list[TopicWord]:
-        return [self._topic_word]
+    def _kept_draws(self) -> list:
+        return []  # draws have different topics
+
+    def _draw_from_prior(self, n_features: int | None, lengths: np.ndarray, key: np.uint64) -> tuple[Any, dict]:
+        n_features = self.n_features_in_ if n_features is None else n_features
+        rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
+        alpha, gamma = (
+            concentration_or_draw(
+                rng, getattr(self, name), *check_concentration_prior(getattr(self, f"{name}_prior"), f"{name}_prior")
+            )
+            for name in ("concentration", "topic_concentration")
+        )
+        tables = [draw_partition(rng, n, alpha) if n else np.zeros(0, np.int32) for n in lengths]
+        n_tables = np.array([of.max(initial=-1) + 1 for of in tables])
+        topics = draw_partition(rng, n_tables.sum(), gamma) if n_tables.any() else np.zeros(0, np.int32)
+        n_topics = int(topics.max(initial=-1)) + 1
+        first = np.cumsum(n_tables) - n_tables
+        counts = np.zeros((len(lengths), n_topics), np.int64)
+        for row, of in enumerate(tables):
+            np.add.at(counts[row], topics[first[row] + of], 1)
+        prior = np.broadcast_to(TopicPrior(self.topic_word_prior, 1, n_features).values, (n_topics, n_features))
+        components = draw_dirichlet(prior, subkey(key, Purpose.TOPICS))
+        X = draw_words(topic_word_from_array(components), counts, subkey(key, Purpose.ROWS))
+        return X, {
+            "n_components": np.array(n_topics),
+            "concentration": np.array(alpha),
+            "topic_concentration": np.array(gamma),
+            "topic_weights": rng.dirichlet(np.append(np.bincount(topics), gamma))[:-1],
+            "components": components,
+            "doc_topic_counts": counts,
+        }
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "topic_weights_")

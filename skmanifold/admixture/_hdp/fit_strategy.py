@@ -1,10 +1,14 @@
-"""How the topic model with an inferred number of topics is fitted to all documents."""
+"""How the topic model with an inferred number of topics is fitted to all documents, in this process or in shards."""
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,22 +16,23 @@ from sklearn.exceptions import ConvergenceWarning
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
+from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
+from ...inference._distributed_fits.stored_latents import LatentFile
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .._lda.priors import prior_attributes
-from .._tokens.burn_in_prior import SHARE_OF_PASSES, sum_after
-from .._tokens.shards import open_token_shards
+from .._tokens.fits import SHARE_OF_PASSES, sum_after
+from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .model import Concentrations, HDPModel
-from .shards import ShardedHDP, ShardRanges, TokenRowsShards
-from .starts import start_of
-from .statistics import HDPStatistics, add_statistics, take_topics
+from .model import Concentrations, HDPModel, HDPPosition, HDPStatistics, add_statistics, take_topics
+from .starts import Start, start_of
 from .token_rows import OneRange, TokenRows
+from .two_sides import Counted
 
 _GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
@@ -189,3 +194,97 @@ def _mean_of_each(total: TopicCounts, n_passes: np.ndarray) -> TopicCounts:
     """Mean counts, where each topic has its own number of passes."""
     shares = 1.0 / n_passes
     return total._replace(counts=(total.counts * shares[total.topics]).astype(np.float32), totals=total.totals * shares)
+
+
+class TokenRowsShards(TokenShards):
+    """A `ShardBuilder` that makes ranges of documents, all in memory."""
+
+    def __init__(self, rounding_key: np.uint64, whom: str):
+        super().__init__(np.empty(0), rounding_key, whom)
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> TokenRows:  # type: ignore[override]  # no model of tokens
+        """The documents of one shard."""
+        counts, moved = self.whole(rows, first_row, n_features)
+        return TokenRows(counts, first_row, workers, moved)
+
+
+class ShardRanges:
+    """Documents in shards; a handle is the number of a chain."""
+
+    def __init__(self, shards: Any):
+        self._shards = shards
+        self.chains: Iterator[int] = itertools.count()
+
+    @cached_property
+    def lengths(self) -> list[np.ndarray]:
+        """The numbers of tokens of the documents of each shard."""
+        return self.ask("lengths", None)
+
+    def forget(self) -> None:
+        """Forget the shards, which have changed."""
+        self.__dict__.pop("lengths", None)
+        self.chains = itertools.count()
+
+    def no_counts(self) -> Counted:
+        """Counts of two sides, all zero."""
+        return Counted.none(self._shards.n_rows, self._shards.n_features)
+
+    def begin(self, start: Start, key: np.uint64) -> int:
+        """Draw the topics of a new chain."""
+        chain = next(self.chains)
+        self._shards.begin_chain("begin", chain, start, key)
+        return chain
+
+    def ask(self, method: str, chain: int | None, *arguments: Any) -> list:
+        """The results of a method of `TokenRows`, in the order of the shards."""
+        return self._shards.ask_latents(method, chain, arguments)
+
+    def ask_each(self, method: str, chain: int, arguments: list[tuple]) -> list:
+        """The same with other arguments for each shard."""
+        return self._shards.ask_latents(method, chain, *arguments)
+
+
+class ShardedHDP(ShardedModel):
+    """The model of documents in shards: each pass asks them several times.
+
+    Parameters
+    ----------
+    head : HDPModel
+        The model, with `ShardRanges`.
+    shards : LocalShards or DaskShards
+        The documents.
+    """
+
+    _head: HDPModel
+
+    @property
+    def _ranges(self) -> Any:
+        return self._head.ranges
+
+    def init_rows(self, key: np.uint64) -> tuple[int, HDPStatistics]:
+        """The topics of the tokens at the start."""
+        return self._head.init_rows(key)
+
+    def sample_rows(self, position: HDPPosition, chain: int, key: np.uint64) -> tuple[int, HDPStatistics, float]:
+        """Redraw the topics of all tokens."""
+        return self._head.sample_rows(position, chain, key)
+
+    def topic_prior(self, n_topics: int) -> Any:
+        """The prior of this number of topics."""
+        return self._head.topic_prior(n_topics)
+
+    def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
+        """A copy for a pass of burn-in."""
+        other = copy(self)
+        other._head = self._head.in_burn_in(alpha, n_moves, merges_greedily)
+        return other
+
+    def recover(self) -> None:
+        """After the loss of a shard, load all rows again, without latents."""
+        super().recover()
+        self._ranges.forget()
+
+    def resume(self, files: dict[int, list[LatentFile]], folder: str) -> None:
+        """Read the latents of each chain from the files of the checkpoint."""
+        super().resume(files, folder)
+        self._ranges.chains = itertools.count(max(files, default=-1) + 1)

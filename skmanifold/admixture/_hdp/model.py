@@ -1,4 +1,4 @@
-"""Model of the hierarchical Dirichlet process for Gibbs sampling."""
+"""Model of the hierarchical Dirichlet process for Gibbs sampling, and counts of topics that begin and end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import numpy as np
 
 from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
-from ...utils._conditions import Array, Real, Whole
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._tokens.log_topic_word import LogTopics, draw_topics
-from .._tokens.topic_counts import TopicPrior, add_counts
+from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts
 from .births import sample_with_births
-from .greedy_merging import merge_greedily
-from .split_merge import split_and_merge
+from .split_merge import merge_greedily, split_and_merge
 from .starts import Start
-from .statistics import HDPStatistics, check_ids
 from .token_rows import Prepared, Ranges, first_tokens, put_documents, take_documents
 from .weights import (
     Hyperparameters,
@@ -248,3 +246,64 @@ def _ids_after(ids: np.ndarray, n_topics: int, used: np.ndarray, n_ids: int) -> 
     """The ids of the topics in use, of which those from `n_topics` on are new."""
     n_new = int(np.count_nonzero(used >= n_topics))
     return np.append(ids[used[used < n_topics]], n_ids + np.arange(n_new)), n_ids + n_new
+
+
+def check_ids(ids: np.ndarray, n_ids: int) -> str | None:
+    """What is wrong with the ids of topics, if anything."""
+    if (np.diff(ids) <= 0).any() or ids[-1] >= n_ids:
+        return "has ids of topics that are not in order"
+    return None
+
+
+def _agree(statistics: HDPStatistics, sizes: Sizes) -> str | None:
+    return check_ids(statistics.ids, statistics.n_ids)
+
+
+@holds(
+    _agree,
+    n_tables=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
+    counts=Held(TopicCounts),
+    ids=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
+    n_passes=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
+    n_ids=Whole(),
+    alpha=Real(above=0),
+    gamma=Real(above=0),
+)
+class HDPStatistics(NamedTuple):
+    """What passes leave for draws and estimates, for the topics in use after the last of them."""
+
+    counts: TopicCounts
+    n_tables: np.ndarray  # (K,) int64
+    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
+    n_passes: np.ndarray  # (K,) int64: passes in which the topic was in use
+    n_ids: int  # number of ids that have been used
+    alpha: float
+    gamma: float
+
+
+def add_statistics(left: HDPStatistics, right: HDPStatistics) -> HDPStatistics:
+    """Sum over the passes of both, of which `right` are the later ones; topics that have ended are dropped."""
+    _, at_left, at_right = np.intersect1d(left.ids, right.ids, assume_unique=True, return_indices=True)
+    counts = add_counts(_place(left.counts, at_left, at_right, len(right.ids)), right.counts)
+    n_tables, n_passes = right.n_tables.copy(), right.n_passes.copy()
+    n_tables[at_right] += left.n_tables[at_left]
+    n_passes[at_right] += left.n_passes[at_left]
+    concentrations = left.alpha + right.alpha, left.gamma + right.gamma
+    return HDPStatistics(counts, n_tables, right.ids, n_passes, right.n_ids, *concentrations)
+
+
+def take_topics(counts: TopicCounts, topics: np.ndarray) -> TopicCounts:
+    """The counts of some topics, in this order."""
+    return _place(counts, topics, np.arange(len(topics)), len(topics))
+
+
+def _place(counts: TopicCounts, topics: np.ndarray, places: np.ndarray, n_topics: int) -> TopicCounts:
+    """The counts of some topics, with the numbers `places` among `n_topics`."""
+    number = np.full(len(counts.totals), -1)
+    number[topics] = places
+    moved = number[counts.topics]
+    kept = moved >= 0
+    indptr = np.concatenate(([0], np.cumsum(kept)))[counts.indptr]
+    totals = np.zeros(n_topics, counts.totals.dtype)
+    totals[places] = counts.totals[topics]
+    return TopicCounts(indptr, moved[kept].astype(np.uint16), counts.counts[kept], totals)

@@ -43,7 +43,7 @@ def start_of(init: Any, n_tokens: int, n_features: int, max_topics: int) -> tupl
     check_is_fitted(fitted)
     if fitted.n_features_in_ != n_features:
         raise ValueError(f"init has topics of {fitted.n_features_in_} words, but X has {n_features} columns.")
-    topics = fitted._topic_word.toarray(np.float64)
+    topics = fitted._parameters.toarray(np.float64)
     _check_number(len(topics), max_topics, "the estimator in init")
     return _StartFromTopics(topics, fitted.doc_topic_prior_), len(topics)
 

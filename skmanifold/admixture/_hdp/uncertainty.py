@@ -21,7 +21,7 @@ class VaryingUncertainty(TopicUncertainty):
     n_components_: int
     topic_ids_: np.ndarray
     topic_weights_: np.ndarray
-    _topic_word: Any
+    _parameters: Any
     _topic_counts: Any
 
     def _matched_shares(self) -> np.ndarray:
@@ -140,7 +140,7 @@ class VaryingUncertainty(TopicUncertainty):
             return matched, cosines
         draws, places = self._posterior["components"][chain], self._places(chain, ids)
         means = np.array([draws[of_draws >= 0, of_draws[of_draws >= 0]].mean(axis=0) for of_draws in places])
-        match = match_topics(self._topic_word, means)
+        match = match_topics(self._parameters, means)
         matched[match.reference], cosines[match.reference] = ids[match.other], match.similarity
         return matched, cosines
 

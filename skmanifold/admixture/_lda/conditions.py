@@ -12,7 +12,7 @@ from ...utils._declared import Held, Settings, holds
 from .._posterior.draw_conditions import topic_traces
 from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, topic_word_prior
-from .stream import TopicStream
+from .minibatch_passes import TopicStream
 
 
 def _agree(lda: Any, sizes: Sizes) -> str | None:

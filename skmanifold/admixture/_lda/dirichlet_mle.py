@@ -1,4 +1,4 @@
-"""Maximum-likelihood estimates of the Dirichlet priors of latent Dirichlet allocation.
+"""Maximum-likelihood estimates of the Dirichlet priors of latent Dirichlet allocation, and their use in burn-in.
 
 The prior of the proportions has one parameter per topic; the prior of the topics has one parameter for all words. Both
 maximise a Dirichlet-multinomial likelihood, which is computed from histograms of the counts (T. P. Minka, "Estimating a
@@ -7,12 +7,14 @@ Dirichlet distribution", 2000; H. M. Wallach, D. Mimno and A. McCallum, "Rethink
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...utils._threads import Workers, split_range
-from .._tokens.topic_counts import TopicCounts
+from .._tokens.model import Assignments, TokenLatents
+from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .dirichlet_mle_kernels import (
     CUT_BITS,
     FIRST_CELL,
@@ -25,6 +27,7 @@ from .dirichlet_mle_kernels import (
     _share_out,
     _tabulate,
 )
+from .model import LDAModel, Responsibilities
 
 _MIN_TASK_ROWS = 1 << 14
 _MAX_TASKS = 16  # each task has its own table
@@ -33,6 +36,10 @@ _CACHE_LINE = 8  # topics (float64) per cache line
 _MAX_TABLE = 1 << 16  # larger counts are rare, and are sorted instead of tabulated
 # Largest parameter. If counts vary no more than those of a multinomial distribution, the likelihood has no maximum.
 _CEILING = 1e4
+_FIRST, _EVERY = 10, 5  # passes before the first update (early counts reflect the random initialisation); interval
+# Largest factor of an update with responsibilities. They begin nearly uniform: such counts look like those of a large
+# prior, which would keep them uniform.
+_MOST_GROWTH = 1.25
 
 
 class DocTopicHistogram(NamedTuple):
@@ -206,3 +213,56 @@ def _histogram_of_words(topic_counts: TopicCounts) -> DocTopicHistogram:
     return DocTopicHistogram(
         np.array([0, len(values)]), values.astype(np.float64), weights.astype(np.float64), totals, np.ones(len(totals))
     )
+
+
+def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
+    """Function that `run_chains` calls after each pass of burn-in; it updates the priors that are learned.
+
+    The priors do not change after burn-in, so that all draws are from the same posterior.
+    """
+
+    def adapt(model: LDAModel, state: Any) -> LDAModel:
+        t = state.n_steps
+        due = t == burn_in or (t >= _FIRST and t % _EVERY == 0)
+        if not (due and (doc_topic or topic_word)):
+            return model
+        alpha, topic_prior = model.doc_topic_prior, model.topic_prior
+        if doc_topic:
+            before, alpha = alpha, learn_doc_topic_prior(alpha, _count_documents(model, state.latents))
+            if isinstance(state.latents, Responsibilities):
+                alpha = np.minimum(alpha, _MOST_GROWTH * before)
+        if topic_word:
+            n_features = model.counts.n_features
+            beta = learn_topic_word_prior(float(topic_prior.values), _count_words(model, state), n_features)
+            topic_prior = TopicPrior(beta, model.n_components, n_features)
+        return with_priors(model, alpha, topic_prior)
+
+    return adapt
+
+
+def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
+    """A copy of the model with other priors; the corpus and its layout are shared."""
+    other = model.with_doc_topic_prior(doc_topic_prior)
+    other.__dict__.pop("_prior_strides", None)  # depends on the prior
+    other.topic_prior = topic_prior
+    return other
+
+
+def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
+    """Histogram of the documents' topic counts, from any sampler's latents."""
+    if isinstance(latents, TokenLatents):
+        return histogram_of_entries(
+            latents.entries, model.layout.row_start, latents.row_vectors, model.n_components, model.workers
+        )
+    if isinstance(latents, Responsibilities):
+        return histogram_of_responsibilities(latents.gamma, model.counts.indptr, model.counts.counts, model.workers)
+    topics = latents.topics if isinstance(latents, Assignments) else latents
+    return histogram_of_assignments(topics, model.token_start, model.n_components, model.workers)
+
+
+def _count_words(model: LDAModel, state: Any) -> Any:
+    """Topic-word counts; for CVB0, whose expected counts are not integers, a histogram."""
+    if isinstance(state.latents, Responsibilities):
+        gamma, _, totals = state.latents
+        return word_histogram_of_responsibilities(gamma, *model.word_index, model.counts.counts, totals, model.workers)
+    return state.statistics

@@ -17,8 +17,8 @@ from ...utils._typing import ArrayLike
 from ...utils._validation import of_columns
 from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicPrior, sum_topics
+from .minibatch_passes import TopicStream
 from .priors import prior_attributes
-from .stream import TopicStream
 
 Groups = list[np.ndarray]  # the former topics of each topic, ascending
 

@@ -46,7 +46,7 @@ from .._tokens.stored_documents import draws_documents
 from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
-from .prior import DrawsTopicsFromPrior
+from .priors import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits

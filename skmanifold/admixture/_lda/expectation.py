@@ -10,8 +10,7 @@ from ...sparse.counts import Counts
 from ...utils._threads import Workers, split_range
 from .._tokens.document_gibbs import all_documents
 from .._tokens.topic_counts import TopicPrior
-from .mixture_kernels import sum_logs, weigh_rows
-from .mixtures import Mixtures
+from .mixtures import Mixtures, sum_logs, weigh_rows
 
 _LOG_ROWS = 1 << 10  # rows of one partial sum of logarithms
 

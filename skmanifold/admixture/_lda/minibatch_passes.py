@@ -1,21 +1,27 @@
-"""Passes over the documents; each pass makes many steps of a minibatch sampler of the topics."""
+"""Minibatch samplers of the topics: passes of many steps over the documents, and streams of `partial_fit`."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...inference._chains import Chain
+from ...inference._draw_stream import DrawStream, chains_agree, streamed
 from ...inference._minibatch_passes import MinibatchPasses
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
+from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
 from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
-from ...samplers._states import PassState
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import holds
+from ...samplers._state_conditions import is_of, moving
+from ...samplers._states import PassState, detached
+from ...topics.topic_word import TopicWord, as_topic_word
+from ...utils._conditions import MOST_COUNTED, Array, Lacking, OrNone, Sizes, anything
+from ...utils._declared import Held, holds
+from ...utils._threads import Workers
+from .._posterior.draw_conditions import DRAW
 from .._tokens.log_topic_word import LogTopics
 from .minibatch_target import MinibatchLDA
 
@@ -81,11 +87,75 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)
 
 
-def record_topics(chain: Chain, stride: int) -> dict[str, np.ndarray]:
-    """A draw: each topic's share of the tokens and, in every `stride`-th draw, counted from the last, the topics."""
-    totals = chain.state.statistics.totals
-    draw = {"topic_weights": totals / totals.sum()}
-    if chain.is_whole_draw(stride):
-        topics = chain.sampler.parameters(chain.model, chain.state)
-        draw["components"] = topics if isinstance(topics, np.ndarray) else topics.toarray()
-    return draw
+# Topics of streams that methods have asked for, because to compute them takes longer than a small minibatch or the
+# inference for a row. Streams do not change, so threads that compute the same topics store equal ones.
+_TOPIC_WORDS: WeakKeyDictionary[TopicStream, TopicWord] = WeakKeyDictionary()
+_STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
+
+
+def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
+    if not issubclass(stream.kind, ManifoldSampler):
+        return "does not belong to a sampler that draws topics"
+    for state in stream.states:
+        if not is_of(stream.kind, state):
+            return "has states of another sampler"
+        if state.position is not None and not np.abs(state.position[0]).sum(axis=0).all():
+            return "has a state with a topic without words"
+    return chains_agree(stream, sizes)
+
+
+@holds(
+    _agree,
+    **streamed(_STATE, DRAW),
+    row_prior=Lacking(OrNone(Held(RowPrior))),
+)
+class TopicStream(DrawStream):
+    """Chains of a sampler that draws the topics, and the topics estimated from them."""
+
+    row_prior: Any = None
+
+    @classmethod
+    def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
+        """Initial chains, with the same keys as in `fit`."""
+        passes = TopicPasses(sampler)
+        states = [passes.init(model, subkey(key, Purpose.CHAIN, chain)).moving for chain in range(n_chains)]
+        return cls(type(sampler), states)
+
+    def after_batch(self, sampler: ManifoldSampler, model: MinibatchLDA, workers: Workers) -> TopicStream:
+        """The stream after all rows of `model` as one minibatch."""
+
+        def advance(state: Any, wanted: bool) -> tuple[Any, float, dict[str, np.ndarray] | None]:
+            chain_model, draw = with_private_scratch(model), None
+            # Lazy rows are shared with the previous state, because copying them for each minibatch would be slow. An
+            # interrupted step may leave some rows at a later time, or count its minibatch again when it is repeated.
+            state = sampler.step(seen_by(sampler, chain_model), detached(state))
+            n_tokens = chain_model.topic_tokens.sum()
+            log_likelihood = chain_model.log_likelihood / n_tokens
+            if wanted:
+                state, components = topics_of(sampler, chain_model, state)
+                weights = chain_model.topic_tokens / n_tokens
+                draw = {"log_likelihood": log_likelihood, "topic_weights": weights, "components": components}
+            return state, log_likelihood, draw
+
+        after = self.advanced(advance, workers)
+        after.row_prior = model.row_prior
+        return after
+
+    def topic_word(self) -> TopicWord:
+        """Mean of the best chain's draws; the expectation given its state if there are no draws yet."""
+        if self not in _TOPIC_WORDS:
+            draws = self.draws(self.best_chain)
+            if draws:
+                total = np.zeros(draws[0]["components"].shape)
+                for draw in draws:
+                    total += draw["components"]
+            else:
+                total = self._expected_weights(self.states[self.best_chain])
+            _TOPIC_WORDS[self] = as_topic_word(total)
+        return _TOPIC_WORDS[self]
+
+    def _expected_weights(self, state: Any) -> np.ndarray:
+        """Unnormalised topics, ``(K, V)``."""
+        if state.position is None:  # the rows are drawn when they are read
+            return expected_rows(state.rows, self.row_prior, 0, len(state.rows.log_theta)).T
+        return np.abs(state.position[0]).T

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...base import Run
+from ...emissions import BaseEmission
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._validation import of_columns
+from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
 from .._tokens.sampler_types import assigns_tokens
 from .._tokens.seeds import NO_SEEDS, Seeds
 from .._tokens.topic_counts import TopicPrior
@@ -56,3 +58,20 @@ def prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> di
     """The priors as fitted attributes."""
     values = topic_prior.values
     return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
+
+
+class DrawsTopicsFromPrior(DrawsFromPrior):
+    """The prior of `StochasticLDA` for `sample_prior`; not public."""
+
+    def _prior_of_rows(self, n_features: int | None) -> PriorOfRows:
+        lda: Any = self
+        if n_features is None:
+            alpha = lda.doc_topic_prior_
+            return PriorOfRows(BaseEmission, TopicPrior(lda.topic_word_prior_, len(alpha), lda.n_features_in_), alpha)
+        if any(is_learned(lda)) or lda.seed_words:
+            raise ValueError(
+                "'auto' priors and seed_words depend on the data: give numbers, or fit the estimator and omit "
+                "n_features."
+            )
+        alpha, prior = priors_of(lda, n_features)
+        return PriorOfRows(BaseEmission, prior, alpha)

@@ -1,8 +1,8 @@
-"""Inference for documents given fitted topics: proportions, predictions and held-out scores."""
+"""Inference for rows of tokens given fitted components, such as topics: proportions, predictions, held-out scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...inference._corpus_blocks import Stored, count_blocks, read_corpora
 from ...inference._distributed_fits.sources import corpora_of
-from ...metrics import document_completion
-from ...metrics._held_out import complete_documents
-from ...random._keys import Purpose, subkey
+from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
+from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
 from ...sparse.counts import (
     USE_COUNTS_OF_WORDS,
@@ -24,19 +23,24 @@ from ...sparse.counts import (
     validate_counts,
 )
 from ...topics.proportions import infer_proportions
-from ...topics.topic_word import TopicWord, as_topic_word
+from ...topics.topic_word import TopicWord
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin
+from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
 from ...utils._validation import validate_proportions
-from .._tokens.topic_counts import TopicCounts
+from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
+from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .topic_draws import mean_proportions
-from .topic_page import TopicPage
+from .topic_frame import TopicPage
 
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 
 
-class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Methods of an estimator with fitted topics; not public.
+def _has_perplexity(estimator: TokenInference) -> bool:
+    return estimator._has_probabilities()
+
+
+class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Methods of an estimator with fitted components of tokens; not public.
 
     The estimator has `n_jobs` and `n_predictive_draws`, and the other attributes declared here when it is fitted.
     """
@@ -47,38 +51,290 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     sampler_: BaseSampler
     doc_topic_prior_: np.ndarray
     _key: np.uint64  # root of all random streams, fixed when fitting begins
-    _estimate: TopicWord | None  # None if the topics come from a stream of draws
+    _tokens: Any = TopicPrior  # the distribution of tokens; that of words needs no prior here
+    _estimate: Any  # parameters of the components; None if they come from a stream of draws
     _topic_counts: TopicCounts | None = None
+    _sparse_counts = "topic_word_counts_"
     _stream: Any = None  # TopicStream
     _posterior: dict[str, np.ndarray]  # of a fit
     best_chain_: int
-    _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
+    _predictive_draws: Callable[[int], list[Any]]  # of `TopicUncertainty`
 
     @property
-    def _topic_word(self) -> TopicWord:
-        if self._estimate is None:
-            assert self._stream is not None
-            return self._stream.topic_word()
-        return self._estimate
+    def _parameters(self) -> Any:
+        """The estimated parameters of the components."""
+        return self._estimate if self._estimate is not None else self._stream.topic_word()
 
     @property
     def components_(self) -> np.ndarray:
-        """Word probabilities of each topic.
+        """Expectation of each feature given each component: word probabilities of topics, whose rows sum to 1.
 
         Returns
         -------
         components : ndarray of shape (n_components, n_features)
-            Rows sum to 1.
+            See the attributes of the class.
 
         Raises
         ------
         NotFittedError
             If the estimator is not fitted.
         AttributeError
-            If the dense array would need more than 4 GiB; use ``topic_word_counts_``.
+            If the dense array would need more than 4 GiB; use the counts of tokens, which are sparse.
         """
         check_is_fitted(self)
-        return dense_components(self._topic_word, "topic_word_counts_")
+        parameters = self._parameters
+        n_bytes = 4 * parameters.n_components * parameters.n_features if isinstance(parameters, TopicWord) else 0
+        if n_bytes > _MAX_DENSE_BYTES:
+            raise AttributeError(
+                f"components_ would need {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
+                f"{self._sparse_counts}, which is sparse. transform and score do not need components_."
+            )
+        return self._tokens.attributes(parameters)["components_"]
+
+    def _expected_counts(self) -> sp.csr_array:
+        """Expected number of each token in each component, (n_components, n_tokens)."""
+        check_is_fitted(self)
+        if self._topic_counts is None:
+            name = type(self.sampler_).__name__
+            raise AttributeError(f"{name} draws the topics and keeps no counts: use components_.")
+        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.doc_topic_prior_)
+
+    def transform(self, X: Stored, average_draws: bool = False) -> np.ndarray:
+        """Infer the proportions of the components in rows, such as those of topics in documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Rows, as in `fit`; fractional counts are weights. Topic models of words also read a
+            :class:`~skmanifold.datasets.Corpus`, or a list of them, from disk in blocks, with the same result as in
+            memory.
+        average_draws : bool, default=False
+            If True and the sampler draws the components, average the proportions over the `n_predictive_draws` draws
+            that `score` uses. This takes `n_predictive_draws` times as long. If False, use the estimate,
+            ``components_``.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_samples, n_components)
+            Modes of the proportions' posterior in softmax coordinates; rows sum to 1. For the emission "poisson" they
+            are intensities, ``(counts + doc_topic_prior_) / (intensity_rate_ + 1)`` with the expected counts of a row's
+            tokens in the components.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X has impossible values, such as negative counts, or another number of features than in `fit`.
+        """
+        return self._infer(X, average_draws)
+
+    def predict(self, X: Stored) -> np.ndarray:
+        """Predict the component with the largest proportion in each row, such as the topic of a document.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Rows, as in `transform`.
+
+        Returns
+        -------
+        components : ndarray of shape (n_samples,)
+            Indices into ``components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be used; see `transform`.
+        """
+        return self._infer(X, average_draws=False).argmax(axis=1)
+
+    def _infer(self, X, average_draws):
+        check_is_fitted(self)
+        if corpora := self._corpora_of(X):
+            out = np.empty((sum(map(len, corpora)), self._n_features_out))
+            end = 0
+            for counts in count_blocks(corpora, self.n_features_in_):
+                start, end = end, end + counts.n_rows
+                out[start:end] = self._infer_counts(counts, average_draws)
+            return out
+        return self._infer_counts(self._read_again(X), average_draws)
+
+    def _infer_counts(self, counts: Counts, average_draws: bool) -> np.ndarray:
+        with Workers(self.n_jobs) as workers:
+            if average_draws:
+                draws = [draw.words for draw in self._predictive()]
+                return mean_proportions(draws, counts, self.doc_topic_prior_, workers=workers)
+            words = self._tokens.scaled(self._parameters).words
+            return infer_proportions(words, counts, self.doc_topic_prior_, workers=workers)
+
+    def _corpora_of(self, X) -> list:
+        """The corpora of X that are read in blocks."""
+        return corpora_of(X)
+
+    def _read_again(self, X) -> Counts:
+        """Read rows after `fit`, with fractional counts as weights."""
+        return as_counts(validate_counts(self, X, reset=False))
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """Expectation of rows with given proportions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Proportions, or intensities for the emission "poisson".
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_``: for topics of words the probabilities of the words, which sum to 1 if the rows of X do.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X does not have `n_components` columns, or has values that are not finite.
+        """
+        check_is_fitted(self)
+        return self._tokens.mix(self._parameters, validate_proportions(X, self._n_features_out, "component"))
+
+    def score(self, X: Stored, y: Ignored = None) -> float:
+        """Mean held-out log likelihood per token, by completion of rows; higher is better.
+
+        The proportions of a row are inferred from half of its tokens, and the other half is scored
+        (:func:`skmanifold.metrics.document_completion`). The split depends only on the row's content and on
+        `random_state`. With samplers that draw the components, the probability of a token is averaged over
+        `n_predictive_draws` draws of the best chain before taking the logarithm. Other samplers use their estimate.
+        Tokens of the emission "bernoulli" are the observed cells, and those of "gaussian" have densities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Rows, as in `transform`. Rows with fewer than two tokens are ignored. A count of 2.3 is three tokens with
+            the weights 1, 1 and 0.3.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            In nats per token.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If no row has two tokens, a row has more than 100,000,000 tokens, or X has more than 2,147,483,647 tokens.
+        """
+        scores, _, log_scale = self._complete(X)
+        score = held_out_score(scores)
+        return score.log_likelihood + log_scale / score.n_tokens
+
+    @available_if(_has_perplexity)
+    def perplexity(self, X: Stored) -> float:
+        """Held-out perplexity, ``exp(-score(X))``; lower is better.
+
+        This is a direct estimate and not a bound. Not available for the emission "gaussian", whose tokens have
+        densities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Rows, as in `transform`.
+
+        Returns
+        -------
+        perplexity : float
+            Perplexity per token: the number of equally probable words with the same mean log probability. For
+            "bernoulli", whose tokens are cells, guessing gives 2.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
+        """
+        return float(np.exp(-self.score(X)))
+
+    def score_samples(self, X: Stored) -> np.ndarray:
+        """Held-out log likelihood of each row, by completion of rows.
+
+        The proportions of a row are inferred from half of its tokens, and the other half is scored: ``n - n // 2`` of n
+        tokens. `score` is the sum over rows divided by the number of scored tokens.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
+            Rows, as in `transform`.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            In nats per row; 0 for a row with fewer than two tokens, which is not scored.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X cannot be scored; see `score`.
+        """
+        scores, log_scales, _ = self._complete(X)
+        return scores.log_likelihood + log_scales
+
+    def _complete(self, X) -> tuple[PerDocument, np.ndarray, float]:
+        """Scores of rows by a completion, and the logarithms of the scales of held-out tokens: of rows, and of all."""
+        check_is_fitted(self)
+        corpora = self._corpora_of(X)
+        blocks: Iterable[Counts] = count_blocks(corpora, self.n_features_in_) if corpora else [self._read_again(X)]
+        words, log_scale = on_one_scale(self._predictive())
+        draws = pair_draws(words, self.doc_topic_prior_)
+        key = root_key(int(subkey(self._key, Purpose.INFERENCE)) % 2**32)
+        scores, log_scales, total = [], [], 0.0
+        with Workers(self.n_jobs) as workers:
+            for counts in blocks:
+                check_tokens(counts)
+                observed, held_out = split_tokens(counts, key, workers)
+                scores.append(complete_halves(draws, observed, held_out, workers))
+                if log_scale is None:
+                    log_scales.append(np.zeros(counts.n_rows))
+                    continue
+                table = held_out.counts, held_out.indices, held_out.indptr
+                log_scales.append(sp.csr_array(table, shape=(counts.n_rows, counts.n_features)) @ log_scale)
+                total += float((held_out.counts * log_scale[held_out.indices]).sum())
+        return PerDocument(*map(np.concatenate, zip(*scores, strict=True))), np.concatenate(log_scales), total
+
+    def _predictive(self) -> list[ScaledTokens]:
+        """Distributions of tokens for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
+        draws = [self._tokens.scaled_draw(draw) for draw in self._kept_draws()]
+        return draws or [self._tokens.scaled(self._parameters)]
+
+    def _kept_draws(self) -> list[dict[str, np.ndarray]]:
+        """The draws of the best chain that held-out scores average over."""
+        return [{"components": draw} for draw in self._predictive_draws(self.n_predictive_draws)]
+
+    def _has_probabilities(self) -> bool:
+        """Return True if tokens have probabilities; otherwise raise an AttributeError with the reason."""
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class TopicInference(TokenInference):
+    """The same for topics of words; not public."""
 
     @property
     def topic_word_counts_(self) -> sp.csr_array:
@@ -96,204 +352,7 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         AttributeError
             If the sampler draws the topics and keeps no counts; use ``components_``.
         """
-        check_is_fitted(self)
-        if self._topic_counts is None:
-            name = type(self.sampler_).__name__
-            raise AttributeError(f"{name} draws the topics and keeps no counts: use components_.")
-        return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.doc_topic_prior_)
-
-    def transform(self, X: Stored, average_draws: bool = False) -> np.ndarray:
-        """Infer the topic proportions of documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents; fractional counts are weights. A :class:`~skmanifold.datasets.Corpus`, or a
-            list of them, is read from disk in blocks, with the same result as in memory.
-        average_draws : bool, default=False
-            If True and the sampler draws the topics, average the proportions over the `n_predictive_draws` draws that
-            `score` uses. This takes `n_predictive_draws` times as long. If False, use ``components_``.
-
-        Returns
-        -------
-        doc_topic : ndarray of shape (n_samples, n_components)
-            Modes of the proportions' posterior in softmax coordinates; rows sum to 1.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X has values that are negative or not finite, or another number of features than in `fit`.
-        """
-        return self._infer(X, average_draws)
-
-    def predict(self, X: Stored) -> np.ndarray:
-        """Predict the topic with the largest proportion in each document.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents; fractional counts are weights. A :class:`~skmanifold.datasets.Corpus`, or a
-            list of them, is read from disk in blocks, with the same result as in memory.
-
-        Returns
-        -------
-        topics : ndarray of shape (n_samples,)
-            Indices into ``components_``.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X has values that are negative or not finite, or another number of features than in `fit`.
-        """
-        return self._infer(X, average_draws=False).argmax(axis=1)
-
-    def _infer(self, X, average_draws):
-        check_is_fitted(self)
-        if corpora := corpora_of(X):
-            out = np.empty((sum(map(len, corpora)), self._n_features_out))
-            end = 0
-            for counts in count_blocks(corpora, self.n_features_in_):
-                start, end = end, end + counts.n_rows
-                out[start:end] = self._infer_counts(counts, average_draws)
-            return out
-        return self._infer_counts(as_counts(validate_counts(self, X, reset=False)), average_draws)
-
-    def _infer_counts(self, counts: Counts, average_draws: bool) -> np.ndarray:
-        with Workers(self.n_jobs) as workers:
-            if average_draws:
-                return mean_proportions(self._predictive(), counts, self.doc_topic_prior_, workers=workers)
-            return infer_proportions(self._topic_word, counts, self.doc_topic_prior_, workers=workers)
-
-    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Word probabilities of documents with given proportions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Topic proportions.
-
-        Returns
-        -------
-        words : ndarray of shape (n_samples, n_features)
-            ``X @ components_``; rows sum to 1 if the rows of X do.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X does not have `n_components` columns, or has values that are not finite.
-        """
-        check_is_fitted(self)
-        topics = self._topic_word
-        return mix_topics(topics, validate_proportions(X, topics.n_components, "topic"))
-
-    def score(self, X: Stored, y: Ignored = None) -> float:
-        """Mean held-out log likelihood per token, by document completion; higher is better.
-
-        The proportions of a document are inferred from half of its tokens, and the other half is scored
-        (:func:`skmanifold.metrics.document_completion`). The split depends only on the document's content
-        and on `random_state`. With samplers that draw the topics, the probability of a token is averaged over
-        `n_predictive_draws` draws of the best chain before taking the logarithm. Other samplers use their estimate of
-        the topics.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents. Documents with fewer than two tokens are ignored. A count of 2.3 is three
-            tokens with the weights 1, 1 and 0.3. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read
-            from disk in blocks, with the same result as in memory.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            In nats per token.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If no document has two tokens, a document has more than 100,000,000 tokens, or X has more than 2,147,483,647
-            tokens.
-        """
-        return document_completion(**self._completion(X)).log_likelihood
-
-    def perplexity(self, X: Stored) -> float:
-        """Held-out perplexity, ``exp(-score(X))``; lower is better.
-
-        This is a direct estimate and not a bound.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read from disk
-            in blocks, with the same result as in memory.
-
-        Returns
-        -------
-        perplexity : float
-            Perplexity per token: the number of equally probable words with the same mean log probability.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X cannot be scored; see `score`.
-        """
-        return document_completion(**self._completion(X)).perplexity
-
-    def score_samples(self, X: Stored) -> np.ndarray:
-        """Held-out log likelihood of each document, by document completion.
-
-        The proportions of a document are inferred from half of its tokens, and the other half is scored: ``n - n // 2``
-        of n tokens. `score` is the sum over documents divided by the number of scored tokens.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
-            Counts of words in documents. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is read from disk
-            in blocks, with the same result as in memory.
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n_samples,)
-            In nats per document; 0 for a document with fewer than two tokens, which is not scored.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X cannot be scored; see `score`.
-        """
-        return complete_documents(**self._completion(X)).log_likelihood
-
-    def _completion(self, X) -> dict[str, Any]:
-        """Arguments of `document_completion`."""
-        check_is_fitted(self)
-        return {
-            "topic_word": self._predictive(),
-            "X": X if corpora_of(X) else validate_counts(self, X, reset=False),
-            "doc_topic_prior": self.doc_topic_prior_,
-            "random_state": int(subkey(self._key, Purpose.INFERENCE)) % 2**32,
-            "n_jobs": self.n_jobs,
-        }
-
-    def _predictive(self) -> list[TopicWord]:
-        """Topics for held-out scores: evenly spaced draws, or the estimate if there are no draws."""
-        return [as_topic_word(draw) for draw in self._predictive_draws(self.n_predictive_draws)] or [self._topic_word]
+        return self._expected_counts()
 
     def _whole_counts(self, X, rounding_key: np.uint64, *, reset: bool, may_be_empty: bool = False) -> Counts:
         if corpora := corpora_of(X):
@@ -308,27 +367,3 @@ class TopicInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             raise ValueError("X has no tokens: all counts are zero or are fractions that were rounded to zero.")
         check_tokens(counts)
         return counts
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
-
-
-def dense_components(topics: TopicWord, sparse: str) -> np.ndarray:
-    """Word probabilities of all topics; raises an AttributeError that names `sparse` if they need too much memory."""
-    n_bytes = 4 * topics.n_components * topics.n_features
-    if n_bytes > _MAX_DENSE_BYTES:
-        raise AttributeError(
-            f"components_ would need {n_bytes / 2**30:.1f} GiB, more than {_MAX_DENSE_BYTES / 2**30:.1f}: use "
-            f"{sparse}, which is sparse. transform and score do not need components_."
-        )
-    return topics.toarray()
-
-
-def mix_topics(topics: TopicWord, proportions: np.ndarray) -> np.ndarray:
-    """Word probabilities of rows with these proportions, (n_rows, K)."""
-    entries = topics.weights, topics.topics.astype(np.int32), topics.indptr
-    weights = sp.csr_array(entries, shape=(topics.n_features, topics.n_components))
-    return (weights @ proportions.T).T + np.multiply.outer((proportions * topics.inverse).sum(axis=1), topics.base)

@@ -1,4 +1,4 @@
-"""Counts of topics in three bytes each, exact or rounded, for storage and communication but not for arithmetic.
+"""Counts of topics for storage and communication but not for arithmetic: in three bytes each, or in parts by words.
 
 Nearly all counts of a word in a topic are small. `pack` stores those below 255 in a byte and the others in a separate
 list, in order, without loss. `round_counts` stores all of them in a byte; those above its precision are rounded at
@@ -7,14 +7,15 @@ random. Both have two bytes for the topic; so exact counts take as much memory a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...numerics.csuros import largest_precision, register_values, round_to_register
 from ...random._keys import fold_in
+from ...topics.topic_word import TopicWord
 from ...utils._njit import njit
-from .topic_counts import TopicCounts
+from .topic_counts import TopicCounts, _weigh
 
 _ESCAPE = np.int64(255)
 
@@ -153,3 +154,118 @@ def _round(indptr, topics, counts, precision, key, out):
         stream = fold_in(key, word)
         for j in range(indptr[word], indptr[word + 1]):
             out[j] = round_to_register(counts[j], precision, stream, topics[j])
+
+
+class TopicsOfPass(NamedTuple):
+    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
+
+    topics: Any
+    doc_topic_prior: np.ndarray
+
+
+class PackedTopics(NamedTuple):
+    """A `TopicWord`, represented by the counts from which it was computed."""
+
+    counts: PackedCounts  # without totals
+    base: np.ndarray  # (V,) float64
+    inverse: np.ndarray  # (K,) float64
+
+
+def pack_travelling(value: Any) -> Any:
+    """Pack whole counts, and topics made of whole counts; other objects are returned unchanged."""
+    if isinstance(value, TopicsOfPass):
+        return value._replace(topics=pack_travelling(value.topics))
+    if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
+        return pack(value)
+    return pack_topics(value) if isinstance(value, TopicWord) else value
+
+
+def unpack_travelling(value: Any) -> Any:
+    """The exact inverse of `pack_travelling`."""
+    if isinstance(value, TopicsOfPass):
+        return value._replace(topics=unpack_travelling(value.topics))
+    if isinstance(value, PackedCounts):
+        return unpack(value)
+    return unpack_topics(value) if isinstance(value, PackedTopics) else value
+
+
+def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
+    """Topics by their counts, if these determine all weights exactly; a prior with seed words may prevent it."""
+    counts = np.empty(len(topics.weights), np.int32)
+    if not _find_counts(topics.topics, topics.weights, topics.inverse, 1.0 / topics.inverse, counts):
+        return topics
+    whole = TopicCounts(topics.indptr, topics.topics, counts, np.empty(0, np.int64))
+    return PackedTopics(pack(whole), topics.base, topics.inverse)
+
+
+def unpack_topics(packed: PackedTopics) -> TopicWord:
+    """The exact inverse of `pack_topics`."""
+    indptr, topics, counts, _ = unpack(packed.counts)
+    return TopicWord(indptr, topics, _weigh(topics, counts, packed.inverse), packed.base, packed.inverse)
+
+
+@njit(cache=True, nogil=True)
+def _find_counts(topics, weights, inverse, totals, out):
+    """Whether every weight is that of a whole count; the counts are written to `out`."""
+    is_whole = True  # without an early exit, so that the loop can be vectorized
+    for j in range(len(weights)):
+        topic = np.uint64(topics[j])
+        count = np.rint(weights[j] * totals[topic])
+        is_whole &= (count >= 0.0) & (count < 2147483648.0) & (np.float32(count * inverse[topic]) == weights[j])
+        out[j] = np.int32(count)
+    return is_whole
+
+
+def cut_words(counts: TopicCounts, n: int) -> list[TopicCounts]:
+    """Part i has the words i, i + n, i + 2 n and so on: about the same number of counts in each part."""
+    n = max(1, min(n, len(counts.indptr) - 1))
+    return [_take_words(counts, first, n) for first in range(n)] if n > 1 else [counts]
+
+
+def join_words(parts: list[TopicCounts]) -> TopicCounts:
+    """The inverse of `cut_words`."""
+    if len(parts) == 1:
+        return parts[0]
+    totals = np.sum([part.totals for part in parts], axis=0)
+    n_topics = np.zeros(sum(len(part.indptr) - 1 for part in parts) + 1, np.int64)
+    for first, part in enumerate(parts):
+        n_topics[1 + first :: len(parts)] = np.diff(part.indptr)
+    indptr = np.cumsum(n_topics)
+    topics = np.empty(indptr[-1], np.uint16)
+    kind = np.result_type(*(part.counts.dtype for part in parts))
+    if kind == np.int32 and totals.sum() > np.iinfo(np.int32).max:  # as `add_counts` does
+        kind = np.dtype(np.int64)
+    counts = np.empty(indptr[-1], kind)
+    for first, part in enumerate(parts):
+        _put(part.indptr, part.topics, part.counts, first, len(parts), indptr, topics, counts)
+    return TopicCounts(indptr, topics, counts, totals)
+
+
+def _take_words(counts: TopicCounts, first: int, step: int) -> TopicCounts:
+    n_topics = np.diff(counts.indptr)[first::step]
+    indptr = np.concatenate(([0], np.cumsum(n_topics)))
+    topics = np.empty(indptr[-1], np.uint16)
+    taken = np.empty(indptr[-1], counts.counts.dtype)
+    totals = np.zeros_like(counts.totals)
+    _take(counts.indptr, counts.topics, counts.counts, first, step, indptr, topics, taken, totals)
+    return TopicCounts(indptr, topics, taken, totals)
+
+
+@njit(cache=True, nogil=True)
+def _take(indptr, topics, counts, first, step, out_indptr, out_topics, out_counts, out_totals):
+    for i in range(len(out_indptr) - 1):
+        begin, end = indptr[first + i * step], indptr[first + i * step + 1]
+        out = out_indptr[i]
+        for j in range(end - begin):
+            out_topics[out + j] = topics[begin + j]
+            out_counts[out + j] = counts[begin + j]
+            out_totals[np.uint64(topics[begin + j])] += counts[begin + j]
+
+
+@njit(cache=True, nogil=True)
+def _put(indptr, topics, counts, first, step, out_indptr, out_topics, out_counts):
+    for i in range(len(indptr) - 1):
+        begin, out = indptr[i], out_indptr[first + i * step]
+        for j in range(indptr[i + 1] - begin):
+            out_topics[out + j] = topics[begin + j]
+            out_counts[out + j] = counts[begin + j]

@@ -17,7 +17,7 @@ from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._declared import Held
 from ...utils._threads import Workers, split_by_task
 from .._lda.collapsed_gibbs_kernels import _init_assignments
-from .compact_counts import read_rounded, round_counts
+from .compact_counts import TopicsOfPass, read_rounded, round_counts
 from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
 from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
 from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
@@ -49,13 +49,6 @@ class Assignments(NamedTuple):
     topics: np.ndarray  # (n_tokens,) uint16
     word_topic: np.ndarray  # (V, K) int32
     totals: np.ndarray  # (K,) int64
-
-
-class TopicsOfPass(NamedTuple):
-    """What a pass needs that is not of the rows: topics, and the prior of the proportions, which burn-in may change."""
-
-    topics: Any
-    doc_topic_prior: np.ndarray
 
 
 class TokenModel:

@@ -1,17 +1,23 @@
-"""New rows of tokens: proportions, components of tokens given these, and values of tokens given both."""
+"""New rows of tokens: proportions, components of tokens given these, values given both; and draws from priors."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._linear import fill_multinomial, fill_poisson
-from ...random._keys import fold_in_each
+from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...random._variates import fill_log_gamma_variates
 from ...topics.topic_word import TopicWord, topic_word_from_array
-from ...utils._threads import split_range
+from ...utils._threads import limit_threads, split_range
+from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._validation import FIT_OR_GIVE_N_FEATURES
+from .topic_counts import TopicPrior
 
 _TO_UNIT = 2.0**-64
 _CELLS_AT_ONCE = 1 << 20
@@ -97,10 +103,8 @@ def word_probabilities(tokens: Any, position: Any) -> TopicWord:
     return topic_word_from_array(np.exp(table - table.max(axis=0)).T)
 
 
-def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -> np.ndarray:
+def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Draw one value for each column of the rows, each with its own component.
-
-    Given the proportions, the distribution of a cell is the mixture of those of the components.
 
     Parameters
     ----------
@@ -115,13 +119,161 @@ def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -
     -------
     values : ndarray of shape (n_samples, n_features), int64
         Numbers from 0 to ``n_values - 1``.
+    totals : ndarray of shape (n_samples, K), int64
+        Number of cells of each component.
     """
-    n_features, n_values, _ = log_table.shape
-    probabilities = np.exp(log_table)
-    out = np.empty((len(proportions), n_features), np.int64)
-    for start, stop in split_range(len(out), max(1, _CELLS_AT_ONCE // (n_features * n_values))):
-        levels = np.cumsum(np.einsum("ik,jck->ijc", proportions[start:stop], probabilities), axis=2)
-        uniforms = fold_in_each(key, np.arange(start * n_features, stop * n_features)) * _TO_UNIT
-        places = uniforms.reshape(stop - start, n_features) * levels[..., -1]
-        out[start:stop] = (places[..., np.newaxis] >= levels[..., :-1]).sum(axis=2)
-    return out
+    n_features, n_values, K = log_table.shape
+    levels = np.cumsum(np.exp(log_table), axis=1).transpose(0, 2, 1)
+    values, totals = np.empty((len(proportions), n_features), np.int64), np.empty(proportions.shape, np.int64)
+    for start, stop in split_range(len(values), max(1, _CELLS_AT_ONCE // (n_features * max(n_values, K)))):
+        cells = np.arange(start * n_features, stop * n_features)
+        of_labels, of_values = (
+            (fold_in_each(subkey(key, use), cells) * _TO_UNIT).reshape(stop - start, n_features, 1)
+            for use in (Purpose.LABELS, Purpose.ROWS)
+        )
+        shares = np.cumsum(proportions[start:stop], axis=1)[:, np.newaxis]
+        labels = (of_labels * shares[..., -1:] >= shares[..., :-1]).sum(axis=2)
+        totals[start:stop] = (labels[..., np.newaxis] == np.arange(K)).sum(axis=1)
+        chosen = levels[np.arange(n_features), labels]
+        values[start:stop] = (of_values * chosen[..., -1:] >= chosen[..., :-1]).sum(axis=2)
+    return values, totals
+
+
+class NewRows(NamedTuple):
+    """Rows, their proportions or intensities, and their numbers of tokens of each component, both (n_samples, K)."""
+
+    X: Any
+    proportions: np.ndarray
+    totals: np.ndarray
+
+
+class PriorOfRows(NamedTuple):
+    """What rows are drawn from, given parameters of the components."""
+
+    emission: Any  # an instance or a class: what the tokens are
+    tokens: Any  # TopicPrior or FamilyTokens
+    doc_topic_prior: np.ndarray  # (K,): of the proportions or intensities
+    rate: float | None = None  # of the intensities, if the emission has random totals
+
+
+def draw_rows(prior: PriorOfRows, position: Any, lengths: np.ndarray, key: np.uint64) -> NewRows:
+    """Draw rows given the parameters of the components; of topics these are a `TopicWord`.
+
+    The rows have `lengths` tokens, (n_samples,), unless the emission has random totals or one token per column.
+    """
+    emission, tokens, alpha, rate = prior
+    of_rows, of_labels, of_values = (subkey(key, use) for use in (Purpose.SHARES, Purpose.LABELS, Purpose.ROWS))
+    if emission.has_random_totals:
+        assert rate is not None
+        proportions = draw_intensities(alpha, rate, len(lengths), of_rows)
+        totals = draw_totals(proportions, of_labels)
+    else:
+        proportions = draw_proportions(alpha, len(lengths), of_rows)
+        if emission.has_missing_tokens:
+            table = tokens.family.token_table(position)
+            table = table.reshape(-1, emission.tokens_of_column, table.shape[1])
+            values, totals = draw_cells(table, proportions, of_values)
+            return NewRows(values, proportions, totals)
+        totals = share_tokens(proportions, lengths, of_labels)
+    if not emission.has_vector_tokens:
+        return NewRows(draw_words(word_probabilities(tokens, position), totals, of_values), proportions, totals)
+    with limit_threads("blas"):  # other numbers of threads round otherwise
+        vectors = tokens.family.sample(position, components_of_tokens(totals), of_values)
+    return NewRows(np.split(vectors, np.cumsum(totals.sum(axis=1))[:-1]), proportions, totals)
+
+
+class DrawsFromPrior:
+    """The method `sample_prior` of an admixture of tokens; not public."""
+
+    _purpose_of_components: int = Purpose.TOPICS
+
+    def sample_prior(
+        self,
+        n_samples: int = 1,
+        n_features: int | None = None,
+        *,
+        n_tokens: ArrayLike = 100,
+        random_state: RandomStateLike = None,
+        return_parameters: bool = False,
+    ) -> Any:
+        """Draw components, such as topics, and proportions from the prior, and rows given these.
+
+        Use it to see what data the prior expects, or for simulation-based calibration
+        (:func:`~skmanifold.metrics.calibration_ranks`).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        n_features : int, default=None
+            Number of columns, or for the emission "gaussian" of dimensions. Hyperparameters are then those of the
+            constructor, and none may depend on data. None means a fitted estimator: its columns and the hyperparameters
+            of the fit.
+        n_tokens : int or array-like of shape (n_samples,), default=100
+            Number of tokens of each row. For the emission "poisson" it is random, for "bernoulli" that of the columns.
+        random_state : int, RandomState instance or None, default=None
+            Seed.
+        return_parameters : bool, default=False
+            Whether to return the parameters too.
+
+        Returns
+        -------
+        X : csr_array or ndarray of shape (n_samples, n_features), or list of ndarray of shape (n_tokens, n_dims)
+            Counts, or for the emission "bernoulli" zeros and ones. For "gaussian" each row is an array with the vectors
+            of its tokens.
+        parameters : dict of str to ndarray
+            Only if `return_parameters` is True: the components with their weights and concentrations, with names and
+            shapes as in ``posterior_``; ``"doc_topic"``, the proportions, or for "poisson" the intensities; and
+            ``"doc_topic_counts"``, the number of tokens of each component in each row, both of shape (n_samples,
+            n_components). If the number of topics is inferred, ``"n_components"`` is the number of those with tokens,
+            and the proportions are integrated out: tokens share tables, and tables share topics, as in the Chinese
+            restaurant franchise.
+
+        Raises
+        ------
+        ValueError
+            If a number is not valid, or a hyperparameter depends on the data and `n_features` is given.
+        IncompatibleError
+            If the emission does not draw parameters and rows.
+        NotFittedError
+            If `n_features` is None and the estimator is not fitted.
+        """
+        check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        if n_features is None:
+            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
+        else:
+            check_scalar(n_features, "n_features", Integral, min_val=1)
+        X, parameters = self._draw_from_prior(n_features, _lengths(n_tokens, n_samples), root_key(random_state))
+        return (X, parameters) if return_parameters else X
+
+    def _prior_of_rows(self, n_features: int | None) -> PriorOfRows:
+        """The prior of the fit, or that of the constructor for a number of columns."""
+        raise NotImplementedError
+
+    def _draw_from_prior(self, n_features: int | None, lengths: np.ndarray, key: np.uint64) -> tuple[Any, dict]:
+        """Rows with these numbers of tokens, and the parameters."""
+        prior = self._prior_of_rows(n_features)
+        tokens, key_of_components = prior.tokens, subkey(key, self._purpose_of_components)
+        if isinstance(tokens, TopicPrior):
+            shapes = np.broadcast_to(tokens.values, (len(tokens.totals), len(tokens.base)))
+            parameters = {"components": draw_dirichlet(shapes, key_of_components)}
+            position: Any = topic_word_from_array(parameters["components"])
+        else:
+            with limit_threads("blas"):
+                position = tokens.family.draw(tuple(map(np.zeros, tokens.family.shapes())), key_of_components)
+            parameters = tokens.record(position)
+        rows = draw_rows(prior, position, lengths, key)
+        totals = rows.totals.sum(axis=0)
+        shares = {"topic_weights": totals / max(1, totals.sum()), "doc_topic": rows.proportions}
+        return rows.X, {**parameters, **shares, "doc_topic_counts": rows.totals}
+
+
+def _lengths(n_tokens: ArrayLike, n_samples: int) -> np.ndarray:
+    """Numbers of tokens of the rows, (n_samples,) int64, from a parameter; a ValueError if they are not valid."""
+    lengths = np.asarray(n_tokens)
+    if lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n_samples,)) or lengths.min(initial=0) < 0:
+        raise ValueError(
+            f"n_tokens must be a non-negative int or an array of {n_samples} of them, one for each document; got "
+            f"{n_tokens!r}."
+        )
+    return np.full(n_samples, lengths, np.int64)

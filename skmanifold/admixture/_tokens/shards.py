@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_non_negative
 
 from ...datasets._documents import counts_of_documents
+from ...emissions import BaseEmission
 from ...inference._corpus_blocks import join_counts
 from ...inference._distributed_fits.open_shards import open_shards
-from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import (
     CorpusRange,
     CountsSource,
     FileRange,
     check_same_width,
     corpora_of,
+    reader,
     source_of,
+    stacked,
 )
 from ...sparse.counts import (
     COUNT_TYPES,
@@ -34,12 +36,11 @@ from ...sparse.counts import (
 )
 from ...utils._threads import Workers
 from ...utils._validation import check_array
-from .count_packing import pack_travelling, unpack_travelling
-from .latent_storage import StorableTokens
-from .out_of_core import StreamedTokens
+from .._exponential_family.model import FamilyTokenModel, FamilyTokens
+from .compact_counts import cut_words, join_words, pack_travelling, unpack_travelling
+from .out_of_core import StorableTokens, StreamedTokens
 from .seeds import NO_SEEDS, Seeds
-from .topic_counts import TopicCounts, add_counts
-from .word_parts import cut_words, join_words
+from .topic_counts import TopicCounts, TopicPrior, add_counts
 
 NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounded to zero."
 
@@ -136,12 +137,102 @@ def _checked(block: Any) -> Any:
     )
 
 
-def shard_tokens(
-    X: Any, counts: Counts | None, builder: TokenShards, make_head: Callable[[int], Any], workers: Workers
-) -> ShardedModel:
-    """The model of a fit whose rows are in shards; `make_head` makes the model without rows for a number of columns."""
-    shards = open_token_shards(X, counts, builder, workers)
-    return ShardedModel(make_head(shards.n_features), shards)
+class RowSummary(NamedTuple):
+    """What the distribution of the tokens depends on."""
+
+    column_sums: np.ndarray  # (n_tokens,) int64
+    row_sums: np.ndarray  # (n_rows,) int64
+
+    def as_one_row(self) -> Counts:
+        """The sums of the columns as counts of one row."""
+        columns = np.flatnonzero(self.column_sums)
+        indptr = np.array([0, len(columns)])
+        return Counts(indptr, columns.astype(np.int32), self.column_sums[columns], len(self.column_sums))
+
+
+class SummedTokenShards(TokenShards):
+    """An `UnsettledShardBuilder`: the distribution of the tokens depends on the sums of rows and columns.
+
+    Parameters
+    ----------
+    tokens_of : callable
+        Function of a `RowSummary` of all rows that returns the distribution of the tokens; called by the client.
+    doc_topic_prior : ndarray of shape (n_components,)
+    rounding_key : uint64
+    whom : str
+    emission : BaseEmission or None
+        What reads rows of files, corpora or blocks as tokens; None reads counts.
+    """
+
+    def __init__(
+        self,
+        tokens_of: Callable[[RowSummary], TopicPrior | FamilyTokens] | None,
+        doc_topic_prior: np.ndarray,
+        rounding_key: np.uint64,
+        whom: str,
+        emission: BaseEmission | None,
+    ):
+        super().__init__(doc_topic_prior, rounding_key, whom)
+        self._tokens_of = tokens_of
+        self.emission = emission
+
+    def __reduce__(self) -> tuple:
+        return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom, self.emission)
+
+    def read(self, blocks: list) -> tuple[Any, int, int]:
+        """Counts, as in `TokenShards`, or rows for the emission, not validated."""
+        if self.emission is None:
+            return super().read(blocks)
+        rows = stacked(blocks)
+        return rows, *rows.shape
+
+    def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
+        """Tokens in memory, and how much rounding has moved; a ValueError if the emission leaves fractions."""
+        if self.emission is None:
+            return super().whole(rows, first_row, n_features)
+        counts = self.emission.read_tokens(reader(self.whom, {"n_features_in_": n_features}), rows, None, reset=False)
+        if counts.counts.dtype.kind == "f":
+            raise ValueError(f"Cells that are probabilities need X in memory in a fit of {self.whom}.")
+        check_tokens(counts, first_row=first_row)
+        return counts, 0.0
+
+    def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Any, RowSummary]:
+        """The tokens of the rows with what rounding has moved, and their sums."""
+        counts, moved = self.whole(rows, first_row, n_features)
+        column_sums = np.zeros(counts.n_features, np.int64)
+        np.add.at(column_sums, counts.indices, counts.counts)
+        return (counts, moved), RowSummary(column_sums, counts.row_sums())
+
+    def settle(self, summaries: list[RowSummary]) -> SettledTokenShards:
+        """The builder of models of these rows; a ValueError if there are no tokens."""
+        column_sums, row_sums = zip(*summaries, strict=True)
+        summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums))
+        if not summary.row_sums.any():
+            raise ValueError(NO_TOKENS)
+        assert self._tokens_of is not None, "only the client settles"
+        return SettledTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
+
+
+class SettledTokenShards(TokenShards):
+    """`ShardBuilder` for tokens of a known distribution."""
+
+    def __init__(self, tokens: TopicPrior | FamilyTokens, doc_topic_prior: np.ndarray, whom: str):
+        super().__init__(doc_topic_prior, np.uint64(0), whom)
+        self.family = None if isinstance(tokens, TopicPrior) else tokens.family
+
+    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens:
+        """Make the model of the rows of one shard, from what `SummedTokenShards` has kept."""
+        counts, moved = rows
+        if self.family is None:
+            model = StorableTokens(counts, self.doc_topic_prior, workers, first_row=first_row)
+        else:
+            model = _StorableFamilyTokens(counts, self.doc_topic_prior, self.family, workers, first_row=first_row)
+        model.moved_by_rounding = moved
+        return model
+
+
+class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
+    """Model of the rows of a shard."""
 
 
 def open_token_shards(X: Any, counts: Counts | None, builder: TokenShards, workers: Workers) -> Any:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...topics.topic_word import TopicWord
+from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import MOST_COUNTED, Array, OrNone, Pointer, Sizes, index, refuse, repeats
 from ...utils._declared import holds
 from ...utils._njit import njit
+from .scaled_tokens import ScaledTokens
 
 _TOLERANCE = 1e-3  # tolerance for sums of float32
 
@@ -189,6 +190,9 @@ def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
 class TopicPrior:
     """A Dirichlet prior of each topic over words: a number for each word, plus increments for single topics.
 
+    It is the distribution of tokens whose components have such priors, with the interface of `FamilyTokens`. What does
+    not depend on the prior are static methods.
+
     Parameters
     ----------
     prior : float or array-like of shape (n_features,), (n_components, 1) or (n_components, n_features)
@@ -231,6 +235,10 @@ class TopicPrior:
             return np.ascontiguousarray(self.values.T).ravel(), n_components, 1
         return np.ascontiguousarray(self.values).ravel(), word_step, topic_step
 
+    def draw_bytes(self) -> int:
+        """Memory of one draw of the topics, in bytes."""
+        return 4 * len(self.totals) * len(self.base)
+
     def smooth(self, counts: TopicCounts) -> TopicWord:
         """Topics from counts: p(v | k) = (count_vk + prior_kv) / (total_k + sum_v prior_kv), as a `TopicWord`."""
         inverse = 1.0 / (counts.totals + self.totals)
@@ -239,6 +247,39 @@ class TopicPrior:
             both = (counts.tocsr() + self.extra).tocsr()
             indptr, topics, values = both.indptr.astype(np.int64), both.indices.astype(np.uint16), both.data
         return TopicWord(indptr, topics, _weigh(topics, values, inverse), self.base, inverse)
+
+    @staticmethod
+    def record(position: Any) -> dict[str, np.ndarray]:
+        """Arrays of the topics that are kept in ``posterior_``."""
+        return {"components": position if isinstance(position, np.ndarray) else position.toarray()}
+
+    @staticmethod
+    def draw_names(position: Any) -> list[str]:
+        """Names of these arrays."""
+        return ["components"]
+
+    @staticmethod
+    def attributes(position: TopicWord) -> dict[str, np.ndarray]:
+        """Fitted attributes by name."""
+        return {"components_": position.toarray()}
+
+    @staticmethod
+    def scaled(position: TopicWord) -> ScaledTokens:
+        """Probabilities of the tokens given the topics."""
+        return ScaledTokens(position, None)
+
+    @staticmethod
+    def scaled_draw(draw: dict[str, np.ndarray]) -> ScaledTokens:
+        """The same, given the arrays of a draw."""
+        return ScaledTokens(as_topic_word(draw["components"]), None)
+
+    @staticmethod
+    def mix(position: TopicWord, proportions: np.ndarray) -> np.ndarray:
+        """Sums of the topics' probabilities, weighted by `proportions`, (n_rows, K)."""
+        entries = position.weights, position.topics.astype(np.int32), position.indptr
+        weights = sp.csr_array(entries, shape=(position.n_features, position.n_components))
+        smooth = np.multiply.outer((proportions * position.inverse).sum(axis=1), position.base)
+        return (weights @ proportions.T).T + smooth
 
 
 @njit(cache=True, nogil=True)

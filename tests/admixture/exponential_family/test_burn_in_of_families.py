@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skmanifold import ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
-from skmanifold.admixture._exponential_family.fit_strategies import ComponentsFit
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
+from skmanifold.admixture._tokens.fits import TokenFit
 from skmanifold.emissions import Poisson
 from skmanifold.samplers import ESCA, CollapsedGibbs
 
@@ -83,9 +83,9 @@ def test_a_tolerance_waits_for_the_last_prior():
 
 def test_a_fit_that_is_stopped_in_burn_in_has_the_given_prior(monkeypatch):
     estimates = []
-    estimate = ComponentsFit.estimate
+    estimate = TokenFit.estimate
     monkeypatch.setattr(
-        ComponentsFit, "estimate", lambda self, chains: estimates.append(estimate(self, chains)) or estimates[-1]
+        TokenFit, "estimate", lambda self, chains: estimates.append(estimate(self, chains)) or estimates[-1]
     )
     X = small_rows("bernoulli")
     make("bernoulli", max_iter=20).set_callbacks(HeldOutMonitor(X, every=1)).fit(X)

@@ -7,7 +7,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from sklearn.exceptions import NotFittedError
 
 from skmanifold import ExponentialFamilyAdmixture
-from skmanifold.admixture._exponential_family import inference
+from skmanifold.admixture._tokens import new_rows
 from skmanifold.admixture._tokens.new_rows import draw_cells, draw_words
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial
 from skmanifold.emissions._gaussian.base import GaussianFamily
@@ -104,7 +104,7 @@ def test_new_rows_have_the_moments_of_the_model(emission):
 def test_rows_with_one_component_or_with_the_mean_proportions_have_other_moments(emission, monkeypatch):
     model = fitted(emission)
     name = "draw_intensities" if emission == "poisson" else "draw_proportions"
-    draw = getattr(inference, name)
+    draw = getattr(new_rows, name)
 
     def of_one_component(*arguments):
         weights = draw(*arguments)
@@ -117,7 +117,7 @@ def test_rows_with_one_component_or_with_the_mean_proportions_have_other_moments
         return np.tile(weights.mean(axis=0), (len(weights), 1))
 
     for wrong in (of_one_component, of_means):
-        monkeypatch.setattr(inference, name, wrong)
+        monkeypatch.setattr(new_rows, name, wrong)
         assert_disagrees(*agreement(model, model.sample(N, random_state=0)[0]))
 
 
@@ -228,11 +228,13 @@ def test_words_of_user_defined_families_have_the_moments_too():
 def test_cells_with_more_than_two_values():
     table = np.random.default_rng(0).dirichlet(np.ones(3), (4, 2))  # of components and columns
     weights = np.array([0.1, 0.2, 0.3, 0.4])
-    cells = draw_cells(np.log(np.moveaxis(table, 0, 2)), np.tile(weights, (N, 1)), np.uint64(1))
+    cells, totals = draw_cells(np.log(np.moveaxis(table, 0, 2)), np.tile(weights, (N, 1)), np.uint64(1))
     expected = np.einsum("k,kjc->jc", weights, table)
     for j in range(2):
         assert_agrees(summarize(cells[:, [j]] == np.arange(3)), expected[j])
     assert_agrees(summarize((cells[:, :1] == 0) & (cells[:, 1:] == 0)), expected[0, 0] * expected[1, 0])
+    assert (totals.sum(axis=1) == 2).all()
+    assert_agrees(summarize(totals), 2.0 * weights)
 
 
 def test_bad_arguments_are_refused_in_one_sentence(monkeypatch, tmp_path):

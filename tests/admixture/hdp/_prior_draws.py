@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skmanifold.admixture._hdp.model import Concentrations, HDPModel, HDPPosition
-from skmanifold.admixture._hdp.statistics import HDPStatistics
+from skmanifold.admixture._hdp.model import Concentrations, HDPModel, HDPPosition, HDPStatistics
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import TopicWeights
 from skmanifold.admixture._tokens.log_topic_word import LogTopics

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import entr, gammaln
 
-from skmanifold.admixture._hdp import greedy_merging
-from skmanifold.admixture._hdp.greedy_merging import merge_greedily
+from skmanifold.admixture._hdp import split_merge
+from skmanifold.admixture._hdp.split_merge import merge_greedily
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import Hyperparameters
 from skmanifold.utils._threads import Workers
@@ -94,7 +94,7 @@ def test_large_topics_are_not_merged(monkeypatch):
     divided = rng.integers(2, size=len(truth)).astype(np.uint16) * 2 + truth
     weights = np.bincount(divided, minlength=4) / len(truth)
     assert len(np.unique(merged(documents, divided, weights, np.array([0.1])))) < 4
-    monkeypatch.setattr(greedy_merging, "_LARGEST", 1)
+    monkeypatch.setattr(split_merge, "_LARGEST", 1)
     np.testing.assert_array_equal(merged(documents, divided, weights, np.array([0.1])), divided)
 
 

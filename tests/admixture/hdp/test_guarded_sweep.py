@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._hdp.guarded_sweep import guards_of, least_priorities, sweep_with_guards
+from skmanifold.admixture._hdp.token_rows import guards_of, least_priorities, sweep_with_guards
 from skmanifold.admixture._tokens.document_gibbs import all_documents, sample_documents
 from skmanifold.random._keys import subkey
 from skmanifold.utils._threads import Workers

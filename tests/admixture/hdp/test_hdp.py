@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import skmanifold
 from skmanifold import HDPAdmixture, StochasticLDA
-from skmanifold.admixture._hdp.statistics import HDPStatistics, add_statistics, take_topics
+from skmanifold.admixture._hdp.model import HDPStatistics, add_statistics, take_topics
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.inspection import DimensionPosteriorDisplay, TopicDisplay

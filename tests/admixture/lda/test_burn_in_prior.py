@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skmanifold import HeldOutMonitor, StochasticLDA, distributed
-from skmanifold.admixture._lda.fit_strategies import CountsFit
+from skmanifold.admixture._lda.fit_strategies import TopicFit
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._tokens.burn_in_prior import BurnInPrior
+from skmanifold.admixture._tokens.fits import BurnInPrior
 from skmanifold.inference._schedule import Schedule
 from skmanifold.samplers import ESCA
 
@@ -87,9 +87,9 @@ def test_a_tolerance_waits_for_the_last_prior():
 
 def test_a_fit_that_is_stopped_in_burn_in_has_the_given_prior(monkeypatch):
     estimates = []
-    estimate = CountsFit.estimate
+    estimate = TopicFit.estimate
     monkeypatch.setattr(
-        CountsFit, "estimate", lambda self, chains: estimates.append(estimate(self, chains)) or estimates[-1]
+        TopicFit, "estimate", lambda self, chains: estimates.append(estimate(self, chains)) or estimates[-1]
     )
     monitor = HeldOutMonitor(small_corpus(), every=1)  # asks for an estimate after each pass
     StochasticLDA(**SETTINGS).set_callbacks(monitor).fit(small_corpus())

@@ -83,7 +83,7 @@ def test_proportions_of_equal_topics_are_added(sampler, prior):
     np.testing.assert_allclose(lda.components_[[3, 5]], lda.components_[[1, 0]], rtol=1e-5)
     merged = lda.merge_topics([[1, 3], [0, 5]])
     before, after = (
-        infer_proportions(of._topic_word, as_counts(X), of.doc_topic_prior_, max_iter=10**5, tol=1e-12)
+        infer_proportions(of._parameters, as_counts(X), of.doc_topic_prior_, max_iter=10**5, tol=1e-12)
         for of in (lda, merged)
     )
     expected = np.stack([before[:, 0] + before[:, 5], before[:, 1] + before[:, 3], before[:, 2], before[:, 4]], axis=1)

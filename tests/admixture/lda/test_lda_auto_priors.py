@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skmanifold import StochasticLDA
-from skmanifold.admixture._lda import empirical_bayes
+from skmanifold.admixture._lda import dirichlet_mle
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import match_topics
 
@@ -111,13 +111,13 @@ def test_one_prior_may_be_learned_and_the_other_given(sampler):
 def test_priors_are_learned_in_burn_in_and_then_stay(sampler, monkeypatch):
     """What each pass learns from, and that the attributes are those of the model of all passes after burn-in."""
     learned = []
-    original = empirical_bayes.with_priors
+    original = dirichlet_mle.with_priors
 
     def spy(model, alpha, topic_prior):
         learned.append((alpha, float(topic_prior.values)))
         return original(model, alpha, topic_prior)
 
-    monkeypatch.setattr(empirical_bayes, "with_priors", spy)
+    monkeypatch.setattr(dirichlet_mle, "with_priors", spy)
     lda = StochasticLDA(4, sampler=sampler, **BOTH, max_iter=40, burn_in=22, random_state=0).fit(small_corpus())
     assert len(learned) == 4  # after passes 10, 15, 20 and 22
     np.testing.assert_array_equal(lda.doc_topic_prior_, learned[-1][0])

@@ -287,7 +287,7 @@ def test_another_number_of_topics_raises_in_a_stream():
 
 
 def test_inverse_transform_of_another_number_of_topics_raises():
-    with pytest.raises(ValueError, match="X has 3 columns, one per topic, but there are 4 topics"):
+    with pytest.raises(ValueError, match="X has 3 columns, one per component, but there are 4 components"):
         small_fit().inverse_transform(np.ones((2, 3)) / 3)
 
 

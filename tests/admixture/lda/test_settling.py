@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import StochasticLDA, distributed
-from skmanifold.admixture._lda.settling import warn_if_rising
+from skmanifold.admixture._lda.fit_strategies import warn_if_rising
 from skmanifold.datasets import make_lda_corpus
 
 X = make_lda_corpus(n_samples=150, n_features=60, n_components=4, mean_length=50, random_state=0).data

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from skmanifold.admixture._tokens.compact_counts import cut_words, join_words
 from skmanifold.admixture._tokens.topic_counts import TopicCounts, add_counts
-from skmanifold.admixture._tokens.word_parts import cut_words, join_words
 
 RNG = np.random.default_rng(0)
 V, K = 23, 6
