@@ -21,7 +21,7 @@ from skmanifold.admixture._lda.mean_field import MeanFieldLDA
 from skmanifold.admixture._lda.minibatch_passes import TopicPasses
 from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._orthogonal.model import OrthogonalModel
+from skmanifold.admixture._orthogonal.model import OrthogonalModel, unit_setup
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
@@ -155,7 +155,7 @@ def make_conditional_sam():
 
 def make_orthogonal_model():
     """The same documents under two orthonormal topics."""
-    return OrthogonalModel(make_spherical_model().rows, np.ones(2), 5.0, np.ones(1), np.zeros(2), Workers(1))
+    return unit_setup(make_spherical_model().rows, 2, 1.0, 5.0, False).model(Workers(1), kind=OrthogonalModel)
 
 
 def make_minibatch_frames():
@@ -169,7 +169,7 @@ def make_conditional_frames():
 
 def make_mean_field_sam():
     model = make_spherical_model()
-    return MeanFieldSAM(model.rows, model.alpha, model.mean_direction, *model.concentrations, Workers(1))
+    return MeanFieldSAM(model.rows, model.alpha, model.mean_direction, model.concentrations, Workers(1))
 
 
 def offer(*protocols):

@@ -224,7 +224,7 @@ def test_proposals_that_are_all_accepted_spoil_the_law(monkeypatch):
     target = FLAT_TARGETS["double well"]
     sampler = HMC(0.25, 5)
     assert_agrees(flat_estimate(sampler, "double well", time=60), target.exact)
-    monkeypatch.setattr("skmanifold.samplers._density.trajectories.accept", accept_all)
+    monkeypatch.setattr("skmanifold.samplers._density.moves.accept", accept_all)
     assert_disagrees(flat_estimate(sampler, "double well", time=60), target.exact)
 
 

@@ -26,7 +26,7 @@ from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
-from ..samplers._resolve import named_sampler, resolve_sampler
+from ..samplers._base import named_sampler, resolve_sampler
 from ..utils._conditions import Array, Counted, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields

@@ -11,9 +11,9 @@ from ..manifolds import Manifold
 from ..models import CHARTS, check_compatible
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import ON_DENSITIES, BaseSampler, ManifoldSampler, NonFiniteError
+from ..samplers._base import resolve_sampler
 from ..samplers._density.base import checked_position
-from ..samplers._density.boundary import check_boundary
-from ..samplers._resolve import resolve_sampler
+from ..samplers._density.on_densities import check_boundary
 from ..utils._interrupts import plain_interrupts
 from ..utils._threads import Workers, count_threads, limit_threads, split_range
 from ..utils._typing import ArrayLike, RandomStateLike

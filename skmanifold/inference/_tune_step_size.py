@@ -12,7 +12,7 @@ from sklearn.utils import check_scalar
 
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import ON_DENSITIES, BaseSampler, NonFiniteError
-from ..samplers._resolve import resolve_sampler
+from ..samplers._base import resolve_sampler
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._draws import Draws
 from ._sample import sample

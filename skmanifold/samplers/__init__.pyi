@@ -1,11 +1,13 @@
 from ._base import BaseSampler as BaseSampler
-from ._capabilities import FullPasses as FullPasses
-from ._capabilities import MinibatchStreams as MinibatchStreams
+from ._base import FullPasses as FullPasses
+from ._base import MinibatchStreams as MinibatchStreams
 from ._cir.scir import SCIR as SCIR
 from ._cir.scir import GeometricBrownian as GeometricBrownian
-from ._density.all_samplers import ON_DENSITIES as ON_DENSITIES
 from ._density.base import ManifoldSampler as ManifoldSampler
 from ._density.base import NonFiniteError as NonFiniteError
+from ._density.check_recipe import RecipeReport as RecipeReport
+from ._density.check_recipe import check_recipe as check_recipe
+from ._density.check_recipe import recover_curl as recover_curl
 from ._density.column_gibbs import ColumnGibbs as ColumnGibbs
 from ._density.fisher_scoring import SGFS as SGFS
 from ._density.geodesic import GSGNHT as GSGNHT
@@ -22,6 +24,7 @@ from ._density.metropolis import GMC as GMC
 from ._density.metropolis import HMC as HMC
 from ._density.metropolis import BlockwiseGMC as BlockwiseGMC
 from ._density.nuts import NUTS as NUTS
+from ._density.on_densities import ON_DENSITIES as ON_DENSITIES
 from ._density.recipe import InvalidRecipeError as InvalidRecipeError
 from ._density.recipe import Recipe as Recipe
 from ._density.riemannian import SGRHMC as SGRHMC
@@ -35,8 +38,5 @@ from ._latent.mean_field import MeanField as MeanField
 from ._latent.mean_field import StochasticMeanField as StochasticMeanField
 from ._latent.slice import Slice as Slice
 from ._latent.subspace_gibbs import FrameGibbs as FrameGibbs
-from ._recipe_checks.check_recipe import RecipeReport as RecipeReport
-from ._recipe_checks.check_recipe import check_recipe as check_recipe
-from ._recipe_checks.recover_curl import recover_curl as recover_curl
 from ._schedule import PolynomialDecay as PolynomialDecay
 from ._states import State as State

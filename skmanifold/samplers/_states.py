@@ -6,6 +6,7 @@ Most samplers define their own NamedTuple, in their own file. Its first four fie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -121,6 +122,7 @@ class PassState(NamedTuple):
 
 
 AnyState = TypeVar("AnyState", bound=tuple)
+Begun = TypeVar("Begun", bound=ChainState)
 
 
 def counted(state: AnyState) -> AnyState:
@@ -140,3 +142,12 @@ def detached(state: Any) -> Any:
         elif hasattr(value, "detached"):
             changed[name] = value.detached()
     return state._replace(**changed)
+
+
+def run_pilot(step: Callable[[Begun], Begun], state: Begun, n_steps: int) -> tuple[float, Begun]:
+    """The mean log density of the second half of some steps, to select an initial state, and the final state."""
+    trace = []
+    for _ in range(n_steps):
+        state = step(state)
+        trace.append(state.log_density)
+    return float(np.mean(trace[n_steps // 2 :])), state

@@ -19,7 +19,7 @@ from skmanifold.models import (
     gamma,
 )
 from skmanifold.samplers import GMC, GSGNHT, HMC, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD
-from skmanifold.samplers._density.boundary import check_boundary
+from skmanifold.samplers._density.on_densities import check_boundary
 
 from ._evidence import assert_agrees, assert_disagrees, expectations
 

@@ -15,7 +15,7 @@ from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGNHT, SGRHMC, Geome
 from skmanifold.samplers._base import BaseSampler
 from skmanifold.samplers._density.gradient_base import GradientSampler
 from skmanifold.samplers._density.langevin import SGLD, SGRLD
-from skmanifold.samplers._density.noise_covariance import Covariance, fill_noise
+from skmanifold.samplers._density.noise_covariance import Covariance, fill_compensated
 from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe
 
 from ._recipes import FRICTION, HAMILTONIAN, random_recipe
@@ -63,7 +63,7 @@ class WeakNoise(SGLD):
     def _move(self, model, state, h, t):
         memory, gradient = self._estimate_gradient(model, state, t)
         variance, weight = np.full(len(gradient), h), np.full(len(gradient), h * h)
-        fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
+        fill_compensated(self._noise(model, memory), memory.keys, variance, weight, memory.noise)
         state.position[...] += h * gradient + memory.noise
         return state._replace(memory=memory)
 

@@ -15,7 +15,7 @@ from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import ConwayWalk
-from skmanifold.samplers._latent.conway_kernels import draw_within, walk_subspaces
+from skmanifold.samplers._latent.conway_walk import draw_within, walk_subspaces
 from skmanifold.utils._threads import Workers
 
 from ._conway_reference import (

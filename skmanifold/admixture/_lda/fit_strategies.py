@@ -16,7 +16,7 @@ from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...models import IncompatibleError, LatentModel, seen_by
 from ...random._keys import Purpose, subkey
-from ...samplers._rise import N_COMPARED, mean_rise
+from ...samplers._base import N_COMPARED, mean_rise
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._threads import Workers

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...manifolds import Stiefel
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._spherical.conditions import fitted_orthogonal_topics
-from .._spherical.inference import SphericalInference
+from .._spherical.inference import DrawnTopics, SphericalInference, refuse_learned
 from .._spherical.model import MOST_CONCENTRATED
-from .fit_strategy import fit_strategy
-from .prior import DrawsFramesFromPrior
-from .setup import samples_frames
+from .._spherical.setup import checked_document_concentration, prior_of_proportions
+from .fit_strategy import fit_strategy, largest_number, samples_frames
 from .uncertainty import FrameUncertainty
 
 
 @fitted_orthogonal_topics
-class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, FrameUncertainty, BaseSampledEstimator):
+class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model with orthonormal topics, whose number is given or inferred.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics. The topics are the
@@ -288,6 +288,24 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         return fit_strategy(self, X, run)
+
+    def _draw_topics_of_prior(self, n_samples: int, n_features: int | None, rng: np.random.Generator) -> DrawnTopics:
+        given: Any = self.document_concentration
+        if n_features is None:
+            n_features, given = self.n_features_in_, self.document_concentration_
+        else:
+            refuse_learned(self, "document_concentration")
+        number = self.n_components
+        if number is None:
+            numbers = np.arange(1, largest_number(self, n_samples, n_features) + 1)
+            log_prior = -float(self.n_components_penalty) * numbers
+            weights = np.exp(log_prior - log_prior.max())
+            number = int(rng.choice(numbers, p=weights / weights.sum()))
+        elif number > n_features:
+            raise ValueError(f"n_components={number} orthonormal topics need as many features, not {n_features}.")
+        concentration = checked_document_concentration(given, number)
+        topics = np.ascontiguousarray(Stiefel(n_features, number).random_point(rng).T)
+        return DrawnTopics(topics, prior_of_proportions(self, number), concentration)
 
     def _prior_of(self, topics: np.ndarray) -> np.ndarray:
         return np.full(len(topics), self.doc_topic_prior_[0])

@@ -3,75 +3,78 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...base import FitStrategy, Run, best_chain
+from ...base import Run, best_chain
 from ...inference._chains import Chain
-from ...inference._draw_store import DrawStore
 from ...inference._temperature import warn_temperature
+from ...models import HasLinearLogDensity
 from ...random._keys import Purpose, subkey
-from ...sparse.dense_directions import read_directions
+from ...samplers import BaseSampler
+from ...sparse.dense_directions import AnyDirections, read_directions
 from ...utils._threads import Workers
-from .._spherical.adaptation import adapter
-from .._spherical.passes import SphericalMinibatchPasses, SphericalPasses, add_topics, record_draw
-from .._spherical.targets import MinibatchSAM
-from .initial_topics import log_evidence
-from .model import OrthogonalModel, nearest_frame
-from .passes import ConditionalFrames, FramePasses
-from .setup import OrthogonalSetup, samples_frames, set_up
-from .sums import add_by_number, as_sums
+from .._spherical.fit_strategies import DrawFit, mean_topics
+from .._spherical.model import initialize_topics
+from .._spherical.passes import SphericalMinibatchPasses, add_topics
+from .._spherical.setup import (
+    Setup,
+    check_enough,
+    checked_document_concentration,
+    has_topic_concentrations,
+    initial_document_concentration,
+)
+from .initial_topics import FrameStart, best_start, log_evidence
+from .model import OrthogonalModel, nearest_frame, unit_setup
+from .passes import FramePasses, add_by_number, as_sums
 from .uncertainty import matched_shares
 
+_MOST = 100  # default limit of an inferred number of topics
 _FAR, _FAR_PER_ROW = 10.0, 0.1  # a fit warns about chains that are more nats than this below the best evidence
+
+
+class InferredNumber(NamedTuple):
+    """What a fit needs to infer the number of topics."""
+
+    log_prior: np.ndarray  # (K_max + 1,): log prior of each number
+    start: FrameStart  # initial state of the first chain; the others start at the centres of clusters
 
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> OrthogonalFit:
     """The strategy of `fit` for this sampler."""
     rows = read_directions(admixture, X, reset=True)
-    by_frames = samples_frames(run.sampler)
-    setup = set_up(admixture, run.sampler, rows, run.key, None if by_frames else admixture.batch_size)
-    return (FrameFit if by_frames else MinibatchFit)(admixture, run, setup)
+    setup, inferred = _set_up(admixture, run.sampler, rows, run.key)
+    settings = admixture.n_doc_samples, run.schedule.burn_in
+    if not samples_frames(run.sampler):
+        passes: Any = SphericalMinibatchPasses(run.sampler, admixture.batch_size, *settings)
+    elif inferred is None:
+        passes = FramePasses(run.sampler, *settings)
+    else:
+        first = {int(subkey(run.key, Purpose.CHAIN, 0)): inferred.start.topics}
+        passes = FramePasses(run.sampler, *settings, admixture.n_size_moves, inferred.log_prior, first)
+    return OrthogonalFit(admixture, run, setup, passes, inferred)
 
 
-class OrthogonalFit(FitStrategy):
-    """What all fits have in common."""
+class OrthogonalFit(DrawFit):
+    """The fit of orthonormal topics, whose number may be inferred."""
 
-    def __init__(
-        self, admixture: Any, run: Run, setup: OrthogonalSetup, passes: SphericalPasses, batch_size: int | None
-    ):
-        super().__init__(run.sampler, passes)
-        self.run = run
-        self.setup = setup
-        self.n_rows = setup.rows.n_rows
-        self.n_stored = admixture.n_stored_rows
-        draw_bytes = (setup.draw_bytes + 8 * setup.n_most * self.n_stored) * admixture.n_chains
-        store = DrawStore.within(admixture.max_draws_bytes, draw_bytes, admixture.thin)
-        self.stride = store.stride(run.schedule.n_draws)
-        scaled = not samples_frames(run.sampler)
-        self._adapt = adapter(passes, (setup.is_learned, False, False), scaled, run.schedule.burn_in, batch_size)
+    model_type = OrthogonalModel
+
+    def __init__(self, admixture: Any, run: Run, setup: Setup, passes: Any, inferred: InferredNumber | None):
+        super().__init__(admixture, run, setup, passes, None if inferred is None else len(inferred.log_prior) - 1)
+        self._inferred = inferred
         self._log_evidence = np.empty(0)  # of each chain at the last estimate, if the number of topics is inferred
-
-    def model(self, workers: Workers) -> OrthogonalModel:
-        """The posterior of the topics."""
-        model = self.setup.model(workers)
-        self._n_coordinates = model.manifold.dim
-        return model
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the topics of two passes; if the number of topics is inferred, a sum for each number."""
-        return (add_topics if self.setup.log_prior is None else add_by_number)(left, right)
-
-    def adapt(self, model: Any, state: Any) -> Any:
-        """The model with new estimates of the concentration and the radii, where they are learned."""
-        return self._adapt(model, state)
+        return (add_topics if self._inferred is None else add_by_number)(left, right)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw, with its number of topics if that is inferred."""
-        draw = record_draw(chain, self.stride, self.n_stored)
-        if self.setup.log_prior is not None:
+        draw = super().record(chain)
+        if self._inferred is not None:
             draw["n_components"] = np.array(len(chain.state.statistics.topics))
         return draw
 
@@ -80,22 +83,18 @@ class OrthogonalFit(FitStrategy):
         sums = [as_sums(*chain.estimate()) for chain in chains]
         frames = [nearest_frame(of_chain.by_number[of_chain.modal][0]) for of_chain in sums]
         best = best_chain(chains)
-        log_prior = self.setup.log_prior
-        if log_prior is not None:
-            self._log_evidence = np.array(
-                [self._evidence(chain, frame, log_prior) for chain, frame in zip(chains, frames, strict=True)]
-            )
+        if self._inferred is not None:
+            log_prior, each = self._inferred.log_prior, zip(chains, frames, strict=True)
+            self._log_evidence = np.array([_evidence(chain, frame, log_prior) for chain, frame in each])
             best = int(self._log_evidence.argmax())
         number = sums[best].modal
-        total, n_passes = sums[best].by_number[number]
-        lengths = np.sqrt(np.einsum("kv,kv->k", total, total))
         return {
             "best_chain_": best,
+            **mean_topics(*sums[best].by_number[number]),
             "components_": frames[best],
-            "resultant_lengths_": lengths / n_passes,
             "n_components_": number,
             "n_components_posterior_": sums[best].probabilities,
-            "doc_topic_prior_": np.full(number, self.setup.alpha),
+            "doc_topic_prior_": np.full(number, self.setup.alpha[0]),
             "document_concentration_": chains[best].model.concentrations.document,
             "_key": self.run.key,
         }
@@ -103,15 +102,11 @@ class OrthogonalFit(FitStrategy):
     def finish(self, fitted: dict[str, Any], model: Any, workers: Workers) -> dict[str, Any]:
         """The topics in descending order of their shares, if their number is inferred and draws of them were kept."""
         names = "components_", "_posterior", "best_chain_", "_component_draws"
-        shares = None if self.setup.log_prior is None else matched_shares(*(fitted[name] for name in names))
+        shares = None if self._inferred is None else matched_shares(*(fitted[name] for name in names))
         if shares is None:
             return {}
         order = np.argsort(-shares, kind="stable")
         return {name: fitted[name][order] for name in ("components_", "resultant_lengths_")}
-
-    def _evidence(self, chain: Chain, frame: np.ndarray, log_prior: np.ndarray) -> float:
-        number, key = len(frame), subkey(chain.state.key[0], Purpose.INFERENCE)
-        return log_evidence(chain.model.sized(number), frame, key) + float(log_prior[number])
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about chains that have not reached the best mode, and about a kinetic temperature that is not 1."""
@@ -120,9 +115,9 @@ class OrthogonalFit(FitStrategy):
 
     def _warn_of_low_chains(self) -> None:
         """Warn about chains whose log evidence is far below that of the best initialisation or chain."""
-        if self.setup.start is None:
+        if self._inferred is None:
             return
-        fall = max(self.setup.start.log_evidence, self._log_evidence.max()) - self._log_evidence
+        fall = max(self._inferred.start.log_evidence, self._log_evidence.max()) - self._log_evidence
         low = np.flatnonzero(fall > _FAR + _FAR_PER_ROW * len(self.setup.rows.directed))
         if len(low) > 0:
             warnings.warn(
@@ -134,34 +129,75 @@ class OrthogonalFit(FitStrategy):
             )
 
 
-class FrameFit(OrthogonalFit):
-    """The fit by sweeps over all documents, which redraw all topics, and by moves that change their number."""
+def _evidence(chain: Chain, frame: np.ndarray, log_prior: np.ndarray) -> float:
+    number, key = len(frame), subkey(chain.state.key[0], Purpose.INFERENCE)
+    return log_evidence(chain.model.sized(number), frame, key) + float(log_prior[number])
 
-    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
-        starts = {} if setup.start is None else {int(subkey(run.key, Purpose.CHAIN, 0)): setup.start.topics}
-        passes = FramePasses(
-            run.sampler,
-            admixture.n_doc_samples,
-            run.schedule.burn_in,
-            admixture.n_size_moves,
-            setup.log_prior,
-            starts,
+
+def samples_frames(sampler: BaseSampler) -> bool:
+    """Whether a sampler redraws the topics given the proportions of all documents, from a matrix von Mises-Fisher."""
+    return HasLinearLogDensity in sampler.requires
+
+
+def _set_up(
+    estimator: Any, sampler: BaseSampler, rows: AnyDirections, key: np.uint64
+) -> tuple[Setup, InferredNumber | None]:
+    """Check the parameters and choose initial values, with a metric if the sampler uses minibatches.
+
+    Short runs with several numbers of topics choose them if the number is inferred.
+    """
+    alpha = 0.5 if estimator.doc_topic_prior is None else float(estimator.doc_topic_prior)
+    given, of_start = estimator.document_concentration, subkey(key, Purpose.START)
+    is_learned, scaled = isinstance(given, str), not samples_frames(sampler)
+    if estimator.n_components is not None:
+        n_components = _checked_number(estimator, rows)
+        given = checked_document_concentration(given, n_components)
+        clusters = initialize_topics(rows, n_components, of_start)
+        concentration = initial_document_concentration(given, clusters)
+        setup = unit_setup(rows, n_components, alpha, concentration, is_learned, scaled)
+        if scaled:
+            setup = setup.tuned(clusters, estimator, key, estimator.batch_size, kind=OrthogonalModel)
+        return setup, None
+    log_prior = _log_prior_of_number(estimator, sampler, rows)
+    if has_topic_concentrations(given):
+        raise ValueError(
+            "n_components=None needs one concentration of all documents, document_concentration='auto' or a number, "
+            "because births and deaths of topics change the number of concentrations."
         )
-        super().__init__(admixture, run, setup, passes, None)
+    with Workers(estimator.n_jobs) as workers:
+        kappa = None if is_learned else float(given)
+        start = best_start(rows, alpha, kappa, log_prior, estimator.n_doc_samples, of_start, workers)
+    setup = unit_setup(rows, len(start.topics), alpha, start.concentration, is_learned)
+    return setup, InferredNumber(log_prior, start)
 
-    def target(self, model: OrthogonalModel) -> ConditionalFrames:
-        """The posterior of the topics given the proportions."""
-        return ConditionalFrames(model, np.empty((0, 1, model.n_components)))
+
+def _checked_number(estimator: Any, rows: AnyDirections) -> int:
+    """Check the given number of topics."""
+    V, given, limit = rows.n_features, estimator.n_components, estimator.max_components
+    if limit is not None and given > limit:
+        raise ValueError(
+            f"n_components={given} exceeds max_components={limit}: set only one of them, or increase max_components."
+        )
+    check_enough(rows, given)
+    if given > V:
+        raise ValueError(f"n_components={given} orthonormal topics need as many features, but X has {V}.")
+    return int(given)
 
 
-class MinibatchFit(OrthogonalFit):
-    """The fit with samplers whose steps read minibatches of documents."""
+def _log_prior_of_number(estimator: Any, sampler: BaseSampler, rows: AnyDirections) -> np.ndarray:
+    """Log prior of the number of topics, for a number that is inferred."""
+    if not samples_frames(sampler):
+        raise ValueError(
+            f"n_components=None needs sampler='gibbs': {type(sampler).__name__} cannot change the number of topics."
+        )
+    check_enough(rows, 1)
+    most = largest_number(estimator, len(rows.directed), rows.n_features)
+    log_prior = -float(estimator.n_components_penalty) * np.arange(most + 1.0)
+    log_prior[0] = -np.inf  # at least one topic
+    return log_prior
 
-    def __init__(self, admixture: Any, run: Run, setup: OrthogonalSetup):
-        batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
-        passes = SphericalMinibatchPasses(run.sampler, batch_size, admixture.n_doc_samples, burn_in)
-        super().__init__(admixture, run, setup, passes, batch_size)
 
-    def target(self, model: OrthogonalModel) -> MinibatchSAM:
-        """The posterior of the topics, estimated from minibatches."""
-        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
+def largest_number(estimator: Any, n_rows: int, n_features: int) -> int:
+    """The largest number of topics, for a number that is inferred."""
+    given = estimator.max_components
+    return min(n_features, n_rows, _MOST) if given is None else min(n_features, given)

@@ -20,11 +20,10 @@ from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs
 from ...sparse.dense_directions import AnyDirections
 from ...utils._threads import Workers
-from .._spherical.adaptation import adapter
-from .._spherical.initial_topics import initialize_topics
+from .._spherical.model import initialize_topics
 from .._spherical.targets import PassSums
-from .model import OrthogonalModel, nearest_frame
-from .passes import ConditionalFrames, FramePasses
+from .model import OrthogonalModel, nearest_frame, unit_setup
+from .passes import FramePasses
 
 _GROWTH = 1.4  # ratio of successive numbers of topics
 _N_FALLS = 3  # successive decreases of the evidence after which the search stops
@@ -38,7 +37,7 @@ class _FrameModes(FramePasses):
     def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, PassSums, float | None]:
         sums = PassSums(model.n_components)
         sums.add(terms, model.prior(word_topic))
-        parameter = ConditionalFrames(model, draws).linear_parameter()
+        parameter = self.target_type(model, draws).linear_parameter()
         return model.to_position(nearest_frame(parameter.T))[None], sums, None
 
 
@@ -142,14 +141,14 @@ def _run(
     is_learned = concentration is None
     clusters = initialize_topics(rows, n_components, subkey(key, Purpose.START))
     kappa = clusters.concentration if concentration is None else concentration
-    model: Any = OrthogonalModel(rows, np.full(n_components, alpha), kappa, np.ones(1), np.zeros(n_components), workers)
+    setup = unit_setup(rows, n_components, alpha, kappa, is_learned)
+    model: Any = setup.model(workers, kind=OrthogonalModel)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
-    adapt = adapter(passes, (is_learned, False, False), False, _N_PASSES, None)
     state = passes.begin(model, key, nearest_frame(clusters.topics))
     total = np.zeros_like(state.statistics.topics)
     for i in range(_N_PASSES):
         state = passes.step(model, state)
-        model = adapt(model, state)
+        model = passes.adapt(model, state, setup.learned, setup.scaled)
         if i >= _N_PASSES // 2:
             total += state.statistics.topics
     topics = nearest_frame(total)

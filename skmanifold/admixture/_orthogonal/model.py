@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 
 from ...manifolds import Stiefel
-from ...random._keys import Purpose, subkey
 from ...sparse.dense_directions import AnyDirections
 from ...topics.document_densities import relative_concentrations
-from ...utils._threads import Workers
-from .._spherical.initial_topics import initialize_topics
 from .._spherical.model import Concentrations, DocumentTerms, Prior, SphericalModel
+from .._spherical.setup import Setup
 
 
 class OrthogonalModel(SphericalModel):
@@ -26,34 +25,8 @@ class OrthogonalModel(SphericalModel):
     :math:`F = \sum_d \kappa(\theta_d) v_d \theta_d' / |\theta_d|`. The position is :math:`R \phi`, (V, K), with words
     as rows. All topics have the same radius: a constant metric, under which the same step size works for all data.
 
-    Parameters
-    ----------
-    rows : Directions or DenseDirections
-        Documents as unit vectors.
-    alpha : ndarray of shape (K,)
-        Dirichlet parameters of the proportions; the same number for each topic.
-    concentration : float or ndarray of shape (K,)
-        :math:`\kappa`, or a concentration for each topic: :math:`\kappa(\theta) = \sum_k \theta_k \kappa_k`.
-    radii : ndarray of shape (1,)
-        :math:`R`.
-    noise : ndarray of shape (K,)
-        Variance of the minibatch gradient with respect to unit topics: the mean over a topic's coordinates.
-    workers : Workers
-        Threads for the kernels.
+    The parameters are those of `SphericalModel`, with equal numbers in `alpha` and one radius; see `unit_setup`.
     """
-
-    def __init__(
-        self,
-        rows: AnyDirections,
-        alpha: np.ndarray,
-        concentration: float | np.ndarray,
-        radii: np.ndarray,
-        noise: np.ndarray,
-        workers: Workers,
-    ):
-        no_mean = np.zeros(rows.n_features)
-        concentrations = Concentrations(concentration, 0.0, 0.0)  # topics are uniform
-        super().__init__(rows, alpha, no_mean, concentrations, radii, noise, workers, len(rows.directed))
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
         self.radii, self.noise = radii, noise
@@ -68,9 +41,9 @@ class OrthogonalModel(SphericalModel):
         other._set_metric(self.radii, np.zeros(n_components))
         return other
 
-    def initial_topics(self, key: np.uint64) -> np.ndarray:
-        """Initial topics: the orthonormal rows nearest to the centres of clusters, (K, V)."""
-        return nearest_frame(initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
+    def nearest(self, topics: np.ndarray) -> np.ndarray:
+        """The orthonormal topics nearest to these unit vectors."""
+        return nearest_frame(topics)
 
     def topics(self, position: np.ndarray) -> np.ndarray:
         """Topics as unit vectors, (K, V), of one chain's position."""
@@ -126,3 +99,15 @@ def nearest_frame(topics: np.ndarray) -> np.ndarray:
     """The orthonormal rows nearest to `topics`, (K, V): the factor of its polar decomposition."""
     left, _, right = np.linalg.svd(topics, full_matrices=False)
     return left @ right
+
+
+def unit_setup(
+    rows: AnyDirections, n_components: int, alpha: float, concentration: Any, is_learned: bool, scaled: bool = False
+) -> Setup:
+    """Documents and priors of an `OrthogonalModel` of uniform topics, on the unit sphere and without noise.
+
+    `concentration` is a number, or an array with one for each topic; `scaled` says whether the radius is learned.
+    """
+    alphas, no_mean, concentrations = np.full(n_components, alpha), np.zeros(rows.n_features), (concentration, 0.0, 0.0)
+    metric, learned = (np.ones(1), np.zeros(n_components)), (is_learned, False, False)
+    return Setup(rows, alphas, no_mean, Concentrations(*concentrations), learned, *metric, scaled)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...metrics import match_topics
 from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs, State
 from .._spherical.model import DocumentTerms, ProportionChains
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
+from .._spherical.proportion_kernels import place_proportions
 from .._spherical.targets import ConditionalSAM, PassSums
-from .kernels import place_proportions
 from .model import OrthogonalModel
 from .reversible_jump import propose_size
 
@@ -47,7 +48,7 @@ class FramePasses(BlockwisePasses):
         Initial topics by the chain's key; other chains begin at the centres of clusters.
     """
 
-    sampler: ColumnGibbs
+    target_type = ConditionalFrames
 
     def __init__(
         self,
@@ -66,12 +67,6 @@ class FramePasses(BlockwisePasses):
     def init(self, model: Any, key: np.uint64) -> State:
         """The initial topics of this key, or the orthonormal topics nearest to the centres of clusters."""
         return self.begin(model, key, self.starts[int(key)] if int(key) in self.starts else model.initial_topics(key))
-
-    def begin(self, model: Any, key: np.uint64, topics: np.ndarray) -> State:
-        """The state before the first pass, at these topics."""
-        state = State(model.to_position(topics)[None], np.array([key], np.uint64))
-        statistics = TopicStatistics(topics, no_scales(model.n_components), np.nan, 0)
-        return state._replace(latents=model.init_chains(0), statistics=statistics)
 
     def step(self, model: Any, state: State) -> State:
         """One pass; ``log_density`` is log p(documents | topics, proportions), relative to uniform directions."""
@@ -126,3 +121,42 @@ def _chains_at(
         np.ascontiguousarray(proportions), model.directed, model.alpha, key, model.on_sphere, chains.points
     )
     return chains
+
+
+class SumsByNumber(NamedTuple):
+    """Sums of topics over passes, separately for each number of topics."""
+
+    by_number: dict[int, tuple[np.ndarray, int]]  # number of topics -> sum of the topics, (K, V), and number of passes
+
+    @property
+    def modal(self) -> int:
+        """Most frequent number of topics; the smallest if several are equally frequent."""
+        return max(sorted(self.by_number), key=lambda number: self.by_number[number][1])
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Relative frequencies of passes with 0, 1, 2, ... topics."""
+        counts = np.zeros(max(self.by_number) + 1)
+        for number, (_, n) in self.by_number.items():
+            counts[number] = n
+        return counts / counts.sum()
+
+
+def as_sums(value: TopicStatistics | SumsByNumber, n: int = 1) -> SumsByNumber:
+    """Convert the statistics of `n` passes with the same number of topics to `SumsByNumber`."""
+    return value if isinstance(value, SumsByNumber) else SumsByNumber({len(value.topics): (value.topics, n)})
+
+
+def add_by_number(left: TopicStatistics | SumsByNumber, right: TopicStatistics | SumsByNumber) -> SumsByNumber:
+    """Add two sums.
+
+    Topics are added and removed at any index, so that the order of the topics may differ between two passes with the
+    same number of topics. Therefore the topics of `right` are matched to those of `left`.
+    """
+    sums = dict(as_sums(left).by_number)
+    for number, (topics, n) in as_sums(right).by_number.items():
+        if number in sums:
+            total, m = sums[number]
+            topics, n = total + topics[match_topics(total, topics).other], m + n
+        sums[number] = topics, n
+    return SumsByNumber(sums)

@@ -16,20 +16,20 @@ from ...base import (
     draws_parameters,
     takes_minibatches,
 )
+from ...distributions import VonMisesFisher
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
 from .conditions import fitted_topics as holds_topics
 from .fit_strategies import fit_strategy, stream_strategy
-from .inference import SphericalInference
+from .inference import DrawnTopics, SphericalInference, refuse_learned
 from .model import MOST_CONCENTRATED
-from .prior import DrawsTopicsAboutMean
-from .setup import Setup
+from .setup import Setup, checked_document_concentration, prior_of_proportions
 
 
 @holds_topics
-class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertainty, BaseSampledEstimator):
+class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model: topics with positive and negative word weights, for directional data such as tf-idf.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics :math:`\beta_k`.
@@ -356,6 +356,23 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
         return stream_strategy(self, X, batch)
+
+    def _draw_topics_of_prior(self, n_samples: int, n_features: int | None, rng: np.random.Generator) -> DrawnTopics:
+        if n_features is None:
+            alpha, mean, concentration = self.doc_topic_prior_, self.mean_direction_, self.document_concentration_
+            of_topic, of_mean = self.topic_concentration_, self.mean_concentration_
+        else:
+            names = "document_concentration", "topic_concentration", "mean_concentration", "mean_direction"
+            refuse_learned(self, *names)
+            mean = np.asarray(self.mean_direction, dtype=np.float64)
+            if mean.shape != (n_features,) or not np.linalg.norm(mean) > 0:
+                raise ValueError(f"mean_direction must have shape ({n_features},) and not be zero.")
+            K = self.n_components
+            alpha = prior_of_proportions(self, K)
+            concentration = checked_document_concentration(self.document_concentration, K)
+            of_topic, of_mean = float(self.topic_concentration), float(self.mean_concentration)
+        mu = VonMisesFisher(mean / np.linalg.norm(mean), of_mean).sample(random_state=rng)
+        return DrawnTopics(VonMisesFisher(mu, of_topic).sample(len(alpha), random_state=rng), alpha, concentration)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,18 @@ from ...utils._conditions import Either, ListOf, Real, Whole
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from .._tokens.sampler_types import is_variational
-from .adaptation import WAIT, adapter, learn_concentrations
 from .model import Concentrations, SphericalModel
-from .passes import BlockwisePasses, SphericalMinibatchPasses, SphericalPasses, TopicStatistics, add_topics, record_draw
+from .passes import (
+    WAIT,
+    BlockwisePasses,
+    SphericalMinibatchPasses,
+    add_topics,
+    first_proportions,
+    learn_concentrations,
+    proportions_of,
+)
 from .setup import Setup, has_topic_concentrations, set_up, without_metric
-from .streams import STREAM_WAIT, SphericalStream, StreamSettings
-from .targets import ConditionalSAM, MinibatchSAM
+from .streams import STREAM_WAIT, SphericalStream
 from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 
@@ -34,9 +40,11 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     rows = read_directions(admixture, X, reset=True)
     if is_variational(run.sampler):
         return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
+    batch_size, kind = admixture.batch_size, SphericalMinibatchPasses
     if HasLogDensity in run.sampler.requires:
-        return BlockwiseFit(admixture, run, set_up(admixture, rows, run.key, None))
-    return MinibatchFit(admixture, run, set_up(admixture, rows, run.key, admixture.batch_size))
+        batch_size, kind = None, BlockwisePasses
+    passes = kind(run.sampler, batch_size, admixture.n_doc_samples, run.schedule.burn_in)
+    return DrawFit(admixture, run, set_up(admixture, rows, run.key, batch_size), passes)
 
 
 def _check_concentrations(admixture: Any, sampler: BaseSampler) -> None:
@@ -68,15 +76,18 @@ def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch 
 
 
 class SphericalFit(FitStrategy):
-    """What all fits have in common."""
+    """A fit whose results are those of the best chain."""
 
-    def __init__(self, admixture: Any, run: Run, setup: Setup, passes: BaseSampler | None = None):
+    def __init__(
+        self, admixture: Any, run: Run, setup: Setup, passes: BaseSampler | None = None, most: int | None = None
+    ):
         super().__init__(run.sampler, passes)
         self.admixture = admixture
         self.run = run
         self.setup = setup
         self.n_rows = setup.rows.n_rows
-        self.stride = draw_store(admixture, setup).stride(run.schedule.n_draws)
+        store = draw_store(admixture, len(setup.alpha) if most is None else most, setup.rows.n_features)
+        self.stride = store.stride(run.schedule.n_draws)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """The best chain's mean topics."""
@@ -87,70 +98,55 @@ class SphericalFit(FitStrategy):
     def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
         raise NotImplementedError
 
-    def warn(self, fitted: dict[str, Any]) -> None:
-        """Warn about a kinetic temperature that is not 1."""
-        warn_temperature(fitted["_posterior"].get("temperature"), self.setup.n_coordinates, stacklevel=6)
 
+class DrawFit(SphericalFit):
+    """The fit with samplers that draw the topics.
 
-class _DrawFit(SphericalFit):
-    """What all fits with samplers that draw the topics have in common."""
+    `most` is the largest number of topics, if it differs from that of the setup.
+    """
 
-    def __init__(self, admixture: Any, run: Run, setup: Setup, passes: SphericalPasses, batch_size: int | None):
-        super().__init__(admixture, run, setup, passes)
-        self._adapt = adapter(passes, setup.learned, setup.scaled, run.schedule.burn_in, batch_size)
+    model_type: ClassVar[type[SphericalModel]] = SphericalModel
+    passes: Any
 
     def model(self, workers: Workers) -> SphericalModel:
         """The posterior of the topics."""
-        return self.setup.model(workers)
+        model = self.setup.model(workers, kind=self.model_type)
+        self._n_coordinates = model.manifold.dim
+        return model
 
-    def add(self, left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
+    def target(self, model: SphericalModel) -> Any:
+        """The posterior of the topics as the sampler reads it."""
+        return self.passes.target(model)
+
+    def add(self, left: Any, right: Any) -> Any:
         """Sum of the topics of two passes."""
         return add_topics(left, right)
 
     def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
         """The model with new estimates of the concentrations and radii that are "auto"."""
-        return self._adapt(model, state)
+        return self.passes.adapt(model, state, self.setup.learned, self.setup.scaled)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
-        """The mean proportions, the temperature and, in some draws, the topics."""
-        return record_draw(chain, self.stride, self.admixture.n_stored_rows)
+        """The mean proportions, the temperature and, in some draws, the topics and proportions of the first rows."""
+        model, statistics, latents = chain.model, chain.state.statistics, chain.state.latents
+        draw = {"topic_weights": proportions_of(model, latents), "temperature": np.array(statistics.temperature)}
+        if chain.is_whole_draw(self.stride):
+            draw["components"] = statistics.topics
+            if self.admixture.n_stored_rows:
+                draw["doc_topic"] = first_proportions(model, latents, self.admixture.n_stored_rows)
+        return draw
 
     def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
         total, n_passes = best.estimate()
         model = best.model
-        fitted = {"_stream": self._stream(chains), "topic_scale_": model.radii}
+        fitted = {"_stream": None, "topic_scale_": model.radii}
+        if isinstance(self.passes, SphericalMinibatchPasses):
+            fitted["_stream"] = SphericalStream.resume(self.sampler, [(chain.model, chain.state) for chain in chains])
         return {**fitted, **mean_topics(total.topics, n_passes), **fitted_priors(model, model.concentrations)}
 
-    def _stream(self, chains: list[Chain]) -> SphericalStream | None:
-        return None
-
-
-class MinibatchFit(_DrawFit):
-    """The fit with samplers whose steps read minibatches of documents."""
-
-    def __init__(self, admixture: Any, run: Run, setup: Setup):
-        batch_size, burn_in = admixture.batch_size, run.schedule.burn_in
-        passes = SphericalMinibatchPasses(run.sampler, batch_size, admixture.n_doc_samples, burn_in)
-        super().__init__(admixture, run, setup, passes, batch_size)
-
-    def target(self, model: SphericalModel) -> MinibatchSAM:
-        """The posterior of the topics, estimated from minibatches."""
-        return MinibatchSAM(model, model.init_chains(0), np.uint64(0), None, 1, True)
-
-    def _stream(self, chains: list[Chain]) -> SphericalStream:
-        return SphericalStream.resume(self.sampler, [(chain.model, chain.state) for chain in chains])
-
-
-class BlockwiseFit(_DrawFit):
-    """The fit with samplers that need the log density of the topics given the proportions of all documents."""
-
-    def __init__(self, admixture: Any, run: Run, setup: Setup):
-        passes = BlockwisePasses(run.sampler, None, admixture.n_doc_samples, run.schedule.burn_in)
-        super().__init__(admixture, run, setup, passes, None)
-
-    def target(self, model: SphericalModel) -> ConditionalSAM:
-        """The posterior of the topics given the proportions."""
-        return ConditionalSAM(model, np.empty((0, 1, model.n_components)))
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn about a kinetic temperature that is not 1."""
+        warn_temperature(fitted["_posterior"]["temperature"], self._n_coordinates, stacklevel=6)
 
 
 class VariationalFit(SphericalFit):
@@ -183,7 +179,7 @@ class VariationalFit(SphericalFit):
 
 
 class SphericalBatch(StreamStrategy):
-    """What all updates by one minibatch have in common."""
+    """The update by one minibatch of documents."""
 
     def __init__(self, admixture: Any, batch: Minibatch, setup: Setup):
         super().__init__(batch)
@@ -195,7 +191,9 @@ class SphericalBatch(StreamStrategy):
 class DrawBatch(SphericalBatch):
     """The update by one minibatch with samplers that draw the topics: one step."""
 
-    target = MinibatchFit.target
+    def target(self, model: SphericalModel) -> Any:
+        """The posterior of the topics, estimated from minibatches."""
+        return SphericalMinibatchPasses.target(model)
 
     def model(self, workers: Workers) -> SphericalModel:
         """The posterior of the topics, in which the minibatch represents the whole stream."""
@@ -206,9 +204,9 @@ class DrawBatch(SphericalBatch):
         batch, setup = self.batch, self.setup
         stream = self.stream or SphericalStream.begin(self.sampler, model, batch.key, batch.n_chains)
         if stream.n_batches == 0:
-            stream = stream.storing(draw_store(self.admixture, setup))
-        settings = StreamSettings(self.admixture.n_doc_samples, setup.learned, setup.scaled, batch.rate)
-        stream = stream.after_batch(self.sampler, model, settings, workers)
+            stream = stream.storing(draw_store(self.admixture, len(setup.alpha), setup.rows.n_features))
+        settings = setup, self.admixture.n_doc_samples, batch.rate
+        stream = stream.after_batch(self.sampler, model, *settings, workers)
         best = stream.states[stream.best_chain]
         fitted = {"_stream": stream, "best_chain_": stream.best_chain, "topic_scale_": best.radii}
         fitted["_setup"] = setup.without_rows()
@@ -267,9 +265,9 @@ class FactorStream(NamedTuple):
         return FactorStream(state.position, concentrations, alignment, t), state
 
 
-def draw_store(admixture: Any, setup: Setup) -> DrawStore:
+def draw_store(admixture: Any, n_components: int, n_features: int) -> DrawStore:
     """A store for as many draws of topics as fit into `max_draws_bytes`."""
-    draw_bytes = setup.draw_bytes + 8 * len(setup.alpha) * admixture.n_stored_rows
+    draw_bytes = 8 * n_components * (n_features + admixture.n_stored_rows)
     return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
 
 
@@ -277,15 +275,8 @@ def mean_field_model(
     setup: Setup, workers: Workers, batch_size: int | None, total_samples: int | None = None
 ) -> MeanFieldSAM:
     """The mean-field model of the posterior."""
-    return MeanFieldSAM(
-        setup.rows,
-        setup.alpha,
-        setup.mean_direction,
-        *setup.concentrations,
-        workers,
-        batch_size=batch_size,
-        total_samples=total_samples,
-    )
+    given = setup.rows, setup.alpha, setup.mean_direction, setup.concentrations
+    return MeanFieldSAM(*given, workers, batch_size=batch_size, total_samples=total_samples)
 
 
 def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:

@@ -11,7 +11,9 @@ import numpy as np
 
 from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
+from ...mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 from ...random._keys import Purpose, subkey
+from ...random._variates import some_rows
 from ...sparse.dense_directions import AnyDirections
 from ...topics.document_densities import DocumentDensity, density_of, relative_concentrations
 from ...topics.spherical_kernels import (
@@ -26,10 +28,10 @@ from ...topics.spherical_kernels import (
 from ...utils._conditions import Array, Either, Real
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_range
-from .initial_topics import initialize_topics
 
 _DOCUMENTS, _TASKS = 32, 32  # least documents of a task; largest number of tasks
 _WORDS = 8192  # words of a task
+_N_ITERATIONS, _ROWS_OF_TOPIC = 10, 200  # of the clusters at whose centres topics start
 
 
 MOST_CONCENTRATED = 1e18  # the estimate for nearly equal directions with a million features
@@ -161,8 +163,12 @@ class SphericalModel:
         return np.multiply.outer(self.noise / self.radii**2, self._word_power).ravel()
 
     def initial_topics(self, key: np.uint64) -> np.ndarray:
-        """Initial topics: centres of clusters of documents, (K, V)."""
-        return initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics
+        """Initial topics, at the centres of clusters of documents, (K, V)."""
+        return self.nearest(initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
+
+    def nearest(self, topics: np.ndarray) -> np.ndarray:
+        """The topics nearest to these unit vectors: themselves."""
+        return topics
 
     def topics(self, position: np.ndarray) -> np.ndarray:
         """Topics as unit vectors, (K, V), of one chain's position."""
@@ -279,3 +285,25 @@ def _relative_variance(rows: AnyDirections) -> np.ndarray:
     variance = squares / n - mean * mean
     total = variance.sum()
     return variance * (V / total) if total > 0 else np.ones(V)
+
+
+class InitialTopics(NamedTuple):
+    """Centres of clusters of documents and their concentration."""
+
+    topics: np.ndarray  # (K, V), unit rows
+    concentration: float  # concentration of the documents about their cluster's centre
+
+
+def initialize_topics(rows: AnyDirections, n_components: int, key: np.uint64) -> InitialTopics:
+    """Cluster a random sample of at most 200 documents per topic by hard von Mises-Fisher EM."""
+    directed = rows.directed
+    chosen = some_rows(key, Purpose.START, len(directed), min(len(directed), _ROWS_OF_TOPIC * n_components))
+    mixture = VonMisesFisherMixture(
+        n_components,
+        assignment="hard",
+        concentration="shared",
+        max_iter=_N_ITERATIONS,
+        tol=0.0,  # always all iterations: initial topics need not converge
+        random_state=int(key >> np.uint64(32)),
+    ).fit(rows.matrix(directed[chosen]))
+    return InitialTopics(mixture.mean_directions_, float(mixture.concentrations_[0]))

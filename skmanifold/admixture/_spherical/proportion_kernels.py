@@ -17,12 +17,14 @@ import math
 import numpy as np
 
 from ...random._keys import fold_in
+from ...random._variates import log_gamma_variate
 from ...topics.document_densities import cosine_terms, relative_terms
 from ...topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
 from ...utils._njit import njit
 
 _GAIN = 0.1  # change of the logarithm of a step size per unit of acceptance probability
 _TARGET = 0.8  # target acceptance probability
+_LEAST = 1e-300  # least proportion, so that its logarithm is finite
 
 
 @njit(cache=True, nogil=True)
@@ -149,3 +151,20 @@ def mean_proportions(points, rows, on_sphere):
     for k in range(n):
         total[k] /= len(rows)
     return total
+
+
+@njit(cache=True, nogil=True)
+def place_proportions(proportions, rows, alpha, key, on_sphere, points):
+    """Set the chains of documents `rows` to the given proportions, (n, K); `points` has the chains of all documents.
+
+    In the coordinates of log gamma variates, their sum does not enter the likelihood and is drawn from its prior.
+    """
+    total = alpha.sum()
+    for i in range(len(rows)):
+        row = rows[i]
+        if on_sphere:
+            points[row] = np.sqrt(proportions[i])
+        else:
+            log_sum = log_gamma_variate(fold_in(key, row), total)
+            for k in range(len(alpha)):
+                points[row, k] = log_sum + math.log(max(proportions[i, k], _LEAST))

@@ -14,9 +14,8 @@ from ...utils._conditions import FLAG, Array, Tuple
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
-from .adaptation import initially_tuned, learn_concentration
-from .initial_topics import InitialTopics, initialize_topics
-from .model import MOST_CONCENTRATED, Concentrations, SphericalModel
+from .model import MOST_CONCENTRATED, Concentrations, InitialTopics, SphericalModel, initialize_topics
+from .passes import initially_tuned, learn_concentration
 
 PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
 RADII = Array("float64", ("n_components",), above=0, high=1e100)
@@ -41,30 +40,35 @@ class Setup(NamedTuple):
     mean_direction: np.ndarray  # (V,), a unit vector
     concentrations: Concentrations  # initial values
     learned: tuple[bool, ...]  # which concentrations are learned
-    radii: np.ndarray  # (K,), initial values
+    radii: np.ndarray  # (K,), initial values; (1,) for orthonormal topics
     noise: np.ndarray  # (K,), initial values
     scaled: bool  # whether the radii are learned
-
-    @property
-    def n_coordinates(self) -> int:
-        """Intrinsic dimension of the topics."""
-        return len(self.alpha) * (len(self.mean_direction) - 1)
-
-    @property
-    def draw_bytes(self) -> int:
-        """Memory of one draw of the topics, in bytes."""
-        return 8 * len(self.alpha) * self.rows.n_features
 
     def without_rows(self) -> Setup:
         """A copy without the documents."""
         return self._replace(rows=None)
 
-    def model(self, workers: Workers, total_samples: int | None = None) -> SphericalModel:
+    def model(self, workers: Workers, total: int | None = None, kind: type[SphericalModel] = SphericalModel) -> Any:
         """The posterior of the topics, for these documents, or for a total number that they stand for."""
-        total = len(self.rows.directed) if total_samples is None else total_samples
-        return SphericalModel(
-            self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise, workers, total
-        )
+        total = len(self.rows.directed) if total is None else total
+        given = self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise
+        return kind(*given, workers, total)
+
+    def tuned(
+        self,
+        start: InitialTopics,
+        estimator: Any,
+        key: np.uint64,
+        batch_size: int | None,
+        total: int | None = None,
+        kind: type[SphericalModel] = SphericalModel,
+    ) -> Setup:
+        """The setup with initial noise and radii for minibatches of this size (None: all rows)."""
+        with Workers(estimator.n_jobs) as workers:
+            model = self.model(workers, total, kind)
+            topics, of_metric = model.nearest(start.topics), subkey(key, Purpose.METRIC)
+            model = initially_tuned(model, topics, of_metric, self.scaled, batch_size)
+        return self._replace(radii=model.radii, noise=model.noise)
 
 
 def check_enough(rows: AnyDirections, n_components: int) -> None:
@@ -83,32 +87,17 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     """Check the parameters; return the setup without noise and learned radii, and the initial clusters."""
     K = estimator.n_components
     check_enough(rows, K)
-    alpha = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
-    alpha = check_doc_topic_prior(np.full(K, float(alpha)) if np.ndim(alpha) == 0 else alpha, K)
+    alpha = prior_of_proportions(estimator, K)
     mean_direction = _unit_mean(of_columns(estimator, "mean_direction"), rows)
     document = checked_document_concentration(estimator.document_concentration, K)
-    given = (
-        document,
-        *(
-            value if isinstance(value, str) else float(value)
-            for value in (estimator.topic_concentration, estimator.mean_concentration)
-        ),
-    )
+    others = estimator.topic_concentration, estimator.mean_concentration
+    given = (document, *(value if isinstance(value, str) else float(value) for value in others))
     learned = tuple(isinstance(value, str) for value in given)
     radii = _checked_radii(estimator.topic_scale, K)
     start = initialize_topics(rows, K, subkey(key, Purpose.START))
     concentrations = _initial_concentrations(given, rows.n_features, start, mean_direction)
-    setup = Setup(
-        rows,
-        alpha,
-        mean_direction,
-        concentrations,
-        learned,
-        np.ones(K) if radii is None else radii,
-        np.zeros(K),
-        scaled=radii is None,
-    )
-    return setup, start
+    metric = np.ones(K) if radii is None else radii, np.zeros(K)
+    return Setup(rows, alpha, mean_direction, concentrations, learned, *metric, scaled=radii is None), start
 
 
 def set_up(
@@ -116,10 +105,13 @@ def set_up(
 ) -> Setup:
     """Check the parameters and compute the initial noise and radii for minibatches of this size (None: all rows)."""
     setup, start = without_metric(estimator, rows, key)
-    with Workers(estimator.n_jobs) as workers:
-        model = setup.model(workers, total_samples)
-        model = initially_tuned(model, start.topics, subkey(key, Purpose.METRIC), setup.scaled, batch_size)
-    return setup._replace(radii=model.radii, noise=model.noise)
+    return setup.tuned(start, estimator, key, batch_size, total_samples)
+
+
+def prior_of_proportions(estimator: Any, n_components: int) -> np.ndarray:
+    """Dirichlet parameters of the constructor, (K,)."""
+    given = 0.5 if estimator.doc_topic_prior is None else estimator.doc_topic_prior
+    return check_doc_topic_prior(np.full(n_components, float(given)) if np.ndim(given) == 0 else given, n_components)
 
 
 def _unit_mean(given: Any, rows: AnyDirections) -> np.ndarray:

@@ -14,24 +14,22 @@ from ...samplers._states import PassState, detached
 from ...utils._conditions import Array, Keyed, Real, Sizes
 from ...utils._declared import Held, holds
 from ...utils._threads import Workers
-from .adaptation import learn_concentrations, learn_topic_concentrations, retuned
 from .model import Concentrations, SphericalModel
-from .passes import SphericalMinibatchPasses, TopicStatistics, blend, log_density_of, proportions_of
-from .setup import NOISE, RADII
+from .passes import (
+    SphericalMinibatchPasses,
+    TopicStatistics,
+    blend,
+    learn_all_concentrations,
+    log_density_of,
+    proportions_of,
+    retuned,
+)
+from .setup import NOISE, RADII, Setup
 from .targets import NO_DRAWS, MinibatchSAM, move_chains
 
 _WARM_UP = 20  # burn-in transitions of a new document's proportions
 STREAM_WAIT = 20  # minibatches before concentrations are learned
 _OFTEN = 100  # number of first minibatches after each of which the metric is adapted
-
-
-class StreamSettings(NamedTuple):
-    """Settings of the estimator for a stream."""
-
-    n_draws: int  # transitions of each document's proportions that are averaged
-    learned: tuple[bool, ...]  # which concentrations
-    scaled: bool  # whether the radii are learned
-    rate: float  # weight of the minibatch in running means
 
 
 def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
@@ -100,13 +98,16 @@ class SphericalStream(DrawStream):
         return cls(type(sampler), stood)
 
     def after_batch(
-        self, sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, workers: Workers
+        self, sampler: ManifoldSampler, model: SphericalModel, setup: Setup, n_draws: int, rate: float, workers: Workers
     ) -> SphericalStream:
-        """The stream after all rows of `model` as one minibatch."""
+        """The stream after all rows of `model` as one minibatch, of this weight in running means.
+
+        The mean over `n_draws` transitions of each document's proportions is used.
+        """
 
         def advance(chain: StreamChain, wanted: bool) -> tuple[StreamChain, float, dict[str, np.ndarray] | None]:
             its = model.tuned(chain.concentrations, chain.radii, chain.noise)
-            chain, log_density, weights = _advance(sampler, its, settings, chain)
+            chain, log_density, weights = _advance(sampler, its, setup, n_draws, rate, chain)
             draw = None
             if wanted:
                 statistics = chain.statistics
@@ -129,7 +130,7 @@ class SphericalStream(DrawStream):
 
 
 def _advance(
-    sampler: ManifoldSampler, model: SphericalModel, settings: StreamSettings, chain: StreamChain
+    sampler: ManifoldSampler, model: SphericalModel, setup: Setup, n_draws: int, rate: float, chain: StreamChain
 ) -> tuple[StreamChain, float, np.ndarray]:
     """One minibatch: burn-in of its documents' proportions, a step of the topics, then the learned concentrations."""
     state, before = detached(chain.state), chain.statistics
@@ -139,22 +140,20 @@ def _advance(
     turned = model.to_word_major(state.position[0])
     warming = subkey(state.key[0], Purpose.WARM_UP, before.n_passes)  # rows have the children of `key`
     move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
-    target = MinibatchSAM(model, proportions, key, None, settings.n_draws, True)
+    target = MinibatchSAM(model, proportions, key, None, n_draws, True)
     state = sampler.step(target, state)
     t = before.n_passes + 1
-    scales = blend(before.scales, target.sums, settings.rate if before.n_passes else 1.0)
+    scales = blend(before.scales, target.sums, rate if before.n_passes else 1.0)
     temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
     statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
     after = model
     if t <= _OFTEN or t & (t - 1) == 0:  # later at powers of two alone, since between changes the metric is constant
-        concentrations = model.concentrations
+        concentrations, old = model.concentrations, model.concentrations.document
         if t >= STREAM_WAIT:
-            concentrations = learn_concentrations(model, scales.cosines, settings.learned)
-            if settings.learned[0] and np.ndim(concentrations.document) == 1:
-                learned = learn_topic_concentrations(model, concentrations, proportions, statistics.topics)
-                gap = learned.document - concentrations.document
-                concentrations = learned._replace(document=concentrations.document + settings.rate * gap)
-        after = retuned(model, scales, concentrations, settings.scaled, len(model.directed))
+            concentrations = learn_all_concentrations(model, statistics, proportions, setup.learned)
+            if np.ndim(old) == 1:
+                concentrations = concentrations._replace(document=old + rate * (concentrations.document - old))
+        after = retuned(model, scales, concentrations, setup.scaled, len(model.directed))
         sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))
     weights = proportions_of(model, proportions)

@@ -14,7 +14,7 @@ NO_DRAWS = np.empty((0, 0, 0))
 
 
 class PassSums:
-    """Sums over a pass, from which `adaptation` learns radii and concentrations."""
+    """Sums over a pass, from which burn-in learns radii and concentrations."""
 
     def __init__(self, n_components: int):
         self.n_steps = 0

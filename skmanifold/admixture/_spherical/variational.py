@@ -17,8 +17,7 @@ from ...topics.spherical_kernels import combine_columns, multiply_columns, whole
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
-from .initial_topics import initialize_topics
-from .model import MOST_CONCENTRATED, Concentrations
+from .model import MOST_CONCENTRATED, Concentrations, initialize_topics
 from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics
 
 _ROWS_OF_TASK = 64  # a millisecond or more
@@ -151,7 +150,7 @@ class MeanFieldSAM:
         :math:`\alpha`.
     mean_direction : ndarray of shape (n_features,)
         :math:`m`, a unit vector.
-    document_concentration, topic_concentration, mean_concentration : float
+    concentrations : Concentrations
         :math:`\kappa`, :math:`\sigma` and :math:`\kappa_0`.
     workers : Workers
         Threads for the kernels.
@@ -176,9 +175,7 @@ class MeanFieldSAM:
         directions: AnyDirections,
         doc_topic_prior: np.ndarray,
         mean_direction: np.ndarray,
-        document_concentration: float,
-        topic_concentration: float,
-        mean_concentration: float,
+        concentrations: Concentrations,
         workers: Workers,
         *,
         batch_size: int | None = None,
@@ -187,9 +184,7 @@ class MeanFieldSAM:
         self.directions = directions
         self.doc_topic_prior = doc_topic_prior
         self.mean_direction = mean_direction
-        self.document_concentration = float(document_concentration)
-        self.topic_concentration = float(topic_concentration)
-        self.mean_concentration = float(mean_concentration)
+        self.concentrations = concentrations
         self.workers = workers
         self.batch_size = batch_size
         self.rows = directions.directed
@@ -210,16 +205,11 @@ class MeanFieldSAM:
         """Dirichlet parameters of the proportions."""
         return self.doc_topic_prior
 
-    @property
-    def concentrations(self) -> Concentrations:
-        """The three concentrations."""
-        return Concentrations(self.document_concentration, self.topic_concentration, self.mean_concentration)
-
     def tuned(self, concentrations: Concentrations) -> MeanFieldSAM:
         """A copy with other concentrations."""
         other = copy.copy(self)
         other.__dict__.pop("_log_peak", None)
-        other.document_concentration, other.topic_concentration, other.mean_concentration = concentrations
+        other.concentrations = concentrations
         return other
 
     # MeanFieldModel
@@ -229,13 +219,13 @@ class MeanFieldSAM:
         n_components = len(self.doc_topic_prior)
         start = initialize_topics(self.directions, n_components, key)
         share = bessel_ratio(len(self.mean_direction), start.concentration) / n_components
-        topics = (self.document_concentration * self.total_samples * share) * start.topics.T
-        topics += (self.topic_concentration * self.mean_direction)[:, np.newaxis]
+        topics = (self.concentrations.document * self.total_samples * share) * start.topics.T
+        topics += (self.concentrations.topic * self.mean_direction)[:, np.newaxis]
         noise = np.empty((n_components, len(topics)))
         fill_normal(fold_in_each(subkey(key, Purpose.NOISE), np.arange(n_components)), Purpose.NOISE, noise)
         topics += noise.T * (_NOISE / np.sqrt(len(topics)) * _lengths(topics))
-        mean = self.mean_concentration * self.mean_direction
-        factors = self._update_mean(SphereFactors(topics, _lengths(topics), mean, self.mean_concentration))
+        mean = self.concentrations.mean * self.mean_direction
+        factors = self._update_mean(SphereFactors(topics, _lengths(topics), mean, self.concentrations.mean))
         return factors, self.init_rows(factors)
 
     def init_rows(self, factors: SphereFactors) -> RowFactors:
@@ -256,7 +246,7 @@ class MeanFieldSAM:
         shapes, weights = rows.shapes.copy(), np.empty_like(rows.shapes)
         ranges = split_range(self.n_samples, _ROWS_OF_TASK)
         couplings = np.empty((len(ranges), n_components, n_components))
-        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.document_concentration, n_steps, tol
+        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.concentrations.document, n_steps, tol
         parts = self.workers.run(
             fit_rows,
             [(*part, *shared, shapes, weights, coupling) for part, coupling in zip(ranges, couplings, strict=True)],
@@ -269,7 +259,7 @@ class MeanFieldSAM:
         """Natural-gradient step of length `rate` for each topic in turn; the documents' sums have weight `scale`."""
         n_features, n_components = factors.topics.shape
         basis = np.concatenate((factors.topics, sums.weighted, factors.expected_mean()[:, np.newaxis]), axis=1)
-        strengths = rate * scale * self.document_concentration, rate * self.topic_concentration
+        strengths = rate * scale * self.concentrations.document, rate * self.concentrations.topic
         coefficients = np.empty((n_components, basis.shape[1]))
         products = self._multiply_columns(basis)
         solve_topics(products, sums.coupling, *strengths, rate, n_features, _N_SWEEPS, _SWEEP_TOL, coefficients)
@@ -288,10 +278,10 @@ class MeanFieldSAM:
         """Terms of the topics' factors and their mean's factor in the objective."""
         n_features, n_components = factors.topics.shape
         topic, mean = self._mean_cosines(factors)
-        value = n_components * log_density_at_mode(n_features, self.topic_concentration)
-        value += n_components * self.topic_concentration * (topic - 1.0)
-        value += log_density_at_mode(n_features, self.mean_concentration)
-        value += self.mean_concentration * (mean - 1.0)
+        value = n_components * log_density_at_mode(n_features, self.concentrations.topic)
+        value += n_components * self.concentrations.topic * (topic - 1.0)
+        value += log_density_at_mode(n_features, self.concentrations.mean)
+        value += self.concentrations.mean * (mean - 1.0)
         concentrations = np.append(factors.concentrations, factors.mean_concentration)
         entropies = concentrations * (1.0 - bessel_ratio(n_features, concentrations))
         return float(value + np.sum(entropies - log_density_at_mode(n_features, concentrations)))
@@ -312,21 +302,14 @@ class MeanFieldSAM:
         if len(chosen) == self.n_samples:
             return self
         some = self.directions.take(self.rows[chosen])
-        concentrations = self.document_concentration, self.topic_concentration, self.mean_concentration
-        return MeanFieldSAM(
-            some,
-            self.doc_topic_prior,
-            self.mean_direction,
-            *concentrations,
-            self.workers,
-            total_samples=self.total_samples,
-        )
+        prior = self.doc_topic_prior, self.mean_direction, self.concentrations
+        return MeanFieldSAM(some, *prior, self.workers, total_samples=self.total_samples)
 
     # Parts
 
     @cached_property
     def _log_peak(self) -> float:
-        return float(log_density_at_mode(self.directions.n_features, self.document_concentration))
+        return float(log_density_at_mode(self.directions.n_features, self.concentrations.document))
 
     @cached_property
     def _sums(self) -> Any:
@@ -343,7 +326,7 @@ class MeanFieldSAM:
     def _update_mean(self, factors: SphereFactors) -> SphereFactors:
         """The best factor of the mean, given those of the topics."""
         toward = np.einsum("vk,k->v", factors.topics, factors.gains())
-        mean = self.mean_concentration * self.mean_direction + self.topic_concentration * toward
+        mean = self.concentrations.mean * self.mean_direction + self.concentrations.topic * toward
         return factors._replace(mean=mean, mean_concentration=float(np.sqrt(np.einsum("v,v", mean, mean))))
 
     def _project_and_overlap(self, factors: SphereFactors) -> tuple[np.ndarray, np.ndarray]:
@@ -374,7 +357,7 @@ class MeanFieldSAM:
 
     def _score(self, rows: RowFactors) -> tuple[float, float]:
         """Terms of the documents in the objective, and the sum of their expected cosines."""
-        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.document_concentration, rows.shapes
+        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.concentrations.document, rows.shapes
         tasks = [(*part, *shared) for part in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
         parts = self.workers.run(score_rows, tasks)
         return sum(part[0] for part in parts) + self.n_samples * self._log_peak, sum(part[1] for part in parts)

@@ -19,8 +19,8 @@ from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
+from ...samplers._base import resolve_sampler
 from ...samplers._latent.stick_breaking import check_concentration_prior
-from ...samplers._resolve import resolve_sampler
 from ...utils._threads import Workers, split_range
 from .._densities import typical_rows
 from .._memberships.process import PartitionDraw, arrays_of, draw_store, partition_draw

@@ -17,7 +17,7 @@ from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
 from ...samplers import BaseSampler, ManifoldSampler
-from ...samplers._capabilities import FullPasses
+from ...samplers._base import FullPasses
 from ...samplers._cir.scir import LogPositionState
 from ...samplers._density.gradient_base import MovingState
 from ...samplers._latent.slice import Slice

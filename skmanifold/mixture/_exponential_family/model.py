@@ -21,7 +21,7 @@ from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
 from ...samplers._latent.esca import ESCAState
-from ...samplers._latent.pilot_runs import run_pilot
+from ...samplers._states import run_pilot
 from ...utils._declared import Held
 from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, split_range

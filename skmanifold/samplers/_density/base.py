@@ -11,8 +11,7 @@ from ...random._keys import Purpose, fold_in
 from ...random._variates import fold_keys
 from ...utils._protocol_check import offers
 from ...utils._typing import ArrayLike
-from .._base import BaseSampler
-from .._capabilities import FullPasses
+from .._base import BaseSampler, FullPasses
 
 _LEAST = 1e-290  # coordinate whose logarithm is taken
 

@@ -11,9 +11,8 @@ from ...models._compiled_functions import GRADIENT, LOG_DENSITY, CompiledFunctio
 from ...utils._njit import call_compiled, njit, njit_or_interpreted
 from .._schedule import step_sizes_at
 from .integrator_kernels import mean_squares
-from .moves import chain_lost, chains_of, make_steps
+from .moves import chain_lost, chains_of, make_steps, make_transition
 from .noise_covariance import NoCovariance
-from .trajectories import make_transition
 
 _SECONDS = 0.1  # of one call of a kernel, for which an interrupt has to wait
 

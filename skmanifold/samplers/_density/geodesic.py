@@ -12,17 +12,17 @@ from ...models import HasGradient, IncompatibleError
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
-from .._schedule import StepSize, step_size_at
-from .geodesic_moves import SCHEMES, GeodesicFriction, GeodesicThermostat
+from .._schedule import StepSize
 from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .hamiltonian import friction_recipe, thermostat_recipe
 from .matrix_friction import GeodesicMatrixFriction, check_friction
+from .moves import SCHEMES, GeodesicFriction, GeodesicThermostat
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
 
 class _GeodesicSampler(GradientSampler):
-    """Base class: half a step along a geodesic, friction, noise and gradient in the tangent space, half a step."""
+    """Base class of samplers that move along geodesics."""
 
     requires_manifold = (GeodesicFlow,)
     state_types: ClassVar[tuple[type, ...]] = (MomentumState,)
@@ -30,13 +30,6 @@ class _GeodesicSampler(GradientSampler):
         **GradientSampler._parameter_constraints,
         "scheme": [StrOptions({"aboba", "ou", "baoab"})],
     }
-    scheme: str
-
-    def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator."""
-        first = state.n_steps * self.n_steps
-        self._make_steps(model, state, step_size_at(self.step_size, state.n_steps), first, self.n_steps)
-        return self._counted(state, first + self.n_steps - 1)
 
 
 class SGGMC(_GeodesicSampler):

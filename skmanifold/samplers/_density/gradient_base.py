@@ -249,16 +249,14 @@ class GradientSampler(ManifoldSampler):
 
     def step(self, model: HasGradient, state: Any) -> Any:
         """`n_steps` steps of the integrator."""
-        step_size = step_size_at(self.step_size, state.n_steps)
-        n = self.n_steps
-        for t in range(state.n_steps * n, (state.n_steps + 1) * n):
-            fold_keys(state.key, t, state.memory.keys)
-            try:
-                state = self._move(model, state, step_size, t)
-            except NonFiniteError as error:
-                error.state = state
-                raise
-        return self._counted(state, t)
+        h, n = step_size_at(self.step_size, state.n_steps), self.n_steps
+        first = state.n_steps * n
+        try:
+            state = self._make_steps(model, state, h, first, n)
+        except NonFiniteError as error:
+            error.state = state if error.state is None else error.state
+            raise
+        return self._counted(state, first + n - 1)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``."""
@@ -300,23 +298,35 @@ class GradientSampler(ManifoldSampler):
         """The NamedTuple of `moves` for this sampler, or None if the sampler defines `_move`."""
         return None
 
+    def _move(self, model: Any, state: Any, h: float, t: int) -> Any:
+        """Make step t of the integrator, of size h, in place; returns the state."""
+        return self._interpret_moves(model, state, h, t, 1)
+
     def _make_steps(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
-        """Interpret the move of this sampler, with the gradients of `_estimate_gradient`."""
+        """Make steps of the integrator, one by one if a subclass defines `_move`."""
+        if type(self)._move is GradientSampler._move:
+            return self._interpret_moves(model, state, h, first, n_steps)
+        for t in range(first, first + n_steps):
+            fold_keys(state.key, t, state.memory.keys)
+            state = self._move(model, state, h, t)
+        return state
+
+    def _interpret_moves(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
+        """Interpret the kernel of this sampler's move, with the gradients of `_estimate_gradient`."""
 
         def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
             _, estimate = self._estimate_gradient(model, state, t)
             if estimate is not out:
                 out[...] = estimate
 
-        covariance = state.memory.covariance
-        noise = NoCovariance(model.manifold.size) if covariance is None else covariance
-        move, geometry = self._move_for(model), MethodsGeometry(model.manifold)
-        make_steps(move, geometry, gradient, noise, chains_of(state), h, first, n_steps)
+        move, noise = self._move_for(model), self._noise(model, state.memory)
+        make_steps(move, MethodsGeometry(model.manifold), gradient, noise, chains_of(state), h, first, n_steps)
         return state
 
-    def _move(self, model: Any, state: Any, h: float, t: int) -> Any:
-        """Make step t of the integrator, of size h, in place; returns the state."""
-        return self._make_steps(model, state, h, t, 1)
+    @staticmethod
+    def _noise(model: Any, memory: GradientMemory) -> Covariance | NoCovariance:
+        """The covariance of gradient noise that a step compensates."""
+        return NoCovariance(model.manifold.size) if memory.covariance is None else memory.covariance
 
     def _start_momentum(self, model, position: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """A momentum from its stationary distribution: standard normal in the tangent space."""

@@ -12,7 +12,6 @@ from ...models import HasGradient
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .geodesic_moves import OU, GeodesicFriction, GeodesicThermostat
 from .gradient_base import (
     RESAMPLE_EVERY,
     SVRG,
@@ -21,7 +20,15 @@ from .gradient_base import (
     ThermostatState,
 )
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
-from .moves import EulerFriction, EulerThermostat, SplitFriction, SplitThermostat
+from .moves import (
+    OU,
+    EulerFriction,
+    EulerThermostat,
+    GeodesicFriction,
+    GeodesicThermostat,
+    SplitFriction,
+    SplitThermostat,
+)
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 

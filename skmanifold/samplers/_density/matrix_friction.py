@@ -9,8 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numerics.batched_linalg import from_eigen, times
-from .geodesic_moves import ABOBA, BAOAB, OU, drift, drift_freely, kick, make_geodesic_steps, projectors
-from .moves import begin_step, make_steps, resample_momentum
+from .moves import (
+    ABOBA,
+    BAOAB,
+    OU,
+    begin_step,
+    drift,
+    drift_freely,
+    kick,
+    make_geodesic_steps,
+    make_steps,
+    projectors,
+    resample_momentum,
+)
 from .noise_covariance import Covariance, fill_matrix_noise
 
 

@@ -1,7 +1,8 @@
-"""The metric of Riemannian samplers: the diagonal of the manifold, or a user function with its derivatives."""
+"""The metric of Riemannian samplers, of the manifold or given by the user, and divergences of matrix fields."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from numbers import Integral
 from typing import Any
@@ -14,13 +15,16 @@ from ...random._variates import fold_keys, sample_rows
 from ...utils._sklearn import Interval
 from ...utils._vectorize import call_at_all
 from .base import NonFiniteError
-from .derivatives import divergence_of, positive_part
 
 METRIC_CONSTRAINTS: dict[str, list] = {
     "inverse_metric": [None, callable, "array-like"],
     "divergence": [None, callable],
     "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
 }
+
+_CENTRAL = np.finfo(float).eps ** (1 / 5)  # balances rounding against the error of the five-point rule
+_COMPLEX = 1e-100
+_TINY = 1e-200  # step at the boundary
 
 
 def metric_at(
@@ -140,3 +144,43 @@ def _as_metric(values: np.ndarray, size: int) -> np.ndarray:
             f"({size}, {size}); got shape {values.shape[1:]}."
         )
     return values
+
+
+def divergence_of(
+    field: Callable[[np.ndarray], np.ndarray], x: np.ndarray, positive: bool | np.ndarray, method: str = "central"
+) -> np.ndarray:
+    """Divergence, sum_j d_j F_ij, of a field at points ``(n, size)``, by finite differences or by the complex step.
+
+    The field maps points to matrices ``(n, size, size)`` or diagonals ``(n, size)``. Coordinates that are `positive`
+    have steps relative to their values, which do not leave the domain. Five-point central differences serve any field;
+    "complex" is exact to rounding for analytic functions that accept complex numbers.
+    """
+    out = np.zeros_like(x)
+    scale = np.where(positive, np.maximum(np.abs(x), _TINY), np.maximum(np.abs(x), 1.0))
+    for j in range(x.shape[1]):
+        if method == "complex":
+            moved = x.astype(complex)
+            moved[:, j] += _COMPLEX * 1j
+            derivative = np.asarray(field(moved)).imag / _COMPLEX
+        else:
+            step = _CENTRAL * scale[:, j]
+            derivative = np.zeros(1)
+            for multiple, weight in ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12)):
+                moved = x.copy()
+                moved[:, j] += multiple * step
+                value = np.asarray(field(moved))
+                derivative = derivative + weight * value / step.reshape(-1, *(1,) * (value.ndim - 1))
+        if derivative.ndim == 3:
+            out += derivative[:, :, j]
+        else:
+            out[:, j] += derivative[:, j]
+    return out
+
+
+def positive_part(manifold: Any, nz: int) -> np.ndarray:
+    """Which entries of z must stay positive: the coordinates that the manifold reflects."""
+    probe = np.full((1, *manifold.shape), -1.0)
+    manifold.reflect(probe)
+    positive = np.zeros(nz, dtype=bool)
+    positive[: manifold.size] = probe.reshape(-1) > 0
+    return positive

@@ -15,8 +15,7 @@ from .._schedule import StepSize, step_sizes_at
 from .compiled_runs import TransitionsRun
 from .gradient_base import GradientMemory, GradientSampler
 from .integrator_kernels import first_not_finite
-from .moves import chains_of
-from .trajectories import make_transition, vary_paths
+from .moves import chains_of, functions_of, make_transition, vary_paths
 
 
 class MetropolisState(NamedTuple):
@@ -94,15 +93,8 @@ class GMC(GradientSampler):
         t = state.n_steps
         (h,), (n_steps,) = self._paths(t, 1)
         log_density, accepted = state.log_density.copy(), np.empty(len(state.key), bool)
-
-        def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
-            model.grad_log_density(x, None, out)
-
-        def density(x: np.ndarray, out: np.ndarray) -> None:
-            out[:] = model.log_density(x)
-
         geometry, chains = MethodsGeometry(model.manifold), chains_of(state)
-        if not make_transition(gradient, density, geometry, chains, log_density, accepted, h, n_steps, t):
+        if not make_transition(*functions_of(model), geometry, chains, log_density, accepted, h, n_steps, t):
             self._stop_at(state, t)
         return state._replace(n_steps=t + 1, log_density=log_density, accepted=accepted)
 

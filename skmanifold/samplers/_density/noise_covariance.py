@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -54,10 +53,12 @@ def _fill_plainly(covariance, keys, variance, weight, out):
     fill_scaled_noise(keys, variance, out)
 
 
-@lru_cache(maxsize=64)
-def constant(n_chains: int, value: float) -> np.ndarray:
-    """An array with the same number for all chains; it is cached and must not be modified."""
-    return np.full(n_chains, value)
+@fill_compensated.of(Covariance)
+def _fill_compensated(covariance, keys, variance, weight, out):
+    fill_scaled_noise_less(keys, variance, weight, covariance.values, out)
+    if covariance.vectors is not None:
+        flat = out.reshape(len(out), -1)
+        flat[...] = times(covariance.vectors, flat)
 
 
 def decompose(covariance: Any, size: int) -> Covariance | None:
@@ -85,27 +86,6 @@ def replace_by(covariance: Any, other: Any) -> None:
     covariance.values[...] = other.values
     if covariance.vectors is not None:
         covariance.vectors[...] = other.vectors
-
-
-def fill_noise(
-    keys: np.ndarray, variance: np.ndarray, weight: np.ndarray, covariance: Covariance | None, out: np.ndarray
-) -> None:
-    """Write N(0, variance * I - weight * V) to `out`, ``(n_chains, *shape)``, negative eigenvalues clipped at zero.
-
-    `variance` and `weight` have one number for each chain.
-    """
-    if covariance is None:
-        fill_scaled_noise(keys, variance, out)
-        return
-    fill_scaled_noise_less(keys, variance, weight, covariance.values, out)
-    if covariance.vectors is not None:
-        flat = out.reshape(len(out), -1)
-        flat[...] = times(covariance.vectors, flat)
-
-
-@fill_compensated.of(Covariance)
-def _fill_compensated(covariance, keys, variance, weight, out):
-    fill_noise(keys, variance, weight, covariance, out)
 
 
 def fill_matrix_noise(keys: np.ndarray, covariance: np.ndarray, out: np.ndarray) -> np.ndarray:

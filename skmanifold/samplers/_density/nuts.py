@@ -16,6 +16,7 @@ from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import first_not_finite
+from .moves import functions_of
 from .nuts_kernels import (
     ACCEPTANCE,
     DEPTH,
@@ -25,14 +26,16 @@ from .nuts_kernels import (
     N_GRADIENTS,
     N_REPORTED,
     Covariances,
+    DenseScale,
+    DiagonalScale,
     NoMoments,
+    UnitScale,
     Variances,
     Workspace,
     fill_step_sizes,
     run_nuts,
     start_averaging,
 )
-from .scales import DenseScale, DiagonalScale, UnitScale
 
 _FIRST_WINDOW, _SHORTEST_SLOW, _LAST_WINDOW = 75, 25, 50  # of Stan
 _LEAST_BURN_IN = 20  # steps; with fewer only the step size is adapted
@@ -255,15 +258,8 @@ class _Kernels:
         if self.functions is not None:
             functions = {GRADIENT: self.functions.gradient, LOG_DENSITY: self.functions.log_density}
             return call_compiled(kernel, functions, model.manifold.geometry, *arguments)
-
-        def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
-            model.grad_log_density(x, None, out)
-
-        def density(x: np.ndarray, out: np.ndarray) -> None:
-            out[:] = model.log_density(x)
-
         with np.errstate(all="ignore"):
-            return kernel(gradient, density, MethodsGeometry(model.manifold), *arguments)
+            return kernel(*functions_of(model), MethodsGeometry(model.manifold), *arguments)
 
     def _points(self, array: np.ndarray) -> np.ndarray:
         return array.reshape(len(array), -1) if self.functions is not None else array

@@ -18,9 +18,9 @@ from ...utils._typing import ArrayLike
 from ...utils._vectorize import call_at_all
 from .._schedule import StepSize
 from .base import NonFiniteError
-from .derivatives import divergence_of, positive_part
 from .gradient_base import SVRG, GradientMemory, GradientSampler, GradientState, MomentumState
 from .integrator_kernels import first_not_finite
+from .metric import divergence_of, positive_part
 from .noise_covariance import NoiseCovariance, fill_matrix_noise
 
 _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matrix symmetric

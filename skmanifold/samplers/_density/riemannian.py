@@ -23,7 +23,7 @@ from .gradient_base import (
 from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
 from .moves import chains_of, resample_momentum
-from .noise_covariance import NoiseCovariance, constant, fill_matrix_noise, fill_noise
+from .noise_covariance import NoiseCovariance, fill_compensated, fill_matrix_noise
 from .recipe import Recipe
 
 _NO_NOISE = np.empty((1, 0))
@@ -116,8 +116,8 @@ class SGRHMC(GradientSampler):
         correction = divergence_at(self, model, x, memory.keys, root)
         if self.scheme == "euler":
             n_chains = len(x)
-            variance, weight = constant(n_chains, 2 * h), constant(n_chains, h * h)
-            fill_noise(memory.keys, variance, weight, memory.covariance, memory.noise)
+            variance, weight = np.full(n_chains, 2 * h), np.full(n_chains, h * h)
+            fill_compensated(self._noise(model, memory), memory.keys, variance, weight, memory.noise)
             flat_v, noise = v.reshape(n_chains, -1), memory.noise.reshape(n_chains, -1)
             change = times(root, noise - h * times(root, flat_v))
             _drift(x, v, h, root, x)

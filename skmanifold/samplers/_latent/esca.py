@@ -11,8 +11,7 @@ import numpy as np
 from ...models import LatentModel, LeaveOneOutModel, RoundingModel, StreamModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
-from .._base import BaseSampler
-from .._rise import mean_rise
+from .._base import BaseSampler, mean_rise
 
 
 class _BySettings:

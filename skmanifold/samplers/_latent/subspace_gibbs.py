@@ -12,7 +12,7 @@ from ...models import SubspaceMixtureModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
 from .._base import BaseSampler
-from .pilot_runs import run_pilot
+from .._states import run_pilot
 
 
 class FrameGibbsState(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.model import OrthogonalModel
+from skmanifold.admixture._orthogonal.model import OrthogonalModel, unit_setup
 from skmanifold.sparse.directions import as_directions
 
 from ..spherical._spherical_draws import ONE, draw_documents
@@ -24,8 +24,8 @@ def draw_prior(n, n_components, n_features, n_documents, alpha, kappa, rng):
 
 def make_model(documents, n_components, *, alpha=0.5, kappa=10.0, radius=1.0, kind=OrthogonalModel, workers=ONE):
     rows = as_directions(sp.csr_array(documents))
-    noise = np.zeros(n_components)  # nothing is compensated
-    return kind(rows, np.full(n_components, alpha), kappa, np.array([radius]), noise, workers)
+    setup = unit_setup(rows, n_components, alpha, kappa, False)._replace(radii=np.array([radius]))
+    return setup.model(workers, kind=kind)
 
 
 def planted(n=300, V=40, K=3, seed=0, alpha=0.5, kappa=200.0):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._orthogonal.kernels import place_proportions
-from skmanifold.admixture._orthogonal.sums import TopicSums, add_by_number, as_sums
+from skmanifold.admixture._orthogonal.passes import SumsByNumber, add_by_number, as_sums
 from skmanifold.admixture._spherical.passes import TopicStatistics, no_scales
+from skmanifold.admixture._spherical.proportion_kernels import place_proportions
 
 from ..spherical._spherical_draws import KEY
 from ._orthogonal_draws import draw_frames
@@ -37,7 +37,7 @@ def test_topics_are_added_to_those_that_they_are_like_for_each_number_by_itself(
 
 def test_of_numbers_that_are_as_frequent_the_least_is_modal():
     one, two = np.eye(1, 3), np.eye(2, 3)
-    assert TopicSums({2: (two, 4), 1: (one, 4)}).modal == 1
+    assert SumsByNumber({2: (two, 4), 1: (one, 4)}).modal == 1
     assert as_sums(left_by_a_pass(two), 7).by_number[2][1] == 7
 
 

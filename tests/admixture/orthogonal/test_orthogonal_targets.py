@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.model import OrthogonalModel, nearest_frame
+from skmanifold.admixture._orthogonal.model import OrthogonalModel, nearest_frame, unit_setup
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames
 from skmanifold.admixture._spherical.targets import MinibatchSAM, move_chains
 from skmanifold.distributions import log_vmf_normalizer
@@ -31,7 +31,8 @@ def make_rows(n_rows, n_features=V, seed=0):
 
 
 def make_model(X, *, radius=3.0, workers=ONE, kind=OrthogonalModel, kappa=KAPPA):
-    return kind(as_directions(sp.csr_array(X)), np.full(K, 0.7), kappa, np.array([radius]), np.zeros(K), workers)
+    setup = unit_setup(as_directions(sp.csr_array(X)), K, 0.7, kappa, False)._replace(radii=np.array([radius]))
+    return setup.model(workers, kind=kind)
 
 
 def make_topics(seed=1, n_features=V):

@@ -7,9 +7,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
-from skmanifold.admixture._spherical.adaptation import adapter, initially_tuned, learn_concentration
 from skmanifold.admixture._spherical.model import Concentrations
-from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
+from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses, initially_tuned, learn_concentration
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
@@ -30,12 +29,11 @@ def moved_to_learned_radii(sampler, batch_size, concentrations, n_passes, n_feat
     model = make_model(documents, np.full(5, 0.5), concentrations, 10.0, mean)
     passes = SphericalMinibatchPasses(sampler, batch_size, 5, n_passes)
     model = initially_tuned(model, passes.init(model, KEY).statistics.topics, KEY, scaled=True, batch_size=batch_size)
-    adapt = adapter(passes, (False, False, False), scaled=True, burn_in=n_passes, batch_size=batch_size)
     state, temperature = passes.init(model, KEY), 0.0
     for t in range(2 * n_passes):
         state = passes.step(model, state)
         if t < n_passes:
-            model = adapt(model, state)
+            model = passes.adapt(model, state, (False, False, False), scaled=True)
         else:
             temperature += state.statistics.temperature / n_passes
     return model, state, temperature

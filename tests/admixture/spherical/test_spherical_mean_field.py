@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, polygamma, psi
 
+from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
@@ -35,7 +36,7 @@ def make_model(X, n_components, *, prior=1.3, concentrations=(60.0, 30.0, 40.0),
     X = sp.csr_array(X)
     prior = np.full(n_components, prior) + 0.1 * np.arange(n_components)
     mean = unit(np.ones(X.shape[1]) + 0.3 * np.arange(X.shape[1]) / X.shape[1])
-    return MeanFieldSAM(as_directions(X), prior, mean, *concentrations, workers, **options)
+    return MeanFieldSAM(as_directions(X), prior, mean, Concentrations(*concentrations), workers, **options)
 
 
 def make_factors(model, n_components, seed=1):
@@ -53,7 +54,7 @@ def make_factors(model, n_components, seed=1):
 def slow_objective(model, X, factors, shapes):
     """The objective by its formula, in dense arrays."""
     V, K = factors.topics.shape
-    kappa, sigma, kappa_0 = model.document_concentration, model.topic_concentration, model.mean_concentration
+    kappa, sigma, kappa_0 = model.concentrations
     X = unit(X[np.any(X != 0, axis=1)])
     xi = np.linalg.norm(factors.topics, axis=0)
     e = factors.topics / xi * bessel_ratio(V, xi)
@@ -92,7 +93,7 @@ def force(model, factors, rows):
     """F_k of the docstring: the gradient but for the entropies in the topics' expectations, from the rows' sums."""
     pull = model.fit_rows(rows, 0, 0.0)[1]
     documents = pull.weighted - (factors.topics * factors.gains()) @ pull.coupling
-    return model.document_concentration * documents + model.topic_concentration * factors.expected_mean()[:, None]
+    return model.concentrations.document * documents + model.concentrations.topic * factors.expected_mean()[:, None]
 
 
 def test_gradients_in_topics_agree_with_differences():
@@ -189,8 +190,8 @@ def test_topics_solve_their_equation(rate):
     pull = model.fit_rows(rows, 0, 0.0)[1]
     moved = model.move_topics(factors, pull, rate, 2.0)
     documents = pull.weighted - (moved.topics * moved.gains()) @ pull.coupling
-    F = 2.0 * model.document_concentration * documents
-    F += model.topic_concentration * factors.expected_mean()[:, None]
+    F = 2.0 * model.concentrations.document * documents
+    F += model.concentrations.topic * factors.expected_mean()[:, None]
     wanted = (1 - rate) * factors.topics + rate * F
     np.testing.assert_allclose(moved.topics, wanted, atol=1e-3 * np.abs(wanted).max())
     np.testing.assert_allclose(moved.concentrations, np.linalg.norm(moved.topics, axis=0), rtol=1e-12)
@@ -274,7 +275,7 @@ def test_one_topic_is_the_posterior_of_a_von_mises_fisher_law():
     model = make_model(X, 1)
     state, _ = run(MeanField(), model, 60)
     total = unit(X[np.any(X != 0, axis=1)]).sum(axis=0)
-    wanted = model.document_concentration * total + model.topic_concentration * state.position.expected_mean()
+    wanted = model.concentrations.document * total + model.concentrations.topic * state.position.expected_mean()
     np.testing.assert_allclose(state.position.topics[:, 0], wanted, rtol=1e-9)
     np.testing.assert_allclose(state.latents.shapes / state.latents.shapes.sum(axis=1, keepdims=True), 1.0)
 
@@ -321,7 +322,8 @@ def matched(found, topics):
 
 def planted_model(**options):
     X, topics, theta, mean = simulate(600, 60, 4, 0)
-    return MeanFieldSAM(as_directions(X), np.full(4, 0.4), mean, 3000.0, 20.0, 100.0, ONE, **options), topics, theta
+    concentrations = Concentrations(3000.0, 20.0, 100.0)
+    return MeanFieldSAM(as_directions(X), np.full(4, 0.4), mean, concentrations, ONE, **options), topics, theta
 
 
 def test_planted_topics_are_found():
@@ -357,11 +359,11 @@ def test_alignment_is_of_unit_vectors_in_expectation():
     ]:
         values = []
         for h in (1e-4, -1e-4):
-            other = make_model(X, K)
-            setattr(other, f"{name}_concentration", getattr(model, f"{name}_concentration") + h)
+            moved = {name: getattr(model.concentrations, name) + h}
+            other = make_model(X, K).tuned(model.concentrations._replace(**moved))
             values.append(other.objective(factors, rows, 1.0))
         slope = (values[0] - values[1]) / 2e-4
-        at = getattr(model, f"{name}_concentration")
+        at = getattr(model.concentrations, name)
         assert slope == pytest.approx(count * (wanted - bessel_ratio(dim, at)), rel=1e-5, abs=1e-5)
 
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, load
-from skmanifold.admixture._spherical.adaptation import learn_topic_concentrations
 from skmanifold.admixture._spherical.model import Concentrations
+from skmanifold.admixture._spherical.passes import learn_topic_concentrations
 from skmanifold.distributions import bessel_ratio
 from skmanifold.models import IncompatibleError
 

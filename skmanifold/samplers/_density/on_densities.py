@@ -1,4 +1,4 @@
-"""Check for densities whose gradient diverges at a boundary, which samplers without a Metropolis test cannot use."""
+"""The samplers of densities on manifolds, and a check for gradients that diverge at a boundary, which most refuse."""
 
 from __future__ import annotations
 
@@ -12,13 +12,34 @@ from ...models import HasCounts, HasGradient, IncompatibleError
 from ...models._charts import Chart, ExpandedMean, SquareRoot
 from ...models._mirror import Mirror
 from ...utils._protocol_check import offers
+from .._cir.scir import SCIR, GeometricBrownian
+from .base import ManifoldSampler
+from .fisher_scoring import SGFS
 from .geodesic import GSGNHT, SGGMC
 from .hamiltonian import SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
+from .metropolis import GMC, HMC
+from .nuts import NUTS
 from .riemannian import SGRHMC
 
 _NEAR = (1e-8, 1e-6)  # distances from a boundary at which the gradient is evaluated
 _ROUNDING = 1e-3
+
+ON_DENSITIES: tuple[type[ManifoldSampler], ...] = (
+    HMC,
+    NUTS,
+    SGLD,
+    SGFS,
+    SGHMC,
+    SGNHT,
+    SGRLD,
+    SGRHMC,
+    GMC,
+    SGGMC,
+    GSGNHT,
+    SCIR,
+    GeometricBrownian,
+)
 
 
 def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:

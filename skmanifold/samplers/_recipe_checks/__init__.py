@@ -1,1 +1,0 @@
-"""Checks of a sampler against its complete recipe."""
