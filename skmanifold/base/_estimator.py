@@ -146,7 +146,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
             cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
 
     def _disagreement(self, sizes: Sizes) -> str | None:
-        return whole_draws_agree(self, "best_chain_" in saved_fields(type(self)))  # type: ignore[arg-type]
+        return whole_draws_agree(self, "best_chain_" in saved_fields(type(self)))
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.

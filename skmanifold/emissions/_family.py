@@ -11,7 +11,7 @@ import numpy as np
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..random._keys import subkey
 from ..utils._conditions import Counted
-from ..utils._declared import HeldKind, check
+from ..utils._declared import check
 from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import available_if
 from ._bound_rows import BoundRows
@@ -280,6 +280,3 @@ class Family(BoundRows):
             sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
             sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
             check(self.parameters_type, parameters, "parameters", sizes)
-
-
-FAMILY = HeldKind(Family)

@@ -9,7 +9,7 @@ import numpy as np
 from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted
+from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
 from ..utils._typing import available_if
@@ -20,8 +20,7 @@ from ._linear_rows import LinearRows
 from ._protocols import Arrays
 from ._seeds import seed_clusters, seed_labels
 
-PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
-SIZES: dict[str, Condition] = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
+PRIOR = Array("float64", "n_dimensions", above=0, high=MOST_COUNTED)
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row

@@ -6,40 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ..utils._conditions import Array, Condition, Keyed, Lacking, Real, Whole, index
+from ..utils._conditions import Array
+from ..utils._declared import Keyed
 
-_TRACE = Array("float64", ("n_chains", "n_draws"), nan=True, infinite=True)
+_TRACE = Array("float64", "n_chains n_draws", nan=True, infinite=True)
 _SMALL = {"topic_weights", "concentration"}
 
 
-def draws_of(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> Keyed:
+def draws_of(*names: str, needed: tuple[str, ...] = (), **others: Any) -> Keyed:
     """Condition of the draws of all chains: some of `names` are log densities, `others` are quantities.
 
     Quantities of only a few numbers, and those `needed`, must be present.
     """
     return Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)
-
-
-def traces(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> dict[str, Condition]:
-    """Conditions on the attributes of a fit by chains; draws of only a few numbers must all be present.
-
-    Parameters
-    ----------
-    *names : str
-        Possible names of the log densities of draws, one of which is present.
-    needed : tuple of str
-        Further names that must be present.
-    **others : condition
-        Conditions on the other draws.
-    """
-    return {
-        "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),
-        "n_iter_": Lacking(Whole()),
-        "_n_burn_in": Lacking(Whole()),
-        "_n_units": Lacking(Real(low=0)),  # not whole if rows have weights
-        "_posterior": Lacking(draws_of(*names, needed=needed, **others)),
-        "_component_draws": Lacking(index("n_component_draws", below="n_draws")),
-    }
 
 
 def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 
-from ..utils._conditions import Condition, ListOf, Sizes, Tuple, Whole
-from ..utils._declared import Held, Saved
+from ..utils._conditions import Sizes, Whole
+from ..utils._declared import Saved
 
 Draw = TypeVar("Draw")
 
@@ -117,8 +117,3 @@ def evenly_spaced(draws: Sequence[Any], n: int) -> list[Any]:
     """At most n evenly spaced draws, including the last one."""
     n_draws, n = len(draws), min(n, len(draws))
     return [draws[n_draws - 1 - i * n_draws // n] for i in reversed(range(n))]
-
-
-def stores(draw: Condition) -> Held:
-    """Condition on a store whose draws satisfy a condition."""
-    return Held(DrawStore, _held=ListOf(Tuple((Whole(low=1), draw))))

@@ -15,16 +15,15 @@ returns what is wrong with the object as a whole, or None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._conditions import Array, Condition, OneOf, Real, Sizes, Unsatisfied, Whole, check_length, refuse
-from ._conditions import Lacking as LackingCondition
+from ._conditions import Array, Condition, OneOf, Real, Sizes, Unsatisfied, Whole, check_length, refuse, shortened
 from ._sklearn import CALLBACK_STATE
 
 Value = TypeVar("Value")
@@ -91,6 +90,8 @@ def _may_be(hint: Any, value: Any) -> bool:
         arrays = [each for each in hint.__metadata__ if isinstance(each, Array)]
         return _may_be(hint.__origin__, value) and all(each.n_dimensions in (None, value.ndim) for each in arrays)
     kind = get_origin(hint) or hint
+    if kind is Any:
+        return True
     if kind is Literal:
         return isinstance(value, type(get_args(hint)[0]))
     return isinstance(value, int | float | np.number if kind is float else kind)
@@ -111,7 +112,7 @@ def _check_object(kind: type, of: tuple[Any, ...], value: Any, where: str, sizes
     """Check an instance of a class, with its attributes; samplers and emissions have only parameters."""
     if not isinstance(value, kind):
         refuse(where, f"is a {type(value).__name__} and not a {kind.__name__}")
-    fields = declaration(type(value)).fields
+    fields = saved_fields(type(value))
     if not fields and isinstance(value, BaseEstimator):
         _check_parameters(value, where)
         return
@@ -121,13 +122,18 @@ def _check_object(kind: type, of: tuple[Any, ...], value: Any, where: str, sizes
     _check_attributes(value, fields, where, dict(sizes))
 
 
-@cache
-def saved_fields(cls: Any) -> dict[str, Any]:
+def saved_fields(cls: type) -> dict[str, Any]:
     """The annotations of the saved attributes of a class, in the order in which they are checked."""
-    if issubclass(cls, tuple):
-        return get_type_hints(cls, include_extras=True)
+    return _fields_of(cls.__mro__)
+
+
+@cache
+def _fields_of(classes: tuple[type, ...]) -> dict[str, Any]:
+    """The fields of the first of these classes, a subclass of the others."""
+    if tuple in classes:
+        return get_type_hints(classes[0], include_extras=True)
     fields: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
+    for base in reversed(classes):
         own = vars(base).get("__annotations__", {})
         own = {name: hint for name, hint in own.items() if str(hint).startswith(("Annotated[", "Saved[", "Lacking["))}
         fields |= get_type_hints(
@@ -137,7 +143,7 @@ def saved_fields(cls: Any) -> dict[str, Any]:
 
 
 def _may_lack(hint: Any) -> bool:
-    return "may be missing" in getattr(hint, "__metadata__", ()) or isinstance(hint, LackingCondition)
+    return "may be missing" in getattr(hint, "__metadata__", ())
 
 
 def _check_attributes(value: Any, fields: dict[str, Any], where: str, sizes: Sizes, whole: bool = True) -> None:
@@ -149,8 +155,29 @@ def _check_attributes(value: Any, fields: dict[str, Any], where: str, sizes: Siz
             check(hint, attributes[name], f"{where}.{name}" if where else name, sizes)
         elif whole and not _may_lack(hint):
             refuse(where, f"lacks {name}")
-    if whole and (message := disagreement(value, sizes)):
+    if whole and hasattr(value, "_disagreement") and (message := value._disagreement(sizes)):
         refuse(where, message)
+
+
+class Keyed:
+    """A dict with some of these keys, and with all keys in `needed`."""
+
+    def __init__(self, needed: Collection[str] = (), **hints: Any):
+        self._needed = needed
+        self._hints = hints
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if type(value) is not dict:
+            refuse(where, f"is a {type(value).__name__}, not a dict")
+        for name in self._needed:
+            if name not in value:
+                refuse(where, f"lacks {name!r}")
+        for name in value:
+            if name not in self._hints:
+                refuse(where, f"has the unknown key {shortened(name)}")
+        for name, hint in self._hints.items():
+            if name in value:
+                check(hint, value[name], f"{where}[{name!r}]", sizes)
 
 
 # Estimators
@@ -161,7 +188,7 @@ def check_estimator(estimator: BaseEstimator) -> None:
 
     The parameters of a fitted estimator are validated as in `fit`.
     """
-    fields = declaration(type(estimator)).fields
+    fields = saved_fields(type(estimator))
     learned = learned_attributes(estimator)
     of = type(estimator).__name__
     try:
@@ -187,7 +214,7 @@ def check_names(cls: type, names: Any) -> None:
 
     Additional attributes of estimators that users have set, with names such as ``note_``, are allowed.
     """
-    declared = declaration(cls).fields
+    declared = saved_fields(cls)
     for name in names:
         noted = issubclass(cls, BaseEstimator) and name.endswith("_") and not name.startswith("_")
         if name in declared or (name == _CONFIGURED and issubclass(cls, BaseEstimator)):
@@ -197,7 +224,7 @@ def check_names(cls: type, names: Any) -> None:
 
 
 def _check_parameters(value: BaseEstimator, where: str) -> None:
-    if learned_attributes(value).keys() - declaration(type(value)).fields.keys() and where:
+    if learned_attributes(value).keys() - saved_fields(type(value)).keys() and where:
         refuse(where, "has attributes that are not parameters")
     for name, parameter in value.get_params(deep=False).items():
         if type(parameter) is int and abs(parameter) >= _LARGEST:
@@ -206,82 +233,3 @@ def _check_parameters(value: BaseEstimator, where: str) -> None:
             _check_parameters(parameter, f"{where}.{name}" if where else name)
     if hasattr(value, "_parameter_constraints"):
         value._validate_params()
-
-
-# Declarations by a decorator
-
-
-Agreement: TypeAlias = Callable[[Any, Sizes], "str | None"]
-Class = TypeVar("Class", bound=type)
-
-
-class Declaration(NamedTuple):
-    """The conditions on the attributes of a class, in the order in which they are checked."""
-
-    agree: Agreement | None  # checks the whole object after its attributes; returns an error message or None
-    fields: dict[str, Any]
-
-
-_DECLARED: dict[type, Declaration] = {}
-
-
-def holds(agree: Agreement | None = None, /, **fields: Condition) -> Callable[[Class], Class]:
-    """Declare the conditions on the attributes of a class; a class decorator."""
-
-    def declare(cls: Class) -> Class:
-        _DECLARED[cls] = Declaration(agree, fields)
-        return cls
-
-    return declare
-
-
-def declaration(cls: type) -> Declaration:
-    """The declaration of a class; classes with parameters only, such as samplers, need none."""
-    return _DECLARED.get(cls, Declaration(None, saved_fields(cls)))
-
-
-def disagreement(value: Any, sizes: Sizes) -> str | None:
-    """What is wrong with an object whose attributes are valid, or None."""
-    if type(value) in _DECLARED:
-        agree = _DECLARED[type(value)].agree
-        return agree(value, sizes) if agree else None
-    method = getattr(value, "_disagreement", None)
-    return method(sizes) if method else None
-
-
-class Held:
-    """An object of one of the given classes that satisfies its declaration; given conditions replace declared ones."""
-
-    def __init__(self, *classes: type, **fields: Condition):
-        self._classes = classes
-        self._fields = fields
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) not in self._classes:
-            refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
-        _check_attributes(value, {**declaration(type(value)).fields, **self._fields}, where, dict(sizes))
-
-
-class HeldKind(Held):
-    """An object of a declared class that inherits from one of the given classes, and that satisfies its declaration."""
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if not isinstance(value, self._classes):
-            refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
-        _check_attributes(value, declaration(type(value)).fields, where, dict(sizes))
-
-
-class Settings:
-    """An object that has only constructor parameters, such as a sampler, of one of the given classes or a subclass."""
-
-    def __init__(self, *classes: type):
-        self._classes = classes
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if not isinstance(value, self._classes) or not isinstance(value, BaseEstimator):
-            refuse(where, f"is a {type(value).__name__} and not a {_names(self._classes)}")
-        _check_parameters(value, where)
-
-
-def _names(classes: tuple[type, ...]) -> str:
-    return " or ".join(cls.__name__ for cls in classes)

@@ -191,7 +191,7 @@ class CategoryFamily(LinearFamily):
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         where = "parameters"
-        Array("float64", (self.n_statistics, self.n_components), high=_TOLERANCE)(parameters, where, {})
+        Array("float64", f"{self.n_statistics} {self.n_components}", high=_TOLERANCE)(parameters, where, {})
         sums = np.add.reduceat(np.exp(parameters), self.column_start[:-1])
         if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
             refuse(where, "contains probabilities that do not sum to one")

@@ -137,7 +137,7 @@ class ColumnsFamily(Family):
         Columns of X that belong to each block.
     """
 
-    names: Annotated[np.ndarray, Names(None)]
+    names: Annotated[np.ndarray, Names("_")]
     blocks: Saved[tuple[Family, ...]]
     places: Saved[tuple[Annotated[np.ndarray, Array("int64", "_", low=0)], ...]]
     n_features: Annotated[int, Counted("n_columns")]

@@ -19,7 +19,7 @@ from .._window_average import WindowAverage
 
 _KIND = "checkpoint"
 _PARTS = {"state", "sums", "log_density", "draws"}
-_LOG_DENSITIES = Array("float64", ("n_passes",), nan=True, infinite=True)
+_LOG_DENSITIES = Array("float64", "n_passes", nan=True, infinite=True)
 
 
 def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:

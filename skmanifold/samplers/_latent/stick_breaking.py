@@ -23,7 +23,7 @@ _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
 LEAST_CONCENTRATED = 1e-300  # minimum concentration: logarithms of it and quotients by it are finite
 MOST_CONCENTRATED = 1e6  # maximum concentration; about as many sticks have a noticeable weight
-_STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # smaller logarithms would need millions of sticks
+_STICK = Array("float64", "n_clusters", low=-1e3, high=0)  # smaller logarithms would need millions of sticks
 
 
 def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float]:
