@@ -107,7 +107,7 @@ _PLACES = {
     "TopicCounts": "admixture._tokens.topic_counts:TopicCounts",
     "TopicPrior": "admixture._tokens.topic_counts:TopicPrior",
     "TopicStream": "admixture._lda.minibatch_passes:TopicStream",
-    "TopicSums": "admixture._lda.minibatch_passes:TopicSums",
+    "SumsOfPasses": "admixture._lda.minibatch_passes:SumsOfPasses",
     "TopicWord": "topics.topic_word:TopicWord",
     # spherical topics
     "Alignment": "admixture._spherical.variational:Alignment",

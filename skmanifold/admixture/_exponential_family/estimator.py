@@ -30,13 +30,13 @@ from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
-from ...topics.proportions import check_doc_topic_prior
 from ...utils._protocol_check import offers
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ...utils._validation import of_columns
+from .._lda.priors import doc_topic_prior_of
 from .._tokens.fits import AdmixturePrior, ShardedTokenFit, TokenFit, TokenStream
-from .._tokens.stored_documents import draws_documents
+from .._tokens.sampler_types import draws_documents
 from .inference import FamilyAdmixtureInference
 from .model import tokens_of
 
@@ -350,7 +350,8 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         if batch.is_first:
             prior = self._begin(emission, counts)
         else:
-            prior = AdmixturePrior(self._tokens, self._row_prior(), {"doc_topic_prior_": self._row_prior()})
+            alpha = doc_topic_prior_of(self)
+            prior = AdmixturePrior(self._tokens, alpha, {"doc_topic_prior_": alpha})
         return TokenStream(self, batch, prior, counts)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
@@ -370,12 +371,6 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
             raise ValueError(f"emission={self.emission!r} needs word_vectors, one for each column of X.")
         return emission
 
-    def _row_prior(self) -> np.ndarray:
-        alpha = 1.0 / self.n_components if self.doc_topic_prior is None else self.doc_topic_prior
-        return check_doc_topic_prior(
-            np.full(self.n_components, alpha) if np.ndim(alpha) == 0 else alpha, self.n_components
-        )
-
     def _read(self, emission: BaseEmission, X, key: np.uint64, *, reset: bool, may_be_empty: bool = False) -> Counts:
         """Rows to fit."""
         counts = emission.read_tokens(self, X, key, reset=reset)
@@ -387,7 +382,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     def _begin(self, emission: Any, counts: Counts, row_sums: np.ndarray | None = None) -> AdmixturePrior:
         """The prior given the first rows, or given the sums of their columns as one row and the sums of the rows."""
         row_sums = counts.row_sums() if row_sums is None else row_sums
-        emission, alpha = clone(emission), self._row_prior()
+        emission, alpha = clone(emission), doc_topic_prior_of(self)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         vectors = of_columns(self, "word_vectors", axes=(0,))
         family: Any = emission.bind_tokens(counts, self.n_components, vectors)

@@ -24,6 +24,7 @@ from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Names, Real, Sizes, Whole, placed
 from ...utils._declared import Lacking, Saved, check
 from ...utils._typing import RandomStateLike
+from .._lda.priors import doc_topic_prior_of
 from .._posterior.inference import TokenInference
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.new_rows import DrawsFromPrior, PriorOfRows, draw_rows
@@ -270,7 +271,7 @@ def _given_prior(estimator: Any, emission: Any, n_features: int) -> PriorOfRows:
             "The prior depends on the data because intensity_rate is None: set it, or fit the estimator and omit "
             "n_features."
         )
-    K, alpha = estimator.n_components, estimator._row_prior()
+    K, alpha = estimator.n_components, doc_topic_prior_of(estimator)
     if emission.has_vector_tokens:
         caller = f"{type(estimator).__name__}.sample_prior with n_features"
         estimator._check_offers(emission, emission, [HasPriorFamily], caller, "; or fit first")

@@ -25,11 +25,10 @@ from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .._lda.priors import prior_attributes
-from .._tokens.fits import SHARE_OF_PASSES, sum_after
+from .._tokens.fits import SHARE_OF_PASSES, n_stored_documents, record_documents, sum_after
 from .._tokens.shards import TokenShards, open_token_shards
-from .._tokens.stored_documents import n_stored_documents, record_documents
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .model import Concentrations, HDPModel, HDPPosition, HDPStatistics, add_statistics, take_topics
+from .model import ConcentrationPriors, HDPModel, HDPStatistics, add_statistics, take_topics
 from .starts import Start, start_of
 from .token_rows import OneRange, TokenRows
 from .two_sides import Counted
@@ -47,7 +46,7 @@ class HDPFit(FitStrategy):
         super().__init__(run.sampler)
         self.admixture = admixture
         self.run = run
-        self.concentrations = Concentrations(
+        self.concentrations = ConcentrationPriors(
             admixture.concentration,
             admixture.topic_concentration,
             check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
@@ -261,17 +260,11 @@ class ShardedHDP(ShardedModel):
     def _ranges(self) -> Any:
         return self._head.ranges
 
-    def init_rows(self, key: np.uint64) -> tuple[int, HDPStatistics]:
-        """The topics of the tokens at the start."""
-        return self._head.init_rows(key)
-
-    def sample_rows(self, position: HDPPosition, chain: int, key: np.uint64) -> tuple[int, HDPStatistics, float]:
-        """Redraw the topics of all tokens."""
-        return self._head.sample_rows(position, chain, key)
-
-    def topic_prior(self, n_topics: int) -> Any:
-        """The prior of this number of topics."""
-        return self._head.topic_prior(n_topics)
+    def __getattr__(self, name: str) -> Any:
+        """All else is that of the model, which asks the shards itself."""
+        if name.startswith("__") or name == "_head":
+            raise AttributeError(name)
+        return getattr(self._head, name)
 
     def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
         """A copy for a pass of burn-in."""

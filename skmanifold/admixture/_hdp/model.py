@@ -19,20 +19,14 @@ from .births import sample_with_births
 from .split_merge import merge_greedily, split_and_merge
 from .starts import Start
 from .token_rows import Prepared, Ranges, first_tokens, put_documents, take_documents
-from .weights import (
-    Hyperparameters,
-    TopicWeights,
-    draw_document_concentration,
-    draw_topic_concentration,
-    draw_weights,
-)
+from .weights import Hyperparameters, TopicWeights, draw_document_concentration, draw_topic_concentration, draw_weights
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)
 _SHARE_WITH_BIRTHS, _LEAST_WITH_BIRTHS = 0.05, 64  # of the documents: those where topics begin in a pass
 
 
-class Concentrations(NamedTuple):
+class ConcentrationPriors(NamedTuple):
     """Given values of the two concentrations, or None, and the shapes and rates of their gamma priors."""
 
     alpha: float | None
@@ -77,7 +71,7 @@ class HDPModel:
         Number of words.
     topic_word_prior : ndarray of shape () or (n_features,)
         Dirichlet parameters of the topics.
-    concentrations : Concentrations
+    concentrations : ConcentrationPriors
         Values or priors of the concentrations.
     start : callable
         Draws the initial topics of the tokens.
@@ -94,7 +88,7 @@ class HDPModel:
         ranges: Ranges,
         n_features: int,
         topic_word_prior: np.ndarray,
-        concentrations: Concentrations,
+        concentrations: ConcentrationPriors,
         start: Start,
         max_topics: int,
         n_moves: int,

@@ -15,7 +15,7 @@ from ...inference._distributed_fits.stored_latents import RowLatents
 from ...numerics.reductions import exact_sum
 from ...numerics.row_hash import hash_counts
 from ...random._keys import fold_in_each, uniform
-from ...sparse.counts import Counts, take_rows
+from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._tokens.document_gibbs import (
@@ -26,7 +26,9 @@ from .._tokens.document_gibbs import (
     document_prior,
     make_word_table,
     pad_topics,
+    put_tokens,
     rows_of_tasks,
+    take_tokens,
 )
 from .._tokens.document_gibbs_kernels import Guards, Sweeps, _sample_rows
 from .._tokens.log_topic_word import LogTopics
@@ -173,7 +175,7 @@ class TokenRows:
     def take(self, topics: np.ndarray, rows: np.ndarray) -> Taken:
         """Those of some documents of the corpus that are in this range."""
         places, own = self._own(rows)
-        taken = take_rows(self.documents.token_start, topics, topics, own)[1]
+        taken = take_tokens(self.documents.token_start, own, topics)
         return Taken(places, self.counts.take(own), taken)
 
     def put(
@@ -184,7 +186,7 @@ class TokenRows:
         The topics of document ``rows[i]`` are ``new[starts[i]:starts[i + 1]]``.
         """
         places, own = self._own(rows)
-        _put_rows(own, self.documents.token_start, topics, places, starts, new)
+        put_tokens(own, self.documents.token_start, topics, places, starts, new)
         return count_tokens(topics, n_topics)
 
     def renumber(self, topics: np.ndarray, number: np.ndarray) -> None:
@@ -276,7 +278,7 @@ def take_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Count
     indices, counts = (np.concatenate([some[i] for some in documents]) for i in (1, 2))
     joined = Counts(np.concatenate(([0], np.cumsum(sizes))), indices, counts, documents[0].n_features)
     joined_topics = np.concatenate(token_topics)
-    return joined.take(order), take_rows(joined.token_start(), joined_topics, joined_topics, order)[1]
+    return joined.take(order), take_tokens(joined.token_start(), order, joined_topics)
 
 
 def put_documents(
@@ -284,15 +286,6 @@ def put_documents(
 ) -> np.ndarray:
     """Replace the topics of the tokens of some documents; returns the numbers of tokens of the topics."""
     return np.sum(ranges.ask("put", topics, rows, documents.token_start(), token_topics, n_topics), axis=0)
-
-
-@njit(cache=True, nogil=True)
-def _put_rows(rows, token_start, token_topics, places, starts, new):
-    """Copy the topics of the documents at some places of `new` to some rows."""
-    for i in range(len(rows)):
-        first, n = token_start[rows[i]], token_start[rows[i] + 1] - token_start[rows[i]]
-        at = starts[places[i]]
-        token_topics[first : first + n] = new[at : at + n]
 
 
 @njit(cache=True, nogil=True)

@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    draws_parameters,
-    samples_density,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, draws_parameters, samples_density, takes_minibatches
 from ...datasets import RowFiles
 from ...inference._corpus_blocks import Stored
 from ...samplers import (
@@ -38,8 +29,7 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.sampler_types import fits_by_minibatches
-from .._tokens.stored_documents import draws_documents
+from .._tokens.sampler_types import draws_documents, fits_by_minibatches
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
 from .priors import DrawsTopicsFromPrior
@@ -293,6 +283,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     }
     _unit = "token"
     _runs_in_shards = True
+    _strategy, _stream_strategy = fit_strategy, stream_strategy
     _read_by: ClassVar[dict] = {
         "batch_size": fits_by_minibatches,
         **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
@@ -462,12 +453,6 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         if self.max_iter is not None:
             return self.max_iter
         return _PASSES_OF_ESCA if isinstance(sampler, ESCA) else _PASSES
-
-    def _strategy(self, X, run: Run) -> FitStrategy:
-        return fit_strategy(self, X, run)
-
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
-        return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:

@@ -28,7 +28,7 @@ from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense, m
 from .dirichlet_mle import adapter
 from .expectation import ExpectationLDA
 from .mean_field import MeanFieldLDA, TopicFactors
-from .minibatch_passes import TopicPasses, TopicStream, TopicSums, add_topics
+from .minibatch_passes import SumsOfPasses, TopicPasses, TopicStream, add_topics
 from .minibatch_target import MinibatchLDA
 from .model import LDAModel
 from .priors import check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
@@ -181,7 +181,7 @@ class GradientFit(TopicFit):
         """The model in the sampler's coordinates."""
         return seen_by(self.sampler, model)
 
-    def add(self, left: TopicSums, right: TopicSums) -> TopicSums:
+    def add(self, left: SumsOfPasses, right: SumsOfPasses) -> SumsOfPasses:
         """Sum of the topics of two passes."""
         return add_topics(left, right)
 

@@ -26,16 +26,16 @@ from .._tokens.log_topic_word import LogTopics
 from .minibatch_target import MinibatchLDA
 
 
-class TopicSums(NamedTuple):
+class SumsOfPasses(NamedTuple):
     """Sums over passes."""
 
     components: Annotated[np.ndarray, Array("float32 float64", "n_components n_features", low=0)]  # word probabilities
     totals: Annotated[np.ndarray, Array("float64 int64", "n_components", low=0, high=MOST_COUNTED)]  # numbers of tokens
 
 
-def add_topics(left: TopicSums, right: TopicSums) -> TopicSums:
+def add_topics(left: SumsOfPasses, right: SumsOfPasses) -> SumsOfPasses:
     """Sum of two, in float64."""
-    return TopicSums(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
+    return SumsOfPasses(np.add(left.components, right.components, dtype=np.float64), left.totals + right.totals)
 
 
 class TopicPasses(MinibatchPasses):
@@ -60,7 +60,7 @@ class TopicPasses(MinibatchPasses):
         """The log density is the log likelihood of the minibatches, scaled to all documents of the fit."""
         moving, components = topics_of(self.sampler, target, state.moving)
         log_likelihood = target.log_likelihood * (target.n_samples / target.n_scored)
-        return PassState(moving, log_likelihood, TopicSums(components, target.topic_tokens))
+        return PassState(moving, log_likelihood, SumsOfPasses(components, target.topic_tokens))
 
     def parameters(self, model: MinibatchLDA, state: PassState) -> np.ndarray:
         """Word probabilities of the drawn topics."""

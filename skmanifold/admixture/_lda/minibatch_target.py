@@ -15,7 +15,14 @@ from ...samplers._cir.lazy_cir_rows import make_row_prior
 from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers
-from .._tokens.document_gibbs import Documents, make_word_table, sample_documents, take_documents
+from .._tokens.document_gibbs import (
+    Documents,
+    make_word_table,
+    put_tokens,
+    sample_documents,
+    take_documents,
+    take_tokens,
+)
 from .._tokens.seeds import Seeds
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import LDAModel
@@ -26,8 +33,8 @@ _FIRST_SWEEPS = 2
 _LEAST = 1e-290  # minimum weight: a prior divided by it must be finite
 
 
-class Minibatch(NamedTuple):
-    """A minibatch of documents."""
+class DocumentBatch(NamedTuple):
+    """A minibatch of documents in the format of the document step."""
 
     rows: np.ndarray  # (n,) int64
     documents: Documents
@@ -143,15 +150,15 @@ class MinibatchLDA(MinibatchTarget):
 
     # HasRowCounts
 
-    def choose_batch(self, key: np.uint64) -> Minibatch:
+    def choose_batch(self, key: np.uint64) -> DocumentBatch:
         """Draw documents without replacement; all of them if `batch_size` is None."""
         chosen = self._chosen_rows(np.array([key], np.uint64))
         rows = self._nonempty_rows if chosen is None else self._nonempty_rows[np.sort(chosen[0])]
         documents = self.total_samples / self.counts.n_rows * (self.n_samples / len(rows))
         scale = documents / (self.n_sweeps - self.n_burn_in)
-        return Minibatch(rows, take_documents(self.counts, rows, self._slots), scale)
+        return DocumentBatch(rows, take_documents(self.counts, rows, self._slots), scale)
 
-    def guess_counts(self, key: np.uint64) -> tuple[Minibatch, TopicCounts]:
+    def guess_counts(self, key: np.uint64) -> tuple[DocumentBatch, TopicCounts]:
         """Draw a minibatch and compute initial topic counts of its words by a few passes of ESCA over it."""
         batch = self.choose_batch(key)
         indptr, pairs, pair_counts = batch.documents[:3]
@@ -160,7 +167,7 @@ class MinibatchLDA(MinibatchTarget):
         initial = ESCA(n_first_sweeps=_FIRST_SWEEPS).init_stream(model, key, 1.0).statistics
         return batch, initial._replace(indptr=np.append(initial.indptr[batch.words], initial.indptr[-1]))
 
-    def count_batch(self, batch: Minibatch, log_weights, log_totals, key) -> TopicCounts:
+    def count_batch(self, batch: DocumentBatch, log_weights, log_totals, key) -> TopicCounts:
         """Topic-word counts of documents without initial topics, summed over the kept sweeps."""
         return self._sample(batch, log_weights, log_totals, key, self.n_burn_in, None)[1]
 
@@ -168,19 +175,19 @@ class MinibatchLDA(MinibatchTarget):
         """Draw every token's topic uniformly except for seed words, in CSR order, and count them."""
         return self._token_model(self.counts).init_rows(key)
 
-    def recount_batch(self, batch: Minibatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
+    def recount_batch(self, batch: DocumentBatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
         """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
-        before = _take_tokens(self._token_start, batch.rows, latents)
+        before = take_tokens(self._token_start, batch.rows, latents)
         after, _ = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
-        _put_tokens(self._token_start, batch.rows, after, latents)
         documents = batch.documents
+        put_tokens(batch.rows, self._token_start, latents, np.arange(len(batch.rows)), documents.token_start, after)
         arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, before, after)
         return TopicCounts(*_count_changes(*arrays, self.n_components))
 
     def _token_model(self, counts: Counts) -> LDAModel:
         return LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers, seeds=self.seeds)
 
-    def _sample(self, batch: Minibatch, log_weights, log_totals, key, n_burn_in, token_topics):
+    def _sample(self, batch: DocumentBatch, log_weights, log_totals, key, n_burn_in, token_topics):
         table = make_word_table(log_weights, log_totals, self.doc_topic_prior, self.workers)
         sample = sample_documents(
             batch.documents,
@@ -222,29 +229,6 @@ class MinibatchLDA(MinibatchTarget):
         totals = np.add.reduce(theta, axis=0)
         log_weights = np.log(np.maximum(theta[batch.words], _LEAST))
         return batch, self.count_batch(batch, log_weights, np.log(totals), key), totals
-
-
-@njit(cache=True, nogil=True)
-def _take_tokens(token_start, rows, token_topics):
-    n = 0
-    for row in rows:
-        n += token_start[row + 1] - token_start[row]
-    out = np.empty(n, np.uint16)
-    end = 0
-    for row in rows:
-        for token in range(token_start[row], token_start[row + 1]):
-            out[end] = token_topics[token]
-            end += 1
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _put_tokens(token_start, rows, topics, out_token_topics):
-    end = 0
-    for row in rows:
-        for token in range(token_start[row], token_start[row + 1]):
-            out_token_topics[token] = topics[end]
-            end += 1
 
 
 @njit(cache=True, nogil=True)

@@ -45,11 +45,11 @@ def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: boo
     return doc_topic_prior_of(lda, fitted=fitted), prior
 
 
-def doc_topic_prior_of(lda: Any, *, fitted: bool = False) -> np.ndarray:
-    """The Dirichlet parameters of the topics in a document, (K,)."""
-    K, alpha = lda.n_components, lda.doc_topic_prior
+def doc_topic_prior_of(admixture: Any, *, fitted: bool = False) -> np.ndarray:
+    """The Dirichlet parameters of the components in a row, (K,)."""
+    K, alpha = admixture.n_components, admixture.doc_topic_prior
     if isinstance(alpha, str):
-        alpha = lda.doc_topic_prior_ if fitted else None
+        alpha = admixture.doc_topic_prior_ if fitted else None
     alpha = 1.0 / K if alpha is None else alpha
     return check_doc_topic_prior(np.full(K, alpha) if np.ndim(alpha) == 0 else alpha, K)
 

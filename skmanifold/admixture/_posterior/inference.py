@@ -14,14 +14,7 @@ from ...inference._distributed_fits.sources import corpora_of
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
-from ...sparse.counts import (
-    USE_COUNTS_OF_WORDS,
-    Counts,
-    as_counts,
-    check_tokens,
-    counts_to_fit,
-    validate_counts,
-)
+from ...sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, check_tokens, counts_to_fit, validate_counts
 from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Whole
@@ -31,7 +24,6 @@ from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored
 from ...utils._validation import validate_proportions
 from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .topic_draws import mean_proportions
 from .topic_frame import TopicPage
 
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
@@ -170,11 +162,13 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _infer_counts(self, counts: Counts, average_draws: bool) -> np.ndarray:
         with Workers(self.n_jobs) as workers:
-            if average_draws:
-                draws = [draw.words for draw in self._predictive()]
-                return mean_proportions(draws, counts, self.doc_topic_prior_, workers=workers)
-            words = self._tokens.scaled(self._parameters).words
-            return infer_proportions(words, counts, self.doc_topic_prior_, workers=workers)
+            draws = self._predictive() if average_draws else [self._tokens.scaled(self._parameters)]
+            inferred = (infer_proportions(draw.words, counts, self.doc_topic_prior_, workers=workers) for draw in draws)
+            total = next(inferred)
+            for proportions in inferred:
+                total += proportions
+            total /= len(draws)
+            return total
 
     def _corpora_of(self, X) -> list:
         """The corpora of X that are read in blocks."""

@@ -15,11 +15,7 @@ from ..._install import install_command
 from ...inference._arviz import falling, to_tree
 from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ...metrics import match_topics
-from ...metrics._held_out import pair_draws
-from ...sparse.counts import Counts
-from ...topics.proportions import infer_proportions
-from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._threads import Workers
+from ...topics.topic_word import TopicWord
 
 STABLE_SIMILARITY = 0.8
 _N_WORDS = 10  # most probable words of a topic in its diagnostics
@@ -264,40 +260,6 @@ def to_unlabelled(posterior: dict) -> Any:
     draws = {name: values for name, values in posterior.items() if name != "components"}
     draws["topic_weights"] = falling(draws["topic_weights"])
     return to_tree(draws, {"topic_weights": ["rank"]})
-
-
-def mean_proportions(
-    topic_word,
-    counts: Counts,
-    doc_topic_prior,
-    *,
-    max_iter: int = 1000,
-    tol: float = 1e-7,
-    workers: Workers | None = None,
-) -> np.ndarray:
-    """Infer documents' proportions for each draw of the topics, and average them.
-
-    Parameters
-    ----------
-    topic_word : sequence of TopicWord or array-like of shape (n_components, n_features)
-        Draws with the same order of topics; or a single matrix.
-    counts : Counts
-        Documents.
-    doc_topic_prior : array-like of shape (n_components,) or a sequence of such
-        One prior for all draws, or one per draw.
-    max_iter, tol, workers
-        As in `infer_proportions`.
-
-    Returns
-    -------
-    proportions : ndarray of shape (n_rows, n_components), float64
-    """
-    draws = pair_draws(topic_word, doc_topic_prior)
-    mean = np.zeros((counts.n_rows, draws[0][0].n_components))
-    for matrix, prior in draws:
-        mean += infer_proportions(as_topic_word(matrix), counts, prior, max_iter=max_iter, tol=tol, workers=workers)
-    mean /= len(draws)
-    return mean
 
 
 def _draws_of_top_words(components, permutations, best, n_words):

@@ -110,6 +110,30 @@ def _number_words(words, slots, out_pair_word):
         slots[words[i]] = -1
 
 
+@njit(cache=True, nogil=True)
+def take_tokens(token_start, rows, token_topics):
+    """The topics of the tokens of some rows, in their order."""
+    n = 0
+    for row in rows:
+        n += token_start[row + 1] - token_start[row]
+    out = np.empty(n, token_topics.dtype)
+    end = 0
+    for row in rows:
+        for token in range(token_start[row], token_start[row + 1]):
+            out[end] = token_topics[token]
+            end += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def put_tokens(rows, token_start, out_token_topics, places, starts, new):
+    """Replace the topics of the tokens of some rows; those of ``rows[i]`` begin at ``new[starts[places[i]]]``."""
+    for i in range(len(rows)):
+        first, n = token_start[rows[i]], token_start[rows[i] + 1] - token_start[rows[i]]
+        at = starts[places[i]]
+        out_token_topics[first : first + n] = new[at : at + n]
+
+
 def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:
     word_indptr, word_pairs = np.empty(len(words) + 1, np.int64), np.empty(len(pair_word), np.int64)
     index_columns(pair_word, word_indptr, word_pairs)

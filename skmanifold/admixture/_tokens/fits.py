@@ -10,19 +10,20 @@ import numpy as np
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission
 from ...inference._chains import Chain
+from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import n_columns, remember_columns
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
+from ...samplers import BaseSampler
 from ...sparse.counts import Counts, no_rows
 from ...utils._threads import Workers
 from .._exponential_family.model import FamilyTokenModel
 from .._lda.model import LDAModel
 from .model import TokenModel
-from .sampler_types import draws_assignments
+from .sampler_types import draws_assignments, draws_documents
 from .seeds import NO_SEEDS, Seeds
 from .shards import RowSummary, SummedTokenShards, open_token_shards
-from .stored_documents import n_stored_documents, record_documents
 from .topic_counts import TopicCounts, TopicPrior, add_counts, mean_counts, scale_counts
 
 _MOST = 50.0  # of the first sum of the parameters
@@ -303,3 +304,31 @@ def sum_after(n_passes: int, n_larger: int, model: Any) -> float:
     """
     first = min(max(_SHARE_OF_TOKENS * model.n_tokens / model.n_rows, 1.0), _MOST)
     return first ** max(0.0, 1.0 - n_passes / n_larger)
+
+
+def n_stored_documents(estimator: Any, sampler: BaseSampler, in_memory: bool) -> int:
+    """The parameter `n_stored_rows`, or 0 if the sampler does not use it; a ValueError if documents are elsewhere."""
+    wanted = estimator.n_stored_rows if draws_documents(sampler) else 0
+    if wanted and not (in_memory and not active_session()):
+        raise ValueError("n_stored_rows needs the documents in the memory of this process: set it to 0.")
+    return wanted
+
+
+def record_documents(latents: Any, token_start: np.ndarray, n_rows: int, n_topics: int) -> dict[str, np.ndarray]:
+    """Numbers of tokens of each topic in the first documents, as an entry of a draw.
+
+    Parameters
+    ----------
+    latents : ndarray of shape (n_tokens,) or Assignments
+        Topics of the tokens, document by document.
+    token_start : ndarray of shape (n_documents + 1,)
+        First token of each document.
+    n_rows, n_topics : int
+        Numbers of documents and topics; without documents there is no entry.
+    """
+    n_rows = min(n_rows, len(token_start) - 1)
+    if not n_rows:
+        return {}
+    starts, topics = token_start[: n_rows + 1], getattr(latents, "topics", latents)
+    cells = np.repeat(np.arange(n_rows), np.diff(starts)) * n_topics + topics[: starts[-1]].astype(np.int64)
+    return {"doc_topic_counts": np.bincount(cells, minlength=n_rows * n_topics).reshape(n_rows, n_topics)}

@@ -50,7 +50,7 @@ class TokenModel:
     """Rows of tokens with one topic each: p(topic) is Dirichlet by row, p(token | topic) is defined by a subclass.
 
     Offers the updates of `LatentModel`, `StreamModel`, `RoundingModel` and `PartiallyCollapsedModel`; ``mode`` and
-    ``draw``, which map counts to the distribution of the tokens, are defined by the subclass.
+    ``draw``, which map counts to the distribution of the tokens, and ``check_position`` are defined by a subclass.
 
     Parameters
     ----------
@@ -108,14 +108,6 @@ class TokenModel:
     def for_rows(self, position: Any) -> TopicsOfPass:
         """What a pass over rows in shards needs: the topics, and the current prior of the proportions."""
         return TopicsOfPass(position, self.doc_topic_prior)
-
-    def mode(self, statistics: TopicCounts) -> TopicWord:
-        """The posterior mode of the distribution of the tokens, given the counts."""
-        raise NotImplementedError
-
-    def draw(self, statistics: TopicCounts, key: np.uint64) -> LogTopics:
-        """A posterior draw of the distribution of the tokens, given the counts."""
-        raise NotImplementedError
 
     # LatentModel and StreamModel: all tokens at once, given frozen topics
 
@@ -255,10 +247,6 @@ class TokenModel:
     def latent_type(self, drawn: bool) -> np.dtype:
         """Type of stored latents: topics of tokens."""
         return np.dtype(np.uint16)
-
-    def check_position(self, position: Any, drawn: bool) -> None:
-        """Raise a ValueError unless this can be a result of `draw`, or else of `mode`."""
-        raise NotImplementedError
 
     def check_statistics(self, statistics: Any) -> None:
         """Raise a ValueError unless these can be counts of the topics."""

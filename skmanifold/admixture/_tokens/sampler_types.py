@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base import samples_density
+from ...base import draws_parameters, samples_density
 from ...models import (
     CollapsedModel,
     CollapsedVariationalModel,
@@ -17,6 +17,11 @@ from ...samplers import BaseSampler
 def draws_assignments(sampler: BaseSampler) -> bool:
     """Whether a sampler draws the topic of each token."""
     return any(protocol in sampler.requires for protocol in (LatentModel, PartiallyCollapsedModel, CollapsedModel))
+
+
+def draws_documents(sampler: BaseSampler) -> bool:
+    """Whether a sampler draws the topics of all tokens from their posterior."""
+    return draws_parameters(sampler) and draws_assignments(sampler)
 
 
 def assigns_tokens(sampler: BaseSampler) -> bool:

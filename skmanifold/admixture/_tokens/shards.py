@@ -40,7 +40,7 @@ from .._exponential_family.model import FamilyTokenModel, FamilyTokens
 from .compact_counts import cut_words, join_words, pack_travelling, unpack_travelling
 from .out_of_core import StorableTokens, StreamedTokens
 from .seeds import NO_SEEDS, Seeds
-from .topic_counts import TopicCounts, TopicPrior, add_counts
+from .topic_counts import TopicPrior, add_counts
 
 NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounded to zero."
 
@@ -109,25 +109,10 @@ class TokenShards:
         check_tokens(rows, first_row=first_row)
         return rows, moved
 
-    def merge(self, left: TopicCounts, right: TopicCounts) -> TopicCounts:
-        """Sum of counts; lists are in order of first occurrence in the rows."""
-        return add_counts(left, right)
-
-    def cut(self, statistics: TopicCounts, n: int) -> list[TopicCounts]:
-        """Part i has the counts of the words i, i + n, i + 2 n and so on."""
-        return cut_words(statistics, n)
-
-    def join(self, parts: list[TopicCounts]) -> TopicCounts:
-        """The inverse of `cut`."""
-        return join_words(parts)
-
-    def pack(self, value: Any) -> Any:
-        """Counts, and topics made of counts, in three bytes per count."""
-        return pack_travelling(value)
-
-    def unpack(self, value: Any) -> Any:
-        """The exact inverse of `pack`."""
-        return unpack_travelling(value)
+    # Statistics are merged in the order of the rows, and divided by words; counts are sent in three bytes each.
+    merge = staticmethod(add_counts)
+    cut, join = staticmethod(cut_words), staticmethod(join_words)
+    pack, unpack = staticmethod(pack_travelling), staticmethod(unpack_travelling)
 
 
 def _checked(block: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skmanifold.admixture._hdp.model import Concentrations, HDPModel, HDPPosition, HDPStatistics
+from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPStatistics
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.weights import TopicWeights
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
@@ -16,7 +16,7 @@ from ..tokens._documents import make_counts
 BETA = 0.5
 N_WORDS = 4
 LENGTHS = (7, 6, 5, 3, 1)
-PRIORS = Concentrations(None, None, (2.0, 1.5), (2.0, 2.0))
+PRIORS = ConcentrationPriors(None, None, (2.0, 1.5), (2.0, 2.0))
 
 
 class Corpus(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp import model as hdp_model
-from skmanifold.admixture._hdp.model import Concentrations
+from skmanifold.admixture._hdp.model import ConcentrationPriors
 from skmanifold.admixture._hdp.weights import draw_weights
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
@@ -14,7 +14,7 @@ from . import _tiny_hdp as tiny
 from ._prior_draws import BETA, N_WORDS, PRIORS, draw_corpus, make_model, state_of
 
 KEY = root_key(13)
-GIVEN = Concentrations(tiny.ALPHA, tiny.GAMMA, (1.0, 1.0), (1.0, 1.0))
+GIVEN = ConcentrationPriors(tiny.ALPHA, tiny.GAMMA, (1.0, 1.0), (1.0, 1.0))
 
 
 def after_passes(n_runs, n_passes=2, **options):

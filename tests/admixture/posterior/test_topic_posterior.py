@@ -12,15 +12,11 @@ from skmanifold.admixture._posterior.topic_draws import (
     diagnose_topics,
     effective_draws,
     match_chains,
-    mean_proportions,
     mean_topics,
     permute_topics,
     to_arviz,
 )
-from skmanifold.sparse.counts import canonical_csr, whole_counts
-from skmanifold.topics.proportions import infer_proportions
 from skmanifold.topics.topic_word import topic_word_from_array
-from skmanifold.utils._threads import Workers
 
 BEST = 1
 
@@ -320,23 +316,3 @@ def test_unknown_axes_are_refused():
     posterior, permutations = _make_posterior()
     with pytest.raises(ValueError, match=r"axes of 'proportions', of shape \(4, 8, 5\), have no names"):
         to_arviz({**posterior, "proportions": posterior["topic_weights"]}, permutations)
-
-
-# Means over draws
-
-
-def test_mean_proportions_are_the_mean_over_draws():
-    components, _, _, _ = _make_chains(1, 3)
-    X = np.random.default_rng(1).poisson(1.0, size=(300, 30))
-    counts = whole_counts(canonical_csr(X), np.uint64(3))
-    priors = np.array([[0.1] * 5, [0.5] * 5, [0.1, 0.2, 0.3, 0.4, 0.5]])
-    topics = [topic_word_from_array(draw) for draw in components[0]]
-    each = [infer_proportions(draw, counts, prior) for draw, prior in zip(topics, priors, strict=True)]
-    found = mean_proportions(list(components[0]), counts, priors)
-    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=1e-14)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
-    with Workers(2) as workers:
-        np.testing.assert_array_equal(mean_proportions(topics, counts, priors, workers=workers), found)
-    single = mean_proportions(topics[1], counts, priors[1])
-    np.testing.assert_array_equal(single, each[1])
-    assert abs(found - each[1]).max() > 0.01
