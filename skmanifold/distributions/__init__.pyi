@@ -3,11 +3,11 @@ from ._bessel import bessel_ratio_derivative as bessel_ratio_derivative
 from ._bessel import inverse_bessel_ratio as inverse_bessel_ratio
 from ._bessel import log_iv as log_iv
 from ._bessel import log_vmf_normalizer as log_vmf_normalizer
-from ._log_gamma import averaged_ks_distance as averaged_ks_distance
-from ._log_gamma import dirichlet_rosenblatt as dirichlet_rosenblatt
-from ._log_gamma import sample_log_dirichlet as sample_log_dirichlet
-from ._log_gamma import sample_log_gamma as sample_log_gamma
+from ._gamma import averaged_ks_distance as averaged_ks_distance
+from ._gamma import dirichlet_rosenblatt as dirichlet_rosenblatt
+from ._gamma import sample_log_dirichlet as sample_log_dirichlet
+from ._gamma import sample_log_gamma as sample_log_gamma
+from ._gamma import sample_truncated_gamma as sample_truncated_gamma
 from ._matrix_von_mises_fisher import MatrixVonMisesFisher as MatrixVonMisesFisher
 from ._matrix_von_mises_fisher import gibbs_sweep as gibbs_sweep
-from ._truncated_gamma import sample_truncated_gamma as sample_truncated_gamma
 from ._von_mises_fisher import VonMisesFisher as VonMisesFisher

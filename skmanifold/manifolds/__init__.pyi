@@ -3,11 +3,11 @@ from ._base import Flat as Flat
 from ._base import GeodesicFlow as GeodesicFlow
 from ._base import Manifold as Manifold
 from ._conway_sphere import ConwaySphere as ConwaySphere
+from ._conway_sphere import log_rank_probabilities as log_rank_probabilities
 from ._conway_sphere import projection_distance as projection_distance
 from ._euclidean import Euclidean as Euclidean
-from ._positive_orthant import PositiveOrthant as PositiveOrthant
+from ._euclidean import PositiveOrthant as PositiveOrthant
+from ._euclidean import Simplex as Simplex
 from ._product import Product as Product
-from ._projection_ranks import log_rank_probabilities as log_rank_probabilities
-from ._simplex import Simplex as Simplex
 from ._sphere import Sphere as Sphere
 from ._stiefel import Stiefel as Stiefel

@@ -1,15 +1,17 @@
-"""The base class of manifolds, and the protocols of their geometry: geodesics and diffusion metrics."""
+"""Base classes of manifolds, the protocols of their geometry (geodesics, diffusion metrics), and checks of points."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, Self, runtime_checkable
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 
 from ..utils._page_link import LinksToItsPage
 from ..utils._parameters import PlainNumbers
-from ..utils._typing import BaseEstimator
+from ..utils._typing import ArrayLike, BaseEstimator
 
 
 class Manifold(PlainNumbers, LinksToItsPage, BaseEstimator):
@@ -191,3 +193,82 @@ class DiffusionMetric(Protocol):
             Momenta of the points; modified in place; None for samplers without momentum.
         """
         ...
+
+
+class ShapedLikeArray(Manifold):
+    """A manifold whose dimension is the number of array entries; its parameter is the shape."""
+
+    shape: tuple[int, ...] = ()  # replaces the property of the base class
+
+    def __init__(self, shape: int | Sequence[int]) -> None:
+        self.shape = cast(tuple[int, ...], shape)  # `_set_up` converts it to a tuple
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.shape = check_shape(type(self).__name__, self.shape)
+
+    @property
+    def dim(self) -> int:
+        """Intrinsic dimension: the number of coordinates."""
+        return self.size
+
+
+class RowsOfVectors(Manifold):
+    """A manifold of vectors of `d` entries with one constraint, or of `n_points` such vectors as rows."""
+
+    def __init__(self, d: int, n_points: int | None = None) -> None:
+        self.d = d
+        self.n_points = n_points
+        self._set_up()
+
+    def _set_up(self) -> None:
+        check_count(f"The parameter d of {type(self).__name__}", self.d)
+        if self.n_points is not None:
+            check_count(f"The parameter n_points of {type(self).__name__}", self.n_points)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(d,)``, or ``(n_points, d)``."""
+        return (self.d,) if self.n_points is None else (self.n_points, self.d)
+
+    @property
+    def dim(self) -> int:
+        """Intrinsic dimension: d - 1 for each point."""
+        return (self.d - 1) * (self.n_points or 1)
+
+
+def check_count(subject: str, value: Any) -> None:
+    """Raise an error unless `value` is a positive integer; the message begins with `subject`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{subject} must be an integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{subject} must be at least 1, got {value!r}.")
+
+
+def check_shape(owner: str, shape: Any) -> tuple[int, ...]:
+    """`shape`, an integer or a sequence of integers, as a tuple of positive integers; a tuple is returned unchanged."""
+    if isinstance(shape, Integral) and not isinstance(shape, bool):
+        shape = (int(shape),)
+    elif isinstance(shape, list):
+        shape = tuple(shape)
+    if not isinstance(shape, tuple) or not shape:
+        raise TypeError(f"The shape of {owner} must be an integer or a tuple of integers, got {shape!r}.")
+    for length in shape:
+        check_count(f"Every axis of {owner}", length)
+    return shape
+
+
+def finite_array(x: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """`x` as an array of floats; raises a ValueError unless its last axes have the shape `shape` and it is finite."""
+    x = np.asarray(x, dtype=np.float64)
+    if x.shape[max(x.ndim - len(shape), 0) :] != shape:
+        raise ValueError(f"A point must have shape {shape}, after any leading axes; got an array of shape {x.shape}.")
+    if not np.isfinite(x).all():
+        raise ValueError(f"A point must be finite; {np.count_nonzero(~np.isfinite(x))} of its entries are not.")
+    return x
+
+
+def check_non_negative(x: np.ndarray) -> None:
+    """Raise a ValueError for negative coordinates of any size, because their square roots are not real."""
+    if (x < 0).any():
+        raise ValueError(f"The coordinates of a point must not be negative; the smallest is {x.min():.3g}.")

@@ -10,8 +10,7 @@ from sklearn.base import clone
 
 from ..utils._protocol_check import offers
 from ..utils._typing import available_if
-from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold
-from ._validation import finite_array
+from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold, finite_array
 
 
 def _all_factors(protocol: type) -> Callable[[Product], bool]:

@@ -11,8 +11,7 @@ from ..numerics.reductions import dot
 from ..utils._njit import njit, njit_part
 from ..utils._typing import ArrayLike
 from . import _geometry
-from ._shapes import RowsOfVectors
-from ._validation import finite_array
+from ._base import RowsOfVectors, finite_array
 
 
 class SphereGeometry(NamedTuple):

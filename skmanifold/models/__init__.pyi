@@ -10,6 +10,7 @@ from ._conjugate import LogNormalMean as LogNormalMean
 from ._conjugate import dense_dirichlet as dense_dirichlet
 from ._conjugate import sparse_dirichlet as sparse_dirichlet
 from ._density import Density as Density
+from ._density_protocols import DensitySampler as DensitySampler
 from ._density_protocols import HasCompiledFunctions as HasCompiledFunctions
 from ._density_protocols import HasCounts as HasCounts
 from ._density_protocols import HasGradient as HasGradient
@@ -19,6 +20,10 @@ from ._density_protocols import HasLinearLogDensity as HasLinearLogDensity
 from ._density_protocols import HasLogDensity as HasLogDensity
 from ._density_protocols import HasLogNormalMean as HasLogNormalMean
 from ._density_protocols import HasRowCounts as HasRowCounts
+from ._euclidean_charts import CHARTS as CHARTS
+from ._euclidean_charts import Linear as Linear
+from ._euclidean_charts import Mirror as Mirror
+from ._euclidean_charts import seen_by as seen_by
 from ._latent_protocols import CollapsedModel as CollapsedModel
 from ._latent_protocols import CollapsedVariationalModel as CollapsedVariationalModel
 from ._latent_protocols import ExpectationModel as ExpectationModel
@@ -28,11 +33,7 @@ from ._latent_protocols import LeaveOneOutModel as LeaveOneOutModel
 from ._latent_protocols import PartiallyCollapsedModel as PartiallyCollapsedModel
 from ._latent_protocols import RoundingModel as RoundingModel
 from ._latent_protocols import StreamModel as StreamModel
-from ._linear import Linear as Linear
 from ._mean_field_protocol import MeanFieldModel as MeanFieldModel
-from ._mirror import CHARTS as CHARTS
-from ._mirror import Mirror as Mirror
-from ._mirror import seen_by as seen_by
 from ._mixture_protocols import StickBreakingModel as StickBreakingModel
 from ._mixture_protocols import SubspaceMixtureModel as SubspaceMixtureModel
 from ._mixture_protocols import SubspaceWalkModel as SubspaceWalkModel
@@ -44,4 +45,3 @@ from ._reference import double_well as double_well
 from ._reference import gamma as gamma
 from ._reference import standard_normal as standard_normal
 from ._reference import vmf_mixture_posterior as vmf_mixture_posterior
-from ._sampler_protocols import DensitySampler as DensitySampler

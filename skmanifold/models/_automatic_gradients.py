@@ -21,14 +21,9 @@ class Differentiated(NamedTuple):
 
 
 def differentiate_by_jax(function: _Function, scale_of: Callable[[Any], float] | None = None) -> Differentiated:
-    """Value and gradient in 64-bit floats, compiled by XLA.
+    """Value and gradient in 64-bit floats, compiled by XLA, of ``f(x)``, a number, or ``f(x, rows)``, one for each row.
 
-    Parameters
-    ----------
-    function : callable
-        ``f(x)``, a number; or ``f(x, rows)``, a number for each row.
-    scale_of : callable, optional
-        ``scale_of(rows)``, the factor of the sum over rows in the gradient; None for functions of a point alone.
+    ``scale_of(rows)`` is the factor of the sum over rows in the gradient; None for functions of a point alone.
     """
     _require("jax")
     import jax
@@ -50,13 +45,7 @@ def differentiate_by_jax(function: _Function, scale_of: Callable[[Any], float] |
 
 
 def differentiate_by_torch(function: _Function, scale_of: Callable[[Any], float] | None = None) -> Differentiated:
-    """Value and gradient in 64-bit floats, by ``torch.func``.
-
-    Parameters
-    ----------
-    function, scale_of : callable
-        As in `differentiate_by_jax`.
-    """
+    """Value and gradient in 64-bit floats, by ``torch.func``; as `differentiate_by_jax`."""
     _require("torch")
     import torch
 

@@ -13,10 +13,8 @@ from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
 from ._automatic_gradients import Differentiated, differentiate_by_jax, differentiate_by_torch
-from ._compiled_functions import CompiledFunctions, compiled_functions
-from ._compiled_rows import compiled_functions_of_rows
-from ._covariance_at import CovarianceAt
-from ._minibatch import MinibatchTarget
+from ._compiled_functions import CompiledFunctions, compiled_functions, compiled_functions_of_rows
+from ._minibatch import CovarianceAt, MinibatchTarget
 
 
 def _has(name: str) -> Callable[[Any], bool]:

@@ -1,4 +1,4 @@
-"""What samplers ask of densities on manifolds: gradients, log densities, counts and means, for all chains at once."""
+"""What samplers ask of densities on manifolds, for all chains at once, and what such samplers declare."""
 
 from __future__ import annotations
 
@@ -274,5 +274,29 @@ class HasCompiledFunctions(HasGradient, Protocol):
         -------
         functions : CompiledFunctions or None
             The gradient and, if there is one, the log density; None if they are not compiled.
+        """
+        ...
+
+
+@runtime_checkable
+class DensitySampler(Protocol):
+    """A sampler of a density on a manifold: all chains in one state, along the first axis of its arrays."""
+
+    requires_manifold: tuple[type, ...]  # protocols of the manifold
+
+    def stats(self, model: Any, state: Any) -> dict[str, np.ndarray]:
+        """Diagnostics of the last step.
+
+        Parameters
+        ----------
+        model : object
+            The model or target.
+        state : object
+            The state after the step.
+
+        Returns
+        -------
+        stats : dict of str to ndarray
+            Arrays whose first axis is that of the chains.
         """
         ...

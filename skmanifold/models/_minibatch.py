@@ -1,15 +1,18 @@
-"""The base class of targets with data, whose minibatches are drawn by the key of a chain."""
+"""The base class of targets with data, whose minibatches the key of a chain determines, and the noise of gradients."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
+from ..numerics.batched_linalg import as_matrices
 from ..random._keys import Purpose
 from ..random._variates import sample_rows
+from ..utils._vectorize import call_at_all
 
 
 class MinibatchTarget:
@@ -67,3 +70,44 @@ class MinibatchTarget:
         deviations = samples - samples.mean(axis=1, keepdims=True)
         deviations *= np.sqrt(N * (N - n) / n / (n - 1))
         return deviations
+
+
+class CovarianceAt:
+    """The covariance V(x) of gradient noise, from a user function of a point, or of all chains at once if `vectorized`.
+
+    For each point it returns a number (a multiple of the identity), a diagonal ``(size,)`` or a matrix ``(size,
+    size)``.
+    """
+
+    def __init__(self, function: Callable, size: int, name: str, vectorized: bool) -> None:
+        self.function, self.size, self.name, self.vectorized = function, size, name, vectorized
+
+    def __call__(self, position: np.ndarray) -> np.ndarray:
+        """V at the position of each chain; a ValueError for wrong shapes, and numbers that no variance can be."""
+        n, size = len(position), self.size
+        found: Any = np.asarray(call_at_all(self.function, self.name, self.vectorized, position), dtype=np.float64)
+        if found.shape not in ((n,), (n, size), (n, size, size)):
+            raise ValueError(
+                f"{self.name} must return a number, or shape ({size},) or ({size}, {size}), for each point; it "
+                f"returned {found.shape[1:]}."
+            )
+        if not np.isfinite(found).all():
+            raise ValueError(f"{self.name} returned a number that is not finite.")
+        diagonal = found if found.ndim < 3 else np.einsum("cii->ci", found)
+        if diagonal.min() < 0:
+            raise ValueError(f"{self.name} returned a negative variance, {diagonal.min():.3g}.")
+        return found
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+def covariance_matrices(covariance: Any, position: np.ndarray) -> np.ndarray:
+    """A covariance of gradient noise at the position of each chain, in any form, as matrices."""
+    n, size = len(position), position[0].size
+    if isinstance(covariance, CovarianceAt):
+        covariance = covariance(position)
+        covariance = covariance[:, np.newaxis] if covariance.ndim == 1 else covariance
+    elif np.ndim(covariance) == 2:
+        return np.broadcast_to(covariance, (n, size, size))
+    return as_matrices(covariance if np.ndim(covariance) == 3 else np.broadcast_to(covariance, (n, size)))

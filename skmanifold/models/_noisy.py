@@ -10,10 +10,10 @@ import numpy as np
 from ..random._keys import Purpose
 from ..random._variates import fill_normal
 from ..utils._typing import ArrayLike, available_if
-from ._covariance_at import CovarianceAt, covariance_matrices
+from ._charts import TargetWrapper, target_has
 from ._density import check_noise
 from ._density_protocols import HasGradient
-from ._wrapper import TargetWrapper, target_has
+from ._minibatch import CovarianceAt, covariance_matrices
 
 
 class NoisyGradient(TargetWrapper):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..distributions._bessel_kernels import compute_log_peak, compute_ratio
+from ..distributions._bessel import compute_log_peak, compute_ratio
 from ..utils._by_type import by_type
 from ..utils._njit import njit_part
 

@@ -27,7 +27,7 @@ def infer_proportions(
     tol: float = 1e-7,
     workers: Workers | None = None,
 ) -> np.ndarray:
-    r"""Topic proportions of documents given the topics.
+    r"""Topic proportions of documents given the topics, (n_rows, K); each row sums to 1.
 
     Solves, document by document, for the expected topic counts
 
@@ -38,37 +38,13 @@ def infer_proportions(
     Dirichlet(:math:`\alpha`) in softmax coordinates. The objective
     :math:`\sum_v c_v \log \sum_k \theta_k \phi_{kv} + \sum_k \alpha_k \log \theta_k` is strictly concave, so the
     solution is unique. Pairs of EM steps are extrapolated by the third scheme of [1]_; an extrapolated point whose
-    residual is not smaller than all previous ones is replaced by the EM step, so that the iteration
-    converges where EM does. There is no randomness, and a row's result does not depend on the other rows.
+    residual is not smaller than all previous ones is replaced by the EM step, so that the iteration converges where EM
+    does. There is no randomness, and a row's result does not depend on the other rows or the threads.
 
-    Parameters
-    ----------
-    topics : TopicWord
-        The topics, K of them over V words.
-    counts : Counts
-        Documents, with V columns. Fractions are used as weights :math:`c_v` without rounding.
-    doc_topic_prior : ndarray of shape (K,)
-        The prior's parameters :math:`\alpha`; positive.
-    max_iter : int, default=1000
-        Maximum number of EM steps per document. The cost of a step is the number of entries of the document's
-        words in `topics`, plus K. If many topics contain these words, their weights are copied to a dense array, of
-        which a step processes several cells at once.
-    tol : float, default=1e-7
-        The iteration for a document stops when an EM step changes no proportion by more than this.
-    workers : Workers, optional
-        Threads that process blocks of documents; None is the calling thread. The result is the same bit for bit.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, K), float64
-        Proportions; every row sums to 1. Words of probability zero in all topics are ignored; a document
-        without other words has the mean of the prior.
-
-    Raises
-    ------
-    ValueError
-        If the number of words or topics differs between the arguments, if the prior is not positive and finite, or
-        if `max_iter` or `tol` is not positive.
+    Counts may be fractions. A document stops after `max_iter` EM steps, or if a step changes no proportion by more than
+    `tol`. If many topics contain the words of a document, their weights are copied to a dense array, of which a step
+    processes several cells at once. Words of probability zero in all topics are ignored; a document without other words
+    has the mean of the prior.
 
     References
     ----------

@@ -24,26 +24,16 @@ class TopicWord(NamedTuple):
     non-zero counts. For counts :math:`W_{kv}` with sums :math:`T_k` and a prior :math:`\beta_v`, the weights are
     :math:`W_{kv} / (T_k + \sum_u \beta_u)`, `base` is :math:`\beta` and `inverse` is
     :math:`1 / (T_k + \sum_u \beta_u)`.
-
-    Parameters
-    ----------
-    indptr : ndarray of shape (n_features + 1,), int64
-        Word v has the entries ``indptr[v]`` to ``indptr[v + 1]``.
-    topics : ndarray of shape (nnz,), uint16
-        Topic of each entry; each at most once within a word.
-    weights : ndarray of shape (nnz,), float32
-        Probability that is added to the smoothing part; positive.
-    base : ndarray of shape (n_features,), float64
-        The word's share of the smoothing prior.
-    inverse : ndarray of shape (n_components,), float64
-        One over the topic's normaliser.
     """
 
+    # Word v has the entries indptr[v] to indptr[v + 1]
     indptr: Annotated[np.ndarray, Pointer("n_features", "n_entries")]
+    # The topic of each entry, at most once within a word
     topics: Annotated[np.ndarray, index("n_entries", below="n_components", dtype="uint16")]
+    # Probabilities that are added to the smoothing part
     weights: Annotated[np.ndarray, Array("float32", "n_entries", low=0)]
-    base: Annotated[np.ndarray, Array("float64", "n_features", low=0)]
-    inverse: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
+    base: Annotated[np.ndarray, Array("float64", "n_features", low=0)]  # the word's share of the smoothing prior
+    inverse: Annotated[np.ndarray, Array("float64", "n_components", above=0)]  # one over the topic's normaliser
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         if repeats(self.indptr, self.topics, self.n_components):
@@ -80,32 +70,10 @@ class TopicWord(NamedTuple):
 
 
 def topic_word_from_array(components: ArrayLike) -> TopicWord:
-    """The sparse form of a dense topic-word matrix, of this or another library.
+    """The sparse form of a dense topic-word matrix, (n_components, n_features), of this or another library.
 
-    Every row is divided by its sum, in float64, and stored as float32; entries that are then exactly zero are dropped.
-
-    Parameters
-    ----------
-    components : array-like of shape (n_components, n_features)
-        Non-negative weights of the words in each topic: probabilities, counts or pseudo-counts.
-
-    Returns
-    -------
-    TopicWord
-        With ``base`` all zero and ``inverse`` all one.
-
-    Raises
-    ------
-    ValueError
-        If `components` is not a non-empty matrix of finite, non-negative numbers with a positive sum in every row, or
-        has more than 65535 rows.
-
-    Examples
-    --------
-    >>> from skmanifold.topics.topic_word import topic_word_from_array
-    >>> topic_word = topic_word_from_array([[3, 1, 0], [0, 2, 2]])
-    >>> topic_word.topics.tolist(), topic_word.weights.tolist()
-    ([0, 0, 1, 1], [0.75, 0.25, 0.5, 0.5])
+    Every row is divided by its sum, in float64, and stored as float32; entries that are then exactly zero are dropped,
+    and ``base`` is zero. Raises a ValueError if numbers are not finite or negative, or if a row has no positive sum.
     """
     components = np.asarray(readable(components, "topic_word"))
     if components.ndim != 2 or 0 in components.shape or components.dtype.kind not in "biuf":

@@ -8,7 +8,6 @@ from scipy.stats import kstest
 from skmanifold.distributions import (
     MatrixVonMisesFisher,
     VonMisesFisher,
-    _matrix_normalizer,
     _matrix_von_mises_fisher,
     bessel_ratio,
     gibbs_sweep,
@@ -240,8 +239,10 @@ def test_the_normaliser_of_several_columns_agrees_with_a_monte_carlo_mean(shape,
 def test_the_error_of_the_saddle_point_is_what_the_docstring_says(concentration):
     for n_rows, limit in ((3, 0.08), (5, 0.03), (10, 0.006)):
         d = np.array([concentration, 0.4 * concentration])
-        approximate = _matrix_normalizer._saddle_point(n_rows, d) - _matrix_normalizer._saddle_point(n_rows, 0 * d)
-        assert abs(approximate - _matrix_normalizer.log_hypergeometric(n_rows, d)) < limit
+        approximate = _matrix_von_mises_fisher._saddle_point(n_rows, d) - _matrix_von_mises_fisher._saddle_point(
+            n_rows, 0 * d
+        )
+        assert abs(approximate - _matrix_von_mises_fisher.log_hypergeometric(n_rows, d)) < limit
 
 
 def test_densities_are_relative_to_the_uniform_distribution():

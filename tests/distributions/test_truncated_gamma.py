@@ -6,7 +6,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
 from skmanifold.distributions import sample_truncated_gamma
-from skmanifold.distributions._truncated_gamma import _draw_truncated_gamma
+from skmanifold.distributions._gamma import _draw_truncated_gamma
 from skmanifold.random._keys import subkey
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from skmanifold.manifolds._exponential import exponential
+from skmanifold.manifolds._stiefel import exponential
 
 
 def skew(size, norm, seed=0):

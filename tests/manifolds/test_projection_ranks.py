@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skmanifold.manifolds import ConwaySphere, log_rank_probabilities
-from skmanifold.manifolds._projection_ranks import _log_probabilities
+from skmanifold.manifolds._conway_sphere import _log_probabilities
 
 N_ERRORS = 4.5
 

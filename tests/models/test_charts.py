@@ -10,7 +10,7 @@ from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
 from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
 from skmanifold.models._charts import Chart, ExpandedMean, Log, Softmax, SquareRoot
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
-from skmanifold.models._mirror import CHARTS, Mirror
+from skmanifold.models._euclidean_charts import CHARTS, Mirror
 from skmanifold.models._reference import dirichlet, double_well, gamma
 from skmanifold.utils._protocol_check import offers
 

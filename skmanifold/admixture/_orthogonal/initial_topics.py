@@ -60,24 +60,8 @@ def best_start(
 ) -> FrameStart:
     """Find the number of topics, the topics and the concentration with the highest evidence.
 
-    Parameters
-    ----------
-    rows : Directions or DenseDirections
-    alpha : float
-        Dirichlet parameter of the proportions.
-    concentration : float or None
-        Concentration of the documents; None learns it for each number of topics.
-    log_prior : ndarray of shape (K_max + 1,)
-        Log prior probability of each number of topics, up to a constant.
-    n_draws : int
-        Transitions of each document's proportions in a pass.
-    key : uint64
-        Key of the random streams.
-    workers : Workers
-
-    Returns
-    -------
-    start : FrameStart
+    `concentration` None learns it for each number of topics. `log_prior` has the log prior probability of each number,
+    (K_max + 1,), up to a constant. Each document's proportions make `n_draws` transitions in a pass.
     """
     found: dict[int, FrameStart] = {}
 

@@ -32,20 +32,9 @@ class ConditionalFrames(ConditionalSAM):
 class FramePasses(BlockwisePasses):
     """Proportions of all documents given the topics, topics given proportions, then birth and death moves of topics.
 
-    Parameters
-    ----------
-    sampler : ColumnGibbs
-        Draws the topics.
-    n_draws : int
-        Transitions of each document's proportions; the topics are drawn given the last.
-    n_adapting : int
-        Number of first passes, in which the step sizes of these transitions are adapted.
-    n_size_moves : int
-        Proposals of a birth or death in each pass.
-    log_prior : ndarray of shape (K_max + 1,) or None
-        Log probability of each number of topics, up to a constant; None keeps the number.
-    starts : dict of int to ndarray of shape (K, V), default=None
-        Initial topics by the chain's key; other chains begin at the centres of clusters.
+    The topics are drawn given the last of `n_draws` transitions of proportions. In each pass there are `n_size_moves`
+    proposals of a birth or death, with the log probability `log_prior`, (K_max + 1,), of each number of topics; None
+    keeps the number. `starts` has initial topics by the chain's key; other chains begin at the centres of clusters.
     """
 
     target_type = ConditionalFrames

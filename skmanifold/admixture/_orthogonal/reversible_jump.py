@@ -171,33 +171,9 @@ def propose_size(
 ) -> SizeMove:
     """Propose a birth, death, split or merger with equal probabilities, and accept or reject it.
 
-    The posterior of topics and proportions is invariant under the move. A number of topics whose `log_prior` is minus
-    infinity is never reached: such a proposal is rejected. After an accepted move the topics are in random order.
-
-    Parameters
-    ----------
-    rows : Directions or DenseDirections
-        Documents.
-    directed : ndarray of shape (n,)
-        Indices of the rows that are not zero. The proportions of other rows are not part of the state.
-    topics : ndarray of shape (K, V)
-        Orthonormal rows.
-    proportions : ndarray of shape (n, K)
-        Proportions of these rows, which sum to 1.
-    alpha : float
-        Dirichlet parameter.
-    kappa : float
-        Concentration of the documents.
-    log_prior : ndarray of shape (K_max + 1,)
-        Log prior probability of each number of topics, up to a constant. Numbers above V are never reached.
-    key : uint64
-        Key of this move.
-    workers : Workers
-        Threads; the result is the same for every number.
-
-    Returns
-    -------
-    move : SizeMove
+    The posterior of topics, (K, V), and of the proportions, (n, K), of the `directed` rows (those that are not zero) is
+    invariant under the move. A number of topics whose `log_prior` is minus infinity, or that exceeds V, is never
+    reached: such a proposal is rejected. After an accepted move the topics are in random order.
     """
     grows, rotates = bool(uniform(key, _GROWS) < 0.5), bool(uniform(key, _ROTATES) < 0.5)
     before = len(topics)

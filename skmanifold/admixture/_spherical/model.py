@@ -84,26 +84,9 @@ class SphericalModel:
         \theta_d \sim \mathrm{Dir}(\alpha), \quad v_d \sim \mathrm{vMF}(\beta \theta_d / |\beta \theta_d|, \kappa).
 
     :math:`\mu` is integrated out. The position of topic k is :math:`R_k \beta_k`, on a sphere of radius :math:`R_k`:
-    the radii are a constant metric, under which the same step size works for all topics and all data.
-
-    Parameters
-    ----------
-    rows : Directions or DenseDirections
-        Documents as unit vectors.
-    alpha : ndarray of shape (K,)
-        Dirichlet parameters of the proportions.
-    mean_direction : ndarray of shape (V,)
-        Prior direction :math:`m`, a unit vector.
-    concentrations : Concentrations
-        :math:`\kappa`, :math:`\sigma` and :math:`\kappa_0`.
-    radii : ndarray of shape (K,)
-        Radii :math:`R_k`.
-    noise : ndarray of shape (K,)
-        Variance of the minibatch gradient with respect to unit topics: the mean over a topic's coordinates.
-    workers : Workers
-        Threads for the kernels.
-    total_samples : int
-        Number of documents in the posterior. If it exceeds the number of rows, each row stands for several documents.
+    the radii are a constant metric, under which the same step size works for all topics and all data. `noise`, (K,), is
+    the variance of the minibatch gradient with respect to unit topics, the mean over a topic's coordinates. If
+    `total_samples` exceeds the number of rows, each row stands for several documents.
     """
 
     def __init__(

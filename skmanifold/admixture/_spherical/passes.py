@@ -69,16 +69,8 @@ _NO_TEMPERATURE = np.array([np.nan])  # of samplers without momentum
 class SphericalPasses(BaseSampler):
     """Passes over the documents with a sampler of one chain.
 
-    Parameters
-    ----------
-    sampler : ManifoldSampler
-        The first axis of its arrays, that of the chains, has length 1.
-    batch_size : int or None
-        Number of documents in a minibatch; None for all documents.
-    n_draws : int
-        Transitions of a document's proportions each time it is in a minibatch.
-    n_adapting : int
-        Number of first passes, those of burn-in, in which the step sizes of these transitions are adapted.
+    `batch_size` is that of a minibatch, or None. Each time a document is used, its proportions make `n_draws`
+    transitions, whose step sizes are adapted in the first `n_adapting` passes, those of burn-in.
     """
 
     draws_parameters = True

@@ -19,7 +19,7 @@ import numpy as np
 from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate
 from ...topics.document_densities import cosine_terms, relative_terms
-from ...topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
+from ...topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
 from ...utils._njit import njit
 
 _GAIN = 0.1  # change of the logarithm of a step size per unit of acceptance probability

@@ -56,25 +56,9 @@ class MinibatchSAM(MinibatchTarget):
         + \kappa \frac{D}{S} \sum_d \overline{\theta_{dk} (I - \bar v_d \bar v_d') v_d / |\beta \theta_d|}, \quad
         \bar m = \kappa_0 m + \sigma \sum_k \beta_k
 
-    (eq. 10 of [1]_ with its gradient evaluated). Chains are updated in place; they belong to the sampler's state.
-
-    Parameters
-    ----------
-    model : SphericalModel
-    chains : ProportionChains
-        Chains of all documents.
-    key : uint64
-        Key of the draws at anchors, which use all documents.
-    batch_size : int or None
-        Documents of a minibatch; None uses all.
-    n_draws : int
-        Transitions of a chain each time its document is used.
-    adapts : bool
-        Whether to adapt the step sizes of the chains.
-
-    References
-    ----------
-    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    (eq. 10 of Liu, Zhu and Song, NIPS 2016, with its gradient evaluated). Chains are updated in place; they belong to
+    the sampler's state. They make `n_draws` transitions each time, and `adapts` says whether their step sizes change.
+    `key` is that of the draws at anchors, which use all documents.
     """
 
     def __init__(
@@ -154,20 +138,11 @@ class MinibatchSAM(MinibatchTarget):
 
 
 class ConditionalSAM:
-    """Log posterior of the topics given draws of the proportions of all documents, as the mean over the draws.
+    """Log posterior of topics given draws of the proportions, (n_directed_rows, n_draws, K): the mean over the draws.
 
     With one draw it is exact. The mean over several draws from p(theta | topics, documents) approximates the marginal
-    log posterior near these topics ([1]_, appendix B, eq. 1). A Metropolis test uses the same draws for both states.
-
-    Parameters
-    ----------
-    model : SphericalModel
-    draws : ndarray of shape (n_directed_rows, n_draws, K)
-        Proportions of the documents that are not zero.
-
-    References
-    ----------
-    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    log posterior near these topics (Liu, Zhu and Song, NIPS 2016, appendix B, eq. 1). A Metropolis test uses the same
+    draws for both states.
     """
 
     noise_covariance = None

@@ -134,29 +134,8 @@ class MeanFieldSAM:
     after the other, each with the new values of the topics before it; otherwise topics that share documents would
     overshoot. The mean is updated last, to its optimum for given topics, :math:`\kappa_0 m + \sigma \sum_k e_k`.
 
-    Documents without entries carry no information and have no factor.
-
-    Parameters
-    ----------
-    directions : Directions or DenseDirections
-        Documents as unit vectors.
-    doc_topic_prior : ndarray of shape (n_components,)
-        :math:`\alpha`.
-    mean_direction : ndarray of shape (n_features,)
-        :math:`m`, a unit vector.
-    concentrations : Concentrations
-        :math:`\kappa`, :math:`\sigma` and :math:`\kappa_0`.
-    workers : Workers
-        Threads for the kernels.
-    batch_size : int or None
-        Number of documents in a minibatch; None uses all.
-    total_samples : int or None
-        Number of documents in the objective; None is the number of these documents.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Indices of the documents that are not zero; the factors are in this order.
+    Documents without entries carry no information and have no factor; `rows` are the indices of the others.
+    `batch_size` None uses all documents, and `total_samples` is their number in the objective.
 
     References
     ----------

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ...distributions._bessel_kernels import compute_ratio
+from ...distributions._bessel import compute_ratio
 from ...numerics.reductions import dot
 from ...utils._njit import njit
 from .._lda.dirichlet_mle_kernels import _log_gamma

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import dct
 
-from ...distributions._bessel_kernels import compute_log_peak
+from ...distributions._bessel import compute_log_peak
 from ...utils._by_type import by_type
 from ...utils._njit import njit, njit_part
 from .. import kernels

@@ -23,8 +23,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
-from ...distributions._bessel import log_density_at_mode
-from ...distributions._bessel_kernels import compute_log_scaled, compute_ratio
+from ...distributions._bessel import compute_log_scaled, compute_ratio, log_density_at_mode
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
 from ...utils._conditions import MOST_COUNTED, Real

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...distributions._truncated_gamma import draw_ratio
+from ...distributions._gamma import draw_ratio
 from ...numerics.reductions import dot
 from ...numerics.special import log_unit_gamma
 from ...random._keys import Purpose, fold_in, uniform

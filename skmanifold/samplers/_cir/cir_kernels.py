@@ -209,22 +209,10 @@ class _Line(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def read_blocks(first_block, stop_block, block_rows, words, key, rows, prior, moved, seen):
-    """Draw the current values of blocks of rows.
+    """Draw the current values of blocks of `block_rows` of the `words` (rows, ascending and distinct), in place.
 
-    Parameters
-    ----------
-    first_block, stop_block, block_rows : int
-        The blocks, and the number of `words` per block.
-    words : ndarray of int32
-        Rows, ascending and distinct.
-    key : uint64
-        Of this read.
-    rows : LazyRows
-        Changed in place.
-    prior : RowPrior
-        Shapes without counts.
-    moved, seen : ndarray of shape (n_blocks, K)
-        Overwritten, for these blocks, by sums of new values less their expectations, and of new values.
+    In `moved` and `seen`, (n_blocks, K), it writes the sums of new values less their expectations, and of new values.
+    `prior` has the shapes without counts, and `key` is of this read.
     """
     n_columns = rows.log_theta.shape[1]
     chunk = min(block_rows, max(1, _CHUNK_CELLS // n_columns))

@@ -143,27 +143,11 @@ def add_counts(
     scale: float,
     lasting: bool,
 ) -> LazyRows:
-    """Advance the time by `h`, with `counts` for rows that were just read.
+    """Advance the time by `h` > 0, which may differ from step to step, with `counts` for rows that were just read.
 
-    Parameters
-    ----------
-    rows : LazyRows
-    words : ndarray of int32
-        Rows, ascending and distinct.
-    counts : TopicCounts
-        Of these rows only: list i, from ``indptr[i]`` on, belongs to ``words[i]``. A topic occurs once in a list.
-    h : float
-        Positive; may differ from step to step.
-    prior : RowPrior
-    scale : float
-        Factor of the counts.
-    lasting : bool
-        False: the counts are those of this step, which is pending. True: they are changes, of either sign, of the
-        counts that apply until they are changed again.
-
-    Returns
-    -------
-    LazyRows
+    `words` are these rows, ascending and distinct; list i of `counts` belongs to ``words[i]``, and a topic occurs once
+    in a list. Counts are multiplied by `scale`. If they are `lasting`, they are changes, of either sign, of the counts
+    that apply until they are changed again; else they are those of this step, which is pending.
     """
     clock = rows.clock[0]
     if not 0 < h < np.inf:

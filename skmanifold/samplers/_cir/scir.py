@@ -163,23 +163,7 @@ class SCIR(_ExactSampler):
         return counted(state)
 
     def recipe(self, model: HasCounts) -> Recipe:
-        """D, Q and H of the process on a positive orthant, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-
-        Raises
-        ------
-        IncompatibleError
-            If the manifold is not a positive orthant.
-        """
+        """D, Q and H of the process on a positive orthant, for `check_recipe`."""
         if not isinstance(model.manifold, PositiveOrthant):
             raise IncompatibleError(f"The recipe of SCIR needs a positive orthant; got {model.manifold!r}.")
         size = model.manifold.size
@@ -230,18 +214,7 @@ class GeometricBrownian(_ExactSampler):
         return counted(state)
 
     def recipe(self, model: HasLogNormalMean) -> Recipe:
-        """D, Q and H of the process, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the process, for `check_recipe`."""
         size = model.manifold.size
         variance = np.broadcast_to(model.log_variance, model.manifold.shape).ravel()
         return Recipe(lambda z: np.diag(variance * z**2), np.zeros((size, size)))

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, check_compatible
-from ...models._covariance_at import covariance_matrices
+from ...models._minibatch import covariance_matrices
 from ...numerics.batched_linalg import times
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._protocol_check import offers
@@ -34,7 +34,7 @@ from .check_steps import (
     worst_entry,
 )
 from .metric import divergence_of, positive_part
-from .recipe import InvalidRecipeError, format_point, invalid_matrices, joint_state
+from .recipe import HasRecipe, InvalidRecipeError, format_point, invalid_matrices, joint_state
 
 _N_DRAWS = 2000  # number of draws of auxiliary variables, to integrate them out
 _FAR = 6.0  # added to the absolute values of the auxiliary variables of one point
@@ -204,7 +204,7 @@ def check_recipe(
     >>> report.fokker_planck < 1e-6
     True
     """
-    if not hasattr(sampler, "recipe"):
+    if not offers(sampler, HasRecipe):
         raise TypeError(f"check_recipe needs a sampler with a method recipe(model); {type(sampler).__name__} has none.")
     check_compatible(sampler, target)
     sampler = clone(sampler)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...manifolds import Flat
 from ...models import HasGradientDeviations
-from ...models._covariance_at import covariance_matrices
 from ...models._density import check_covariance
+from ...models._minibatch import covariance_matrices
 from ...numerics.batched_linalg import times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys

@@ -116,23 +116,7 @@ class SGGMC(_GeodesicSampler):
         return GeodesicFriction(SCHEMES[self.scheme], float(self.friction))
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-
-        Raises
-        ------
-        IncompatibleError
-            If the manifold is not a Euclidean space.
-        """
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`."""
         _check_flat(self, model.manifold)
         return friction_recipe(model.manifold.size, self.friction)
 
@@ -213,23 +197,7 @@ class GSGNHT(_GeodesicSampler):
         return GeodesicThermostat(SCHEMES[self.scheme], *values)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-
-        Raises
-        ------
-        IncompatibleError
-            If the manifold is not a Euclidean space.
-        """
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`."""
         _check_flat(self, model.manifold)
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 

@@ -19,8 +19,8 @@ from ...models import (
     IncompatibleError,
 )
 from ...models._compiled_functions import CompiledFunctions
-from ...models._covariance_at import CovarianceAt
 from ...models._density import check_covariance
+from ...models._minibatch import CovarianceAt
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._conditions import Array, Sizes

@@ -124,18 +124,7 @@ class SGHMC(GradientSampler):
         return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the dynamics, for `check_recipe`."""
         return friction_recipe(model.manifold.size, self.friction)
 
 
@@ -217,18 +206,7 @@ class SGNHT(GradientSampler):
         return (EulerThermostat if self.scheme == "euler" else SplitThermostat)(*values)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the dynamics, for `check_recipe`."""
         return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
 
 

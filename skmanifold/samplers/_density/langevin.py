@@ -66,18 +66,7 @@ class SGLD(GradientSampler):
         return Langevin(model.manifold.dim)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the diffusion, for `check_recipe`."""
         size = model.manifold.size
         return Recipe(np.eye(size), np.zeros((size, size)))
 
@@ -158,18 +147,7 @@ class SGRLD(GradientSampler):
         return state
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the diffusion, for `check_recipe`."""
         size = model.manifold.size
 
         def diffusion(z: np.ndarray) -> np.ndarray:

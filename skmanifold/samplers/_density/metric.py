@@ -149,11 +149,10 @@ def _as_metric(values: np.ndarray, size: int) -> np.ndarray:
 def divergence_of(
     field: Callable[[np.ndarray], np.ndarray], x: np.ndarray, positive: bool | np.ndarray, method: str = "central"
 ) -> np.ndarray:
-    """Divergence, sum_j d_j F_ij, of a field at points ``(n, size)``, by finite differences or by the complex step.
+    """Divergence, sum_j d_j F_ij, at points ``(n, size)`` of a field of matrices or diagonals.
 
-    The field maps points to matrices ``(n, size, size)`` or diagonals ``(n, size)``. Coordinates that are `positive`
-    have steps relative to their values, which do not leave the domain. Five-point central differences serve any field;
-    "complex" is exact to rounding for analytic functions that accept complex numbers.
+    Coordinates that are `positive` have steps relative to their values, which stay in the domain. "complex" is exact to
+    rounding for analytic functions that accept complex numbers; "central" serves any field, by five-point differences.
     """
     out = np.zeros_like(x)
     scale = np.where(positive, np.maximum(np.abs(x), _TINY), np.maximum(np.abs(x), 1.0))

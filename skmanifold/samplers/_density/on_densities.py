@@ -10,7 +10,7 @@ import numpy as np
 from ...manifolds import PositiveOrthant
 from ...models import HasCounts, HasGradient, IncompatibleError
 from ...models._charts import Chart, ExpandedMean, SquareRoot
-from ...models._mirror import Mirror
+from ...models._euclidean_charts import Mirror
 from ...utils._protocol_check import offers
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler
@@ -46,9 +46,8 @@ def check_boundary(sampler: Any, target: Any, stacklevel: int = 3) -> None:
     """Raise `IncompatibleError` if steps of `sampler` of any size are wrong at the boundary of the target.
 
     Near the boundary y = 0 of a coordinate the density is y^p times a smooth function. Its gradient p / y has an
-    infinite second moment for p < 1 except 0, and steps along it then do not leave the target invariant. A Metropolis
-    test, logarithmic coordinates or a metric that vanishes at the boundary avoid this. For p < -1/2 the metric is not
-    sufficient, and a warning is given.
+    infinite second moment for p < 1 except 0. A Metropolis test, logarithmic coordinates or a metric that vanishes at
+    the boundary avoid this. For p < -1/2 the metric is not sufficient, and a warning is given.
     """
     chart = _with_boundary(target)
     in_metric = isinstance(sampler, SGRLD | SGRHMC) and isinstance(target.manifold, PositiveOrthant)

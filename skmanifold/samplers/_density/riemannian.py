@@ -142,18 +142,7 @@ class SGRHMC(GradientSampler):
         model.manifold.reflect(x, v)
 
     def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : target
-            The target distribution.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
+        """D, Q and H of the dynamics, for `check_recipe`."""
         d = model.manifold.size
 
         def root_at(z: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...distributions._truncated_gamma import draw_ratio
+from ...distributions._gamma import draw_ratio
 from ...manifolds import log_rank_probabilities
 from ...models import SubspaceWalkModel
 from ...random._keys import Purpose, fold_in, subkey, uniform
@@ -209,39 +209,16 @@ def _tune(walk: Walk, counts: np.ndarray, n_steps: int, n_adapting: int) -> Walk
 def walk_subspaces(
     directions, offsets, counts, means, scatters, noise, log_ranks, variance, temperature, scales, n_moves, key, frames
 ):
-    """Move the direction, its eigenvalues, and the offset of each cluster in turn, `n_moves` times.
+    """Move the direction, its eigenvalues, and the offset of each cluster in turn, `n_moves` times, in place.
 
-    Parameters
-    ----------
-    directions : (K, m, m) float64
-        Modified in place.
-    offsets : (K, m) float64
-        Modified in place. The affine subspace contains the part of the offset that is orthogonal to it.
-    counts, means, scatters : (K,), (K, m), (K, m, m)
-        Moments of the rows of the clusters.
-    noise : (K,) float64
-        Precisions: the loss of a row is its squared distance times the precision, plus the dimension.
-    log_ranks : (K, max_dimension + 1) float64
-        Log prior of each dimension minus the log of its probability under the surface area.
-    variance : float
-        Variance of the normal prior of offsets, about 0.
-    temperature : float
-        Factor of losses.
-    scales : (K, 2) float64
-        Step lengths of directions and of offsets.
-    n_moves : int
-        Number of moves.
-    key : uint64
-        Key of the random stream.
-    frames : (K, m, m) float64
-        Output: the frames of the final directions, by ascending eigenvalue; the last d rows span the subspace.
+    An affine subspace contains the part of its offset, (K, m), that is orthogonal to it. `counts`, `means` and
+    `scatters` are moments of the rows of the clusters. The loss of a row, multiplied by `temperature`, is its squared
+    distance times the precision `noise`, (K,), plus the dimension. `log_ranks`, (K, max_dimension + 1), is the log
+    prior of each dimension minus the log of its probability under the surface area. `variance` is that of the normal
+    prior of offsets, and `scales`, (K, 2), are step lengths of directions and offsets. The final frames are written to
+    `frames`, (K, m, m), by ascending eigenvalue: the last d rows span the subspace.
 
-    Returns
-    -------
-    dims : (K,) int64
-        Dimensions of the subspaces.
-    acceptance : (K, 2) float64
-        Acceptance rates of directions and of offsets.
+    Returns the dimensions, (K,), and the acceptance rates of directions and offsets, (K, 2).
     """
     K = len(counts)
     dims, acceptance = np.empty(K, np.int64), np.zeros((K, 2))
@@ -414,24 +391,11 @@ def draw_within(
 ):
     """Draw ratios of precisions and centres of clusters along their subspaces, each given the other.
 
-    Parameters
-    ----------
-    frames, dims, offsets, counts, means, scatters, noise
-        As in `walk_subspaces`.
-    shape : float
-        Parameter of the prior of the ratios, Beta(shape, 1).
-    variance : float
-        Variance of the normal prior of the centres, about 0.
-    key : uint64
-        Key of the random stream.
-    bases : (K, max_dimension, m) float64
-        Output: the principal axes of the rows within the subspace.
-    ratios : (K, max_dimension) float64
-        Output: the ratios.
-    centres : (K, m) float64
-        Modified in place; initially those of the previous step, from which the ratios are drawn.
-    squares : (K,) float64
-        Output: sums over rows of squares about the centre; those along the subspace are multiplied by their ratios.
+    Arguments have the names of `walk_subspaces`. The prior of the ratios is Beta(shape, 1), and that of centres is
+    normal with this variance. `centres`, (K, m), are those of the previous step, from which the ratios are drawn, and
+    are replaced. Written are `bases`, (K, max_dimension, m), the principal axes of the rows within the subspace;
+    `ratios`; and `squares`, (K,), sums over rows of squares about the centre, those along the subspace multiplied by
+    their ratios.
     """
     m = offsets.shape[1]
     for k in range(len(dims)):

@@ -196,26 +196,9 @@ class StochasticMeanField(_Factors):
         """Initialise a stream: initial factors from the first minibatch, and one step with it."""
         return self.step_stream(model, self.init(model, key), self.learning_offset**-self.learning_decay, scale)
 
-    def resume_stream(self, model: MeanFieldModel, factors: Any, key: np.uint64, n_steps: int) -> MeanFieldState:
-        """The state of a stream after `n_steps` minibatches, from the factors of the topics.
-
-        Parameters
-        ----------
-        model : object
-            Model of a minibatch.
-        factors : object
-            Factors of the topics.
-        key : uint64
-            Key of the chain.
-        n_steps : int
-            Number of minibatches so far.
-
-        Returns
-        -------
-        state : State
-            The state.
-        """
-        return MeanFieldState(factors, key, n_steps, np.nan, None, None)
+    def resume_stream(self, model: MeanFieldModel, statistics: Any, key: np.uint64, n_steps: int) -> MeanFieldState:
+        """The state of a stream after `n_steps` minibatches, from the factors of the topics."""
+        return MeanFieldState(statistics, key, n_steps, np.nan, None, None)
 
     def step_stream(self, model: MeanFieldModel, state: MeanFieldState, rate: float, scale: float) -> MeanFieldState:
         """Move the factors of the topics by one minibatch, all rows of `model`."""

@@ -27,24 +27,9 @@ _STICK = Array("float64", "n_clusters", low=-1e3, high=0)  # smaller logarithms 
 
 
 def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float]:
-    """Shape and rate of the gamma prior of a concentration, from a parameter of an estimator.
+    """Shape and rate of the gamma prior of a concentration, from the estimator's parameter of this name.
 
-    Parameters
-    ----------
-    prior : array-like of shape (2,)
-        Shape and rate.
-    name : str
-        Name of the parameter.
-
-    Returns
-    -------
-    shape, rate : float
-        Both positive.
-
-    Raises
-    ------
-    ValueError
-        If there are not two positive, finite numbers, or if the mean of the prior is too small or too large.
+    Raises a ValueError unless there are two positive, finite numbers with a mean that is not too small or too large.
     """
     values = np.asarray(prior)
     if values.shape != (2,) or values.dtype.kind not in "fiu" or not (np.isfinite(values).all() and values.min() > 0):
@@ -61,22 +46,7 @@ def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float
 
 
 def concentration_or_draw(rng: np.random.Generator, given: float | None, shape: float, rate: float) -> float:
-    """The given concentration, or if it is None a draw from its gamma prior.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Source of randomness.
-    given : float or None
-        Concentration.
-    shape, rate : float
-        Shape and rate of the prior.
-
-    Returns
-    -------
-    concentration : float
-        The concentration.
-    """
+    """The given concentration, or if it is None a draw from its gamma prior."""
     return float(max(rng.gamma(shape, 1.0 / rate), LEAST_CONCENTRATED) if given is None else given)
 
 

@@ -22,7 +22,7 @@ from skmanifold.random._keys import fold_in, root_key, subkey, uniform
 from skmanifold.random._variates import log_gamma_variate
 from skmanifold.sparse.directions import Directions, as_directions
 from skmanifold.topics.document_densities import OneConcentration
-from skmanifold.topics.spherical_proportions import move_in_logs
+from skmanifold.topics.spherical_kernels import move_in_logs
 from skmanifold.utils._threads import Workers
 
 KEY = root_key(2016)

@@ -14,7 +14,7 @@ from skmanifold.topics.document_densities import (
     log_document,
     relative_terms,
 )
-from skmanifold.topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
+from skmanifold.topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
 PRODUCTS = TOPICS @ np.array([3.0, 2, 1, 1]) / np.sqrt(15)

@@ -6,7 +6,7 @@ from samplers._evidence import assert_agrees, summarize
 from scipy import stats
 from scipy.special import gammainc, gammaln, ive, log_softmax, logsumexp
 
-from skmanifold.distributions._truncated_gamma import draw_ratio
+from skmanifold.distributions._gamma import draw_ratio
 from skmanifold.mixture._subspace import frame_kernels as frames
 from skmanifold.mixture._subspace.family import Subspaces, add_log_terms, add_moments
 from skmanifold.mixture._subspace.model import SubspaceModel

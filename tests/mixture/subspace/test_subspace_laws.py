@@ -11,7 +11,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, polygamma
 
-from skmanifold.distributions._truncated_gamma import draw_ratio
+from skmanifold.distributions._gamma import draw_ratio
 from skmanifold.mixture._memberships.finite import DirichletWeights, Position
 from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
 from skmanifold.mixture._subspace.frame_kernels import move_frame
