@@ -134,12 +134,15 @@ def _fields_of(classes: tuple[type, ...]) -> dict[str, Any]:
         return get_type_hints(classes[0], include_extras=True)
     fields: dict[str, Any] = {}
     for base in reversed(classes):
-        own = vars(base).get("__annotations__", {})
-        own = {name: hint for name, hint in own.items() if str(hint).startswith(("Annotated[", "Saved[", "Lacking["))}
-        fields |= get_type_hints(
-            type("Own", (), {"__annotations__": own, "__module__": base.__module__}), None, None, True
-        )
+        # Other annotations are not evaluated, because they may name what only type checkers import
+        own = {name: hint for name, hint in vars(base).get("__annotations__", {}).items() if _is_declaration(hint)}
+        declared = type("Declared", (), {"__annotations__": own, "__module__": base.__module__})
+        fields |= get_type_hints(declared, include_extras=True)
     return fields
+
+
+def _is_declaration(hint: Any) -> bool:
+    return get_origin(hint) is Annotated or str(hint).startswith(("Annotated[", "Saved[", "Lacking["))
 
 
 def _may_lack(hint: Any) -> bool:
