@@ -21,7 +21,6 @@ from ..inference._distributed_fits.open_shards import checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
 from ..inference._distributed_fits.shards import ShardedModel
 from ..inference._distributed_fits.sources import loaded
-from ..inference._draw_conditions import whole_draws_agree
 from ..inference._schedule import Schedule
 from ..persistence import SavesItself
 from ..random._keys import root_key
@@ -146,7 +145,19 @@ class BaseSampledEstimator(BaseFittedEstimator):
             cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
 
     def _disagreement(self, sizes: Sizes) -> str | None:
-        return whole_draws_agree(self, "best_chain_" in saved_fields(type(self)))
+        learned = vars(self)
+        posterior = learned.get("_posterior")
+        is_fitted = posterior is not None or learned.get("_stream") is not None
+        if is_fitted and "best_chain_" in saved_fields(type(self)).keys() - learned.keys():
+            return "lacks best_chain_"
+        if posterior is None:
+            return None if learned.get("n_batch_iter_", 0) else "lacks its draws"
+        if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
+            return "lacks the log density of its draws"
+        which = learned.get("_component_draws")
+        if which is None or (np.diff(which) <= 0).any():
+            return "has draws of components that are not in order"
+        return "lacks the draws of its components" if len(which) and "components" not in posterior else None
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.

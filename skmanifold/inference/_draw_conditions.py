@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..utils._conditions import Array
 from ..utils._declared import Keyed
 
@@ -19,21 +17,3 @@ def draws_of(*names: str, needed: tuple[str, ...] = (), **others: Any) -> Keyed:
     Quantities of only a few numbers, and those `needed`, must be present.
     """
     return Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)
-
-
-def whole_draws_agree(estimator: Any, has_best: bool = True) -> str | None:
-    """Check that the complete draws and the best chain are present."""
-    learned = vars(estimator)
-    posterior = learned.get("_posterior")
-    if has_best and (posterior is not None or learned.get("_stream") is not None) and "best_chain_" not in learned:
-        return "lacks best_chain_"
-    if posterior is None:
-        return None if learned.get("n_batch_iter_", 0) else "lacks its draws"
-    if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
-        return "lacks the log density of its draws"
-    which = learned.get("_component_draws")
-    if which is None or (np.diff(which) <= 0).any():
-        return "has draws of components that are not in order"
-    if len(which) and "components" not in posterior:
-        return "lacks the draws of its components"
-    return None
