@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -25,6 +25,9 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
+from ..utils._conditions import Array, Counted, Names, Sizes, index
+from ..utils._conditions import Real as RealNumber
+from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of
 from ..utils._protocol_check import offers
 from ..utils._runtime import plain_interrupts
@@ -121,12 +124,17 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    sampler_: BaseSampler
-    log_density_trace_: np.ndarray
-    n_iter_: int
-    n_batch_iter_: int
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    n_features_in_: Annotated[int, Counted("n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
+    log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
+    n_iter_: Lacking[int]
+    n_batch_iter_: Lacking[int]
+    _n_burn_in: Lacking[int]
+    _n_units: Lacking[Annotated[float, RealNumber(low=0)]]  # not whole if rows have weights
+    _posterior: Lacking[dict[str, np.ndarray]]  # draws of all chains
+    # Those whose components were kept
+    _component_draws: Lacking[Annotated[np.ndarray, index("n_component_draws", below="n_draws")]]
+    sampler_: Saved[BaseSampler]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the constraints of the sampler and of the constructor parameters that all estimators share."""
@@ -134,6 +142,21 @@ class BaseSampledEstimator(BaseFittedEstimator):
         if "_parameter_constraints" in vars(cls):
             of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
             cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        learned = vars(self)
+        posterior = learned.get("_posterior")
+        is_fitted = posterior is not None or learned.get("_stream") is not None
+        if is_fitted and "best_chain_" in saved_fields(type(self)).keys() - learned.keys():
+            return "lacks best_chain_"
+        if posterior is None:
+            return None if learned.get("n_batch_iter_", 0) else "lacks its draws"
+        if not {"log_likelihood", "log_joint", "objective"} & posterior.keys():
+            return "lacks the log density of its draws"
+        which = learned.get("_component_draws")
+        if which is None or (np.diff(which) <= 0).any():
+            return "has draws of components that are not in order"
+        return "lacks the draws of its components" if len(which) and "components" not in posterior else None
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``sampler__name`` sets a parameter of its sampler.

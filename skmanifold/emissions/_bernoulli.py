@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,6 @@ from scipy.special import betaln, xlogy
 from sklearn.base import BaseEstimator
 
 from ..sparse.counts import Counts, sums_of_rows, whole_counts
-from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
 from ..utils._sklearn import Interval
 from ..utils._threads import Workers
@@ -25,7 +24,6 @@ from ._cells import EventCells
 from ._feature_family import FeatureFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
-    SIZES,
     LinearParameters,
     fill_events,
 )
@@ -261,7 +259,6 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 # Family
 
 
-@holds(**SIZES, ones=PRIOR, zeros=PRIOR)
 class BernoulliFamily(FeatureFamily):
     """Family of binary rows, whose statistics are the ones of a row, followed by its missing cells.
 
@@ -272,6 +269,9 @@ class BernoulliFamily(FeatureFamily):
     n_components : int
         Number of components K.
     """
+
+    ones: Annotated[np.ndarray, PRIOR]
+    zeros: Annotated[np.ndarray, PRIOR]
 
     parameters_type = LinearParameters
     bounds_of_means = 0.0, 1.0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..utils._conditions import MOST_COUNTED, Array, Counted, Pointer, Sizes
-from ..utils._declared import holds
+from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, refuse_unset
@@ -18,17 +17,6 @@ from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
 
 
-def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
-    return "has a column without categories" if (np.diff(family.column_start) < 1).any() else None
-
-
-@holds(
-    _columns_agree,
-    n_features=Counted("n_dimensions"),
-    n_components=Counted("n_components"),
-    column_start=Pointer("n_dimensions", "n_categories"),
-    prior=Array("float64", ("n_categories",), above=0, high=MOST_COUNTED),
-)
 class CategoricalFamily(CategoryFamily):
     """Family of rows of codes, whose statistics are one token for each observed cell.
 
@@ -41,6 +29,12 @@ class CategoricalFamily(CategoryFamily):
     n_components : int
         Number of components K.
     """
+
+    column_start: Annotated[np.ndarray, Pointer("n_dimensions", "n_categories")]
+    prior: Annotated[np.ndarray, Array("float64", "n_categories", above=0, high=MOST_COUNTED)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return "has a column without categories" if (np.diff(self.column_start) < 1).any() else None
 
     def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
         self.column_start = column_start

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..random._keys import subkey
-from ..utils._declared import Held, HeldKind
+from ..utils._conditions import Counted
+from ..utils._declared import check
 from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import available_if
 from ._bound_rows import BoundRows
@@ -38,6 +39,8 @@ class Family(BoundRows):
     returns the log marginal densities of the rows of each label, (K,), without their ``log_base``, given statistics.
     """
 
+    n_components: Annotated[int, Counted("n_components")]
+    n_features: Annotated[int, Counted("n_dimensions")]
     word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
     parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
     bounds_of_means: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of what `cell_attributes` returns
@@ -276,7 +279,4 @@ class Family(BoundRows):
         if self.parameters_type is not None:
             sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
             sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
-            Held(self.parameters_type)(parameters, "parameters", sizes)
-
-
-FAMILY = HeldKind(Family)
+            check(self.parameters_type, parameters, "parameters", sizes)

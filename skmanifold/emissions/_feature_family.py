@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,7 +14,6 @@ from ..random._keys import fold_in
 from ..random._variates import fill_log_gammas
 from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array, refuse
-from ..utils._declared import holds
 from ..utils._njit import njit
 from ..utils._sklearn import Interval
 from ..utils._threads import ONE, Workers, split_range
@@ -30,15 +29,12 @@ _DRAWS_OF_TASK = 10_000  # some milliseconds
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
 
 
-@holds(
-    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
-    sums=Array("int64", ("capacity", None), low=0),
-)
 class LinearCounts(NamedTuple):
     """Sums of the statistics of rows by label."""
 
-    sizes: np.ndarray  # (capacity,) int64: numbers of rows
-    sums: np.ndarray  # (capacity, n_statistics) int64: sums of the features, and numbers of missing cells
+    sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
+    # Sums of the features, and numbers of missing cells
+    sums: Annotated[np.ndarray, Array("int64", "capacity _", low=0)]
 
 
 class FeatureFamily(LinearFamily):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
-from ..utils._conditions import MOST_COUNTED, Array, Condition, Counted
-from ..utils._declared import holds
+from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._njit import njit
 from ..utils._protocol_check import offers
 from ..utils._typing import available_if
@@ -21,19 +20,13 @@ from ._linear_rows import LinearRows
 from ._protocols import Arrays
 from ._seeds import seed_clusters, seed_labels
 
-PRIOR = Array("float64", ("n_dimensions",), above=0, high=MOST_COUNTED)
-SIZES: dict[str, Condition] = {"n_features": Counted("n_dimensions"), "n_components": Counted("n_components")}
+PRIOR = Array("float64", "n_dimensions", above=0, high=MOST_COUNTED)
 MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 # Rows with more tokens than both limits are drawn by one binomial variate per feature, which is faster there.
 _MIN_MULTINOMIAL = 1024  # tokens of a row
 _TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
 
 
-@holds(
-    offsets=Array("float64", ("n_components",)),
-    naturals=Array("float64", ("n_statistics", "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
-    means=Array("float64", ("n_dimensions", "n_components"), low=0, high=MOST_NATURAL),
-)
 class LinearParameters(NamedTuple):
     """Parameters of K components: a row's log density is the offset plus its statistics times the natural parameters.
 
@@ -47,9 +40,9 @@ class LinearParameters(NamedTuple):
         Expected value of each feature.
     """
 
-    offsets: np.ndarray
-    naturals: np.ndarray
-    means: np.ndarray
+    offsets: Annotated[np.ndarray, Array("float64", "n_components")]
+    naturals: Annotated[np.ndarray, Array("float64", "n_statistics n_components", low=-MOST_NATURAL, high=MOST_NATURAL)]
+    means: Annotated[np.ndarray, Array("float64", "n_dimensions n_components", low=0, high=MOST_NATURAL)]
 
 
 class LinearFamily(Family):

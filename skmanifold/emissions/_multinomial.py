@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -11,19 +11,17 @@ from sklearn.base import BaseEstimator
 
 from ..random._keys import subkey
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._declared import holds
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
 from ._categories.family import CategoryFamily
 from ._cells import Tokens
-from ._linear import PRIOR, SIZES, fill_multinomial
+from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LinearRows, read_counts
 from ._protocols import Arrays, TokenCounts
 from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
 
 
-@holds(**SIZES, prior=PRIOR, lengths=LENGTHS, _levels=LEVELS)
 class MultinomialFamily(CategoryFamily):
     """Family of multinomial rows and tokens, whose statistics are the counts of a row.
 
@@ -38,6 +36,10 @@ class MultinomialFamily(CategoryFamily):
     row_weights : ndarray of shape (n_rows,), optional
         Weights of the rows in this draw.
     """
+
+    prior: Annotated[np.ndarray, PRIOR]
+    lengths: Annotated[np.ndarray, LENGTHS]
+    _levels: Annotated[np.ndarray, LEVELS]
 
     def __init__(
         self,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from ..numerics.special import log_rising
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike
@@ -21,7 +20,6 @@ from ._cells import CountCells
 from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
 from ._linear import (
     PRIOR,
-    SIZES,
     LinearParameters,
     fill_poisson,
 )
@@ -202,7 +200,6 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 # Family
 
 
-@holds(**SIZES, shape=PRIOR, rate=PRIOR)
 class PoissonFamily(CountFamily):
     """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
@@ -213,6 +210,9 @@ class PoissonFamily(CountFamily):
     n_components : int
         Number of components K.
     """
+
+    shape: Annotated[np.ndarray, PRIOR]
+    rate: Annotated[np.ndarray, PRIOR]
 
     parameters_type = LinearParameters
     fill_rows: ClassVar[Any] = fill_poisson

@@ -7,8 +7,8 @@ import numpy as np
 from ..random._keys import fold_in_each
 from ..utils._conditions import Array
 
-LENGTHS = Array("int64 int32", ("n_lengths",), low=0)
-LEVELS = Array("float64", ("n_lengths",), above=0, high=1)
+LENGTHS = Array("int64 int32", "n_lengths", low=0)
+LEVELS = Array("float64", "n_lengths", above=0, high=1)
 
 
 def distinct_lengths(lengths: np.ndarray, row_weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..utils._conditions import MOST_COUNTED, Array, Sizes, refuse
-from ..utils._declared import Held, holds
+from ..utils._declared import check
 from ..utils._njit import njit, njit_part
 from .kernels import count_row
 
@@ -26,16 +26,16 @@ def held_statistics(value: Any, where: str, sizes: Sizes) -> None:
     """Condition of statistics of any family, which satisfy the declaration of their class."""
     if "sizes" not in getattr(value, "_fields", ())[:1]:
         refuse(where, f"is a {type(value).__name__} and not statistics of clusters")
-    Held(type(value))(value, where, sizes)
+    check(type(value), value, where, sizes)
 
 
-@holds(sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED), first=held_statistics, rest=held_statistics)
 class JoinedStatistics(NamedTuple):
     """Statistics of several blocks of columns: those of the first, and of the others."""
 
-    sizes: np.ndarray  # those of the first block, in the same memory
-    first: Any
-    rest: Any
+    # Those of the first block, in the same memory
+    sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]
+    first: Annotated[Any, held_statistics]
+    rest: Annotated[Any, held_statistics]
 
 
 def occupied(statistics: Any) -> np.ndarray:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 
-from ..utils._conditions import Condition, ListOf, Sizes, Tuple, Whole, anything
-from ..utils._declared import Held, holds
+from ..utils._conditions import Sizes, Whole
+from ..utils._declared import Saved
+
+Draw = TypeVar("Draw")
 
 
-def _agree(store: DrawStore, sizes: Sizes) -> str | None:
-    times = [time for time, _ in store._held]
-    if len(times) > store.max_draws or any(later <= time for time, later in pairwise(times)):
-        return "has draws that are too many or not in the order of time"
-    return None
-
-
-@holds(_agree, max_draws=Whole(), interval=Whole(low=1), _held=ListOf(Tuple((Whole(low=1), anything))))
-class DrawStore:
+class DrawStore(Generic[Draw]):
     """Stores evenly spaced draws of a stream, at most `max_draws` of them.
 
     Draws are stored at the times ``interval, 2 * interval, ...`` until there are `max_draws`. Then the interval is
@@ -45,6 +39,16 @@ class DrawStore:
     interval : int
         Current time between draws.
     """
+
+    max_draws: Saved[int]
+    interval: Annotated[int, Whole(low=1)]
+    _held: Saved[list[tuple[Annotated[int, Whole(low=1)], Draw]]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        times = [time for time, _ in self._held]
+        if len(times) > self.max_draws or any(later <= time for time, later in pairwise(times)):
+            return "has draws that are too many or not in the order of time"
+        return None
 
     def __init__(self, max_draws: int, interval: int = 1):
         if max_draws < 0 or interval < 1:
@@ -113,8 +117,3 @@ def evenly_spaced(draws: Sequence[Any], n: int) -> list[Any]:
     """At most n evenly spaced draws, including the last one."""
     n_draws, n = len(draws), min(n, len(draws))
     return [draws[n_draws - 1 - i * n_draws // n] for i in reversed(range(n))]
-
-
-def stores(draw: Condition) -> Held:
-    """Condition on a store whose draws satisfy a condition."""
-    return Held(DrawStore, _held=ListOf(Tuple((Whole(low=1), draw))))

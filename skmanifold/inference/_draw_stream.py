@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from ..utils._conditions import Array, Condition, ListOf, Sizes, Whole, refuse
+from ..utils._conditions import Array, Sizes
+from ..utils._declared import Saved
 from ..utils._threads import Workers
-from ._draw_store import DrawStore, stores
+from ._draw_store import DrawStore
 
 _FORGETTING = 0.05  # weight of a new minibatch in the running log likelihood, the criterion for the best chain
 Advance = Callable[[Any, bool], tuple[Any, float, dict[str, np.ndarray] | None]]
@@ -28,9 +29,11 @@ class ChainStream:
         State of each chain.
     """
 
+    n_batches: Saved[int]
+
     def __init__(self, states: list):
         self.states = states
-        self.stores = [DrawStore(0) for _ in states]
+        self.stores: list[DrawStore[Any]] = [DrawStore(0) for _ in states]
         self.n_batches = 0
 
     def storing(self, store: DrawStore) -> Self:
@@ -89,6 +92,9 @@ class DrawStream(ChainStream):
         State of each chain.
     """
 
+    kind: Saved[type]
+    log_likelihood: Annotated[np.ndarray, Array("float64", "n_chains")]
+
     def __init__(self, kind: type, states: list):
         super().__init__(states)
         self.kind = kind
@@ -110,25 +116,9 @@ class DrawStream(ChainStream):
         return {name: np.array([[draw[name] for draw in draws] for draws in chains]) for name in names}
 
 
-def streamed(state: Condition, draw: Condition) -> dict[str, Condition]:
-    """Conditions on the attributes of a stream, given those on a state and on a draw."""
-    return {
-        "kind": _is_class,
-        "states": ListOf(state, "n_chains"),
-        "stores": ListOf(stores(draw), "n_chains"),
-        "log_likelihood": Array("float64", ("n_chains",)),
-        "n_batches": Whole(),
-    }
-
-
 def chains_agree(stream: Any, sizes: Sizes) -> str | None:
     """Check that all chains of a stream have draws at the same times, none later than the current one."""
     times = [tuple(store.times) for store in stream.stores]
     if not times or any(other != times[0] for other in times) or (times[0] and times[0][-1] > stream.n_batches):
         return "has chains with draws of different times"
     return None
-
-
-def _is_class(value: Any, where: str, sizes: Sizes) -> None:
-    if not isinstance(value, type):
-        refuse(where, "is not a class")

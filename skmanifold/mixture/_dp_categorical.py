@@ -22,7 +22,6 @@ from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
 from ..utils._sklearn import HasMethods, Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._conditions import process_mixture
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
 
@@ -38,7 +37,6 @@ _CODES_WARNING = (
 )
 
 
-@process_mixture
 class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 

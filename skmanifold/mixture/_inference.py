@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..emissions import BaseEmission
+from ..emissions._categories.family import CategoryFamily
 from ..emissions._columns.layout import ColumnLayout
 from ..emissions._estimator import WithEmission
+from ..emissions._family import Family
 from ..emissions._protocols import RowEmission
 from ..emissions._registry import EMISSIONS, ROW_FAMILIES
 from ..random._keys import Purpose, root_key, subkey
 from ..samplers import BaseSampler
+from ..utils._conditions import Array, Sizes
+from ..utils._declared import Lacking, Saved, check
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ClassNamePrefixFeaturesOutMixin, MatrixLike, RandomStateLike, TransformerMixin
 from ._densities import FamilyRows, log_predictive, shares_and_log_density
 from ._memberships.finite import draw_labels
 from ._scores import DensityScores, refuse_far_rows
+
+
+def _family(value: Any, where: str, sizes: Sizes) -> None:
+    """A family; if it is one of categories, it determines their number in draws and states of chains."""
+    check(Family, value, where, sizes)
+    if isinstance(value, CategoryFamily):
+        sizes["n_categories"] = value.n_statistics
 
 
 class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityScores):
@@ -180,9 +191,20 @@ class MixtureInference(WithEmission, EstimateInference):
     _emissions = EMISSIONS
     _families = ROW_FAMILIES
     _emission_protocol: ClassVar[type] = RowEmission
-    emission_: Any
+    _family: Annotated[Any, _family]
+    _layout: Lacking[ColumnLayout]
+    n_categories_: Lacking[Annotated[np.ndarray, Array("int64", "n_features", low=1)]]  # of columns of codes
+    emission_: Saved[BaseEmission]
+    n_batch_iter_: Saved[int]
+    _key: Saved[np.uint64]  # root of all random streams, set at the start of a fit
     sampler_: BaseSampler
     _estimate: Any  # a `Position` or a `PartitionDraw`
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if self._family.n_features != sizes["n_features"]:
+            return "has a family of other features"
+        problem = self._fitted_emission.disagrees(self._family, self)
+        return problem or super()._disagreement(sizes)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_estimate" in vars(self)

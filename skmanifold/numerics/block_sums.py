@@ -7,29 +7,22 @@ a fixed binary tree. A range of blocks is represented by the complete nodes of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ..utils._conditions import Array, ListOf, Sizes, Tuple, Whole, refuse
-from ..utils._declared import Held, holds
+from ..utils._conditions import Array, Sizes, Whole, refuse
+from ..utils._declared import check
 
 BLOCK_ROWS = 1024
 _WHOLE = -1  # level of sums without a position in the tree: exact or complete ones
 
-Arrays = tuple[np.ndarray, ...]
-Node = tuple[int, int, Arrays]  # its level, its position in the level, and the sums over its 2**level blocks
+Arrays = tuple[Annotated[np.ndarray, Array("float64 int64", None)], ...]
+Node = tuple[
+    Annotated[int, Whole(low=_WHOLE)], int, Arrays
+]  # its level, its position in the level, and the sums over its 2**level blocks
 
 
-_ARRAYS = ListOf(Array("float64 int64", None), kind=tuple)
-
-
-def _agree(sums: BlockSums, sizes: Sizes) -> str | None:
-    shapes = {tuple(array.shape for array in arrays) for _, _, arrays in sums.nodes}
-    return None if len(shapes) == 1 else "has nodes of different shapes, or none"
-
-
-@holds(_agree, nodes=ListOf(Tuple((Whole(low=_WHOLE), Whole(), _ARRAYS)), kind=tuple))
 class BlockSums(NamedTuple):
     """Sums of several quantities over a range of blocks, as nodes of the tree from left to right.
 
@@ -37,6 +30,10 @@ class BlockSums(NamedTuple):
     """
 
     nodes: tuple[Node, ...]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        shapes = {tuple(array.shape for array in arrays) for _, _, arrays in self.nodes}
+        return None if len(shapes) == 1 else "has nodes of different shapes, or none"
 
     @classmethod
     def of_blocks(cls, first_block: int, arrays: Arrays) -> BlockSums:
@@ -133,7 +130,7 @@ def side_by_side(parts: Iterable[BlockSums]) -> BlockSums:
 
 def check_block_sums(sums: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
     """Raise a ValueError unless these are sums of quantities of these shapes; for values from a file."""
-    Held(BlockSums)(sums, "sums over rows", {})
+    check(BlockSums, sums, "sums over rows", {})
     if any(tuple(array.shape for array in arrays) != shapes for _, _, arrays in sums.nodes):
         refuse("sums over rows", f"do not have the shapes {shapes}")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..utils._conditions import Array, Condition, Keyed, OneOf, Real, Unsatisfied, Whole
+from ..utils._conditions import Array, Condition, OneOf, Real, Unsatisfied, Whole
+from ..utils._declared import Keyed
 
 _WORD = Whole(below=2**32)
 _BIG = Whole(below=2**128)
@@ -15,17 +16,17 @@ _GAUSS: dict[str, Condition] = {"has_gauss": Whole(below=2), "gauss": Real()}  #
 _STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Condition]]] = {
     "MT19937": (
         np.random.MT19937,
-        Keyed(("key", "pos"), key=Array("uint32", (624,)), pos=Whole(below=625)),
+        Keyed(("key", "pos"), key=Array("uint32", "624"), pos=Whole(below=625)),
         {},
     ),
     "PCG64": (np.random.PCG64, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
     "PCG64DXSM": (np.random.PCG64DXSM, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
     "Philox": (
         np.random.Philox,
-        Keyed(("counter", "key"), counter=Array("uint64", (4,)), key=Array("uint64", (2,))),
-        {"buffer": Array("uint64", (4,)), "buffer_pos": Whole(below=5), **_BUFFERED},
+        Keyed(("counter", "key"), counter=Array("uint64", "4"), key=Array("uint64", "2")),
+        {"buffer": Array("uint64", "4"), "buffer_pos": Whole(below=5), **_BUFFERED},
     ),
-    "SFC64": (np.random.SFC64, Keyed(("state",), state=Array("uint64", (4,))), _BUFFERED),
+    "SFC64": (np.random.SFC64, Keyed(("state",), state=Array("uint64", "4")), _BUFFERED),
 }
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
 
 from ..utils._conditions import Array
-from ..utils._declared import holds
 from ..utils._njit import njit, njit_part
 from ._keys import fold_in, random_bits, uniform
 from ._variates import exponential, fill_bits, log_gamma_variate, open_uniform
@@ -37,17 +36,13 @@ _NODES = (1 - np.cos(np.pi * (np.arange(4) + 0.5) / 4)) / 2  # of Chebyshev, in 
 _LEAST = 1e-280  # smaller quantiles are computed from the first term of their series
 
 
-@holds(
-    levels=Array("float64", (2, 3), infinite=True),
-    edges=Array("float64", (2, N_LAYERS + 1, 2), nan=True, infinite=True),
-    heights=Array("float64", (2, N_LAYERS + 1), nan=True, infinite=True),
-)
 class GammaTables(NamedTuple):
     """Ziggurats of log Ga(shape, 1) and log Ga(shape + 1/2, 1): `_stack_layers` describes their contents."""
 
-    levels: np.ndarray  # (2, 3): shape, its logarithm, share of the left tail in both
-    edges: np.ndarray  # (2, N_LAYERS + 1, 2)
-    heights: np.ndarray  # (2, N_LAYERS + 1)
+    # Shape, its logarithm, share of the left tail in both
+    levels: Annotated[np.ndarray, Array("float64", "2 3", infinite=True)]
+    edges: Annotated[np.ndarray, Array("float64", f"2 {N_LAYERS + 1} 2", nan=True, infinite=True)]
+    heights: Annotated[np.ndarray, Array("float64", f"2 {N_LAYERS + 1}", nan=True, infinite=True)]
 
 
 # Tables

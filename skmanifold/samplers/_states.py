@@ -7,9 +7,20 @@ Most samplers define their own NamedTuple, in their own file. Its first four fie
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+
+from ..utils._conditions import Array, Real
+
+LARGEST = 1e100  # coordinate in a file; its square is a number
+# Arrays of states, in files always of one chain
+Points: TypeAlias = Annotated[np.ndarray, Array("float64", "1 ...", low=-LARGEST, high=LARGEST)]  # (n_chains, *shape)
+Keys: TypeAlias = Annotated[np.ndarray, Array("uint64", "1")]  # (n_chains,)
+LogDensity: TypeAlias = (
+    Annotated[np.ndarray, Array("float64", "1", nan=True, infinite=True)]
+    | Annotated[float, Real(nan=True, infinite=True)]
+)
 
 
 class ChainState(Protocol):
@@ -73,6 +84,11 @@ class State(NamedTuple):
     thermostat: Any = None
     statistics: Any = None
     latents: Any = None
+
+
+def is_of(sampler: type, state: Any) -> bool:
+    """Whether a state is one that steps of a kind of sampler read."""
+    return type(state) in getattr(sampler, "state_types", ())
 
 
 SHARED_FIELDS = ("position", "key", "n_steps", "log_density")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..utils._conditions import Array, Pointer, Sizes, index, repeats
-from ..utils._declared import holds
 from ..utils._inputs.tables import readable
 from ..utils._threads import split_range
 from ..utils._typing import ArrayLike
@@ -18,23 +17,6 @@ _TOLERANCE = 1e-3  # tolerance for sums of float32
 _CHUNK_CELLS = 1 << 20  # cells of the dense matrix converted at a time
 
 
-def _agree(topics: TopicWord, sizes: Sizes) -> str | None:
-    if repeats(topics.indptr, topics.topics, topics.n_components):
-        return "has the same topic twice for a word"
-    sums = np.bincount(topics.topics, topics.weights, minlength=topics.n_components)
-    if not np.allclose(sums + topics.base.sum() * topics.inverse, 1.0, rtol=0.0, atol=_TOLERANCE):
-        return "has topics whose words' probabilities do not sum to one"
-    return None
-
-
-@holds(
-    _agree,
-    indptr=Pointer("n_features", "n_entries"),
-    topics=index("n_entries", below="n_components", dtype="uint16"),
-    weights=Array("float32", ("n_entries",), low=0),
-    base=Array("float64", ("n_features",), low=0),
-    inverse=Array("float64", ("n_components",), above=0),
-)
 class TopicWord(NamedTuple):
     r"""Topics word by word: :math:`p(v \mid k) = \text{weights}_{vk} + \text{base}_v \, \text{inverse}_k`.
 
@@ -44,11 +26,22 @@ class TopicWord(NamedTuple):
     :math:`1 / (T_k + \sum_u \beta_u)`.
     """
 
-    indptr: np.ndarray  # (V + 1,) int64: word v has the entries indptr[v] to indptr[v + 1]
-    topics: np.ndarray  # uint16: the topic of each entry, at most once within a word
-    weights: np.ndarray  # float32: positive probabilities that are added to the smoothing part
-    base: np.ndarray  # (V,): the word's share of the smoothing prior
-    inverse: np.ndarray  # (K,): one over the topic's normaliser
+    # Word v has the entries indptr[v] to indptr[v + 1]
+    indptr: Annotated[np.ndarray, Pointer("n_features", "n_entries")]
+    # The topic of each entry, at most once within a word
+    topics: Annotated[np.ndarray, index("n_entries", below="n_components", dtype="uint16")]
+    # Probabilities that are added to the smoothing part
+    weights: Annotated[np.ndarray, Array("float32", "n_entries", low=0)]
+    base: Annotated[np.ndarray, Array("float64", "n_features", low=0)]  # the word's share of the smoothing prior
+    inverse: Annotated[np.ndarray, Array("float64", "n_components", above=0)]  # one over the topic's normaliser
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if repeats(self.indptr, self.topics, self.n_components):
+            return "has the same topic twice for a word"
+        sums = np.bincount(self.topics, self.weights, minlength=self.n_components)
+        if not np.allclose(sums + self.base.sum() * self.inverse, 1.0, rtol=0.0, atol=_TOLERANCE):
+            return "has topics whose words' probabilities do not sum to one"
+        return None
 
     @property
     def n_components(self) -> int:

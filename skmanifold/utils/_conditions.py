@@ -3,13 +3,14 @@
 A condition is called with a value, a description of its position for messages, and a dict of the named sizes known so
 far. It raises `Unsatisfied` if the value does not satisfy it. The first array or number with a named size sets the
 size, and all later ones must agree with it. A size is a number, a name, a name plus a number ("n_words+1"), or None,
-which allows any size.
+which allows any size. A shape is written as sizes with spaces between them, such as "n_rows 3 _", where "_" allows any
+size, and "..." is the shape that `Point` has set.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -49,8 +50,10 @@ def placed(where: str) -> Iterator[None]:
         refuse(f"{where}.{error.where}", error.what)
 
 
-def anything(value: Any, where: str, sizes: Sizes) -> None:
-    """A condition that every value satisfies."""
+def nothing(value: Any, where: str, sizes: Sizes) -> None:
+    """The condition of what is not kept."""
+    if value is not None:
+        refuse(where, "holds what is not kept")
 
 
 # Numbers
@@ -68,7 +71,7 @@ class Whole:
             refuse(where, f"is a {type(value).__name__}, not a whole number")
         below = measure(self.below, sizes)
         if value < self.low or value >= (_LARGEST if below is None else below):
-            refuse(where, f"is {_short(value)}, not from {self.low} to {_LARGEST if below is None else below - 1}")
+            refuse(where, f"is {shortened(value)}, not from {self.low} to {_LARGEST if below is None else below - 1}")
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,7 @@ class OneOf:
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if not any(type(value) is type(other) and value == other for other in self.values):
-            refuse(where, f"is {_short(value)}, not one of {', '.join(map(repr, self.values))}")
-
-
-FLAG = OneOf((False, True))
-
-
-def key(value: Any, where: str, sizes: Sizes) -> None:
-    """A key of random streams."""
-    if type(value) is not np.uint64:
-        refuse(where, "is not a key of random streams")
+            refuse(where, f"is {shortened(value)}, not one of {', '.join(map(repr, self.values))}")
 
 
 # Arrays
@@ -132,8 +126,8 @@ class Array:
     ----------
     dtype : str
         Allowed types, separated by spaces.
-    shape : tuple of sizes or None
-        Shape; None allows any shape.
+    shape : str or None
+        Sizes with spaces between them; None allows any shape.
     low, above, high : float
         Bounds of all numbers; `above` is exclusive.
     nan, infinite : bool
@@ -145,7 +139,7 @@ class Array:
     """
 
     dtype: str
-    shape: tuple[Size, ...] | None
+    shape: str | None
     _: KW_ONLY
     low: float = -math.inf
     above: float = -math.inf
@@ -155,6 +149,11 @@ class Array:
     infinite: bool = False
     sums_to_one: int | None = None
     unit: int | None = None
+
+    @property
+    def n_dimensions(self) -> int | None:
+        """Number of dimensions; None if any is allowed."""
+        return None if self.shape is None or "..." in self.shape else len(self.shape.split())
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if type(value) not in (np.ndarray, np.memmap):
@@ -173,7 +172,7 @@ class Array:
         _check_range(low, high, self, where, "contains")
         below = measure(self.below, sizes)
         if below is not None and high >= below:
-            refuse(where, f"contains {_short(high)}, but must be less than {below}")
+            refuse(where, f"contains {shortened(high)}, but must be less than {below}")
         if self.sums_to_one is not None and not _are_ones(value.sum(axis=self.sums_to_one, dtype=np.float64)):
             refuse(where, "contains numbers that do not sum to one")
         if self.unit is not None and not _are_ones(np.square(value).sum(axis=self.unit, dtype=np.float64)):
@@ -184,12 +183,11 @@ class Array:
 class Pointer:
     """Starts of lists of entries, (n + 1,) int64, increasing from 0 to the number of entries, which is a named size."""
 
-    n: Size
+    n: str
     entries: str
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        n = self.n if not isinstance(self.n, str) else f"{self.n}+1"
-        Array("int64", (n,))(value, where, sizes)
+        Array("int64", f"{self.n}+1")(value, where, sizes)
         if len(value) == 0 or value[0] != 0 or (value[1:] < value[:-1]).any():
             refuse(where, "does not increase from zero")
         if sizes.setdefault(self.entries, int(value[-1])) != value[-1]:
@@ -198,103 +196,43 @@ class Pointer:
 
 def index(n_entries: Size, below: Size, dtype: str = "int64") -> Array:
     """Indices from 0 to `below` - 1, (n_entries,)."""
-    return Array(dtype, (n_entries,), low=0, below=below)
+    return Array(dtype, str(n_entries), low=0, below=below)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A state whose arrays "..." have this shape."""
+
+    shape: str
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        sizes["..."] = self.shape  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Length:
+    """A list or tuple of this length."""
+
+    size: Size
+
+    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
+        if not isinstance(value, list | tuple):
+            refuse(where, f"is a {type(value).__name__}, not a list")
+        check_length(len(value), self.size, where, sizes)
 
 
 @dataclass(frozen=True)
 class Names:
     """Names of features: strings."""
 
-    size: Size
+    size: str
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if type(value) not in (np.ndarray, np.memmap) or not (
             value.dtype.kind == "U" or all(type(name) is str for name in value.flat)
         ):
             refuse(where, "is not an array of strings")
-        _check_shape(value.shape, (self.size,), where, sizes)
-
-
-# Containers
-
-
-@dataclass(frozen=True)
-class OrNone:
-    """None, or a value that satisfies a condition."""
-
-    condition: Condition
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if value is not None:
-            self.condition(value, where, sizes)
-
-
-@dataclass(frozen=True)
-class Lacking(OrNone):
-    """An attribute that may be missing, but must not be None."""
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        self.condition(value, where, sizes)
-
-
-@dataclass(frozen=True)
-class ListOf:
-    """A list whose items are checked separately: a named size that an item sets does not apply to other items."""
-
-    condition: Condition
-    size: Size = None
-    kind: type[list] | type[tuple] = list
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if not isinstance(value, list | tuple) or type(value) is not self.kind:
-            refuse(where, f"is a {type(value).__name__}, not a {self.kind.__name__}")
-        _check_shape((len(value),), (self.size,), where, sizes)
-        for i, item in enumerate(value):
-            self.condition(item, f"{where}[{i}]", dict(sizes))
-
-
-@dataclass(frozen=True)
-class Tuple:
-    """A tuple with one condition for each value."""
-
-    conditions: tuple[Condition, ...]
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) is not tuple or len(value) != len(self.conditions):
-            refuse(where, f"is not a tuple of {len(self.conditions)}")
-        for i, (condition, item) in enumerate(zip(self.conditions, value, strict=True)):
-            condition(item, f"{where}[{i}]", sizes)
-
-
-class Keyed:
-    """A dict with some of these keys, and with all keys in `needed`."""
-
-    def __init__(self, needed: Collection[str] = (), **conditions: Condition):
-        self._needed = needed
-        self._conditions = conditions
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        if type(value) is not dict:
-            refuse(where, f"is a {type(value).__name__}, not a dict")
-        for name in self._needed:
-            if name not in value:
-                refuse(where, f"lacks {name!r}")
-        for name in value:
-            if name not in self._conditions:
-                refuse(where, f"has the unknown key {_short(name)}")
-        for name, condition in self._conditions.items():
-            if name in value:
-                condition(value[name], f"{where}[{name!r}]", sizes)
-
-
-class Either:
-    """A value that satisfies one of two conditions; a test of the value selects the condition."""
-
-    def __init__(self, test: Callable[[Any], bool], then: Condition, otherwise: Condition):
-        self._test, self._then, self._otherwise = test, then, otherwise
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        (self._then if self._test(value) else self._otherwise)(value, where, sizes)
+        _check_shape(value.shape, self.size, where, sizes)
 
 
 def measure(size: Size, sizes: Sizes) -> int | None:
@@ -305,17 +243,23 @@ def measure(size: Size, sizes: Sizes) -> int | None:
     return sizes[name] + int(more or 0) if name in sizes else None
 
 
-def _check_shape(shape: tuple[int, ...], wanted: tuple[Size, ...], where: str, sizes: Sizes) -> None:
-    if len(shape) != len(wanted):
-        refuse(where, f"has {len(shape)} dimensions, not {len(wanted)}")
-    for length, size in zip(shape, wanted, strict=True):
-        known = measure(size, sizes)
-        if known is not None and length != known:
-            name = "" if isinstance(size, int) else f" ({size})"
-            refuse(where, f"has the length {length}, but must have the length {known}{name}")
-        if known is None and isinstance(size, str):
-            name, _, more = size.partition("+")
-            sizes[name] = length - int(more or 0)
+def _check_shape(shape: tuple[int, ...], wanted: str, where: str, sizes: dict[str, Any]) -> None:
+    names = wanted.replace("...", sizes.get("...", "...")).split()
+    if len(shape) != len(names):
+        refuse(where, f"has {len(shape)} dimensions, not {len(names)}")
+    for length, name in zip(shape, names, strict=True):
+        check_length(length, int(name) if name.isdigit() else None if name == "_" else name, where, sizes)
+
+
+def check_length(length: int, size: Size, where: str, sizes: Sizes) -> None:
+    """Check a length, or set a named size that is not known yet."""
+    known = measure(size, sizes)
+    if known is not None and length != known:
+        name = "" if isinstance(size, int) else f" ({size})"
+        refuse(where, f"has the length {length}, but must have the length {known}{name}")
+    if known is None and isinstance(size, str):
+        name, _, more = size.partition("+")
+        sizes[name] = length - int(more or 0)
 
 
 def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> None:
@@ -330,16 +274,17 @@ def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> Non
     if low <= 0 and bounds.above == 0:
         refuse(where, f"{verb} a number that is not positive")
     if low < bounds.low or low <= bounds.above:
-        refuse(where, f"{verb} {_short(low)}, but the minimum is {max(bounds.low, bounds.above):g}")
+        refuse(where, f"{verb} {shortened(low)}, but the minimum is {max(bounds.low, bounds.above):g}")
     if high > bounds.high:
-        refuse(where, f"{verb} {_short(high)}, but the maximum is {bounds.high:g}")
+        refuse(where, f"{verb} {shortened(high)}, but the maximum is {bounds.high:g}")
 
 
 def _are_ones(values: Any) -> bool:
     return bool(np.all(np.abs(values - 1.0) <= _TOLERANCE))
 
 
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """A value for an error message, of at most 43 characters."""
     if isinstance(value, np.generic):
         value = value.item()
     text = f"{value:.6g}" if isinstance(value, float) else repr(value)

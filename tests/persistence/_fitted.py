@@ -5,7 +5,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
+import skmanifold
 from skmanifold import (
     DPCategoricalMixture,
     DPMixture,
@@ -19,9 +21,21 @@ from skmanifold import (
     SubspaceClassifier,
     SubspaceMixture,
     VonMisesFisherMixture,
+    emissions,
+    samplers,
 )
 from skmanifold.emissions import Gaussian
+from skmanifold.persistence._registry import _PRIVATE
 from skmanifold.samplers import ESCA, SCIR, PolynomialDecay
+
+# Names of classes in files
+PUBLIC = [
+    name
+    for package in (skmanifold, emissions, samplers)
+    for name in package.__all__
+    if isinstance(getattr(package, name), type) and issubclass(getattr(package, name), BaseEstimator)
+]
+NAMES = [*PUBLIC, *(name for names in _PRIVATE.values() for name in names.split())]
 
 _RNG = np.random.default_rng(0)
 COUNTS = _RNG.poisson(1.0, (40, 6))

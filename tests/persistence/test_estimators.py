@@ -13,9 +13,9 @@ from sklearn.base import clone
 import skmanifold
 from skmanifold import StochasticLDA
 from skmanifold.persistence import SavesItself, load
-from skmanifold.persistence._registry import _PLACES, class_of, name_of
+from skmanifold.persistence._registry import class_of, name_of
 
-from ._fitted import CASES, COUNTS, SHORT, answers, assert_same, fitted
+from ._fitted import CASES, COUNTS, NAMES, SHORT, answers, assert_same, fitted
 
 # What two samplers say of the default topic_word_prior, and nothing else
 pytestmark = [
@@ -177,6 +177,10 @@ def test_every_estimator_saves_itself(name, tmp_path):
     assert_same(estimator, skmanifold.load(tmp_path / "estimator"))
 
 
-@pytest.mark.parametrize("name", _PLACES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_of_the_class_that_has_it(name):
     assert name_of(class_of(name)) == name
+
+
+def test_no_two_classes_have_one_name():
+    assert len(set(NAMES)) == len(NAMES)

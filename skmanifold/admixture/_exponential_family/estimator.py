@@ -37,14 +37,12 @@ from ...utils._validation import of_columns
 from .._lda.priors import doc_topic_prior_of
 from .._tokens.fits import AdmixturePrior, ShardedTokenFit, TokenFit, TokenStream
 from .._tokens.sampler_types import draws_documents
-from .conditions import fitted_admixture
 from .inference import FamilyAdmixtureInference
 from .model import tokens_of
 
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
-@fitted_admixture
 class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
     r"""Admixture of an exponential family: each token of a row has its own component.
 
@@ -217,9 +215,6 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],
     }
-
-    _n_counted_rows: int  # number of rows in _topic_counts
-    n_batch_iter_: int
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,20 +11,42 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasDraw, HasNewRows
+from ...emissions._base import BaseEmission
 from ...emissions._estimator import WithEmission
 from ...emissions._protocols import HasPriorFamily, TokenEmission
 from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
-from ...emissions._row_lengths import draw_lengths
+from ...emissions._row_lengths import LENGTHS, LEVELS, draw_lengths
+from ...inference._draw_conditions import draws_of
 from ...inference._draw_store import evenly_spaced
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.counts import Counts, no_rows
+from ...topics.topic_word import TopicWord
+from ...utils._conditions import Array, Counted, Names, Real, Sizes, Whole, placed
+from ...utils._declared import Lacking, Saved, check
 from ...utils._typing import RandomStateLike
 from .._lda.priors import doc_topic_prior_of
 from .._posterior.inference import TokenInference
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.new_rows import DrawsFromPrior, PriorOfRows, draw_rows
-from .._tokens.topic_counts import TopicPrior
+from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import FAMILY_NEEDS, FamilyTokens, tokens_of
+
+
+def _counts(value: Any, where: str, sizes: Sizes) -> None:
+    """Check counts of tokens; there is one token per column, or two."""
+    if isinstance(value, TopicCounts) and isinstance(value.indptr, np.ndarray):
+        sizes["n_features"] = len(value.indptr) - 1
+    check(TopicCounts, value, where, sizes)
+
+
+_DRAWN = draws_of(
+    "log_likelihood",
+    topic_weights=Array("float64", "n_chains n_draws n_components", low=0, sums_to_one=-1),
+    components=Array("float32 float64", "n_chains n_component_draws n_components _"),
+    doc_topic_counts=Array("int64", "n_chains n_component_draws _ n_components", low=0),
+    covariances=Annotated[np.ndarray, Array("float64", "n_chains n_component_draws n_components _ _")]
+    | Annotated[np.ndarray, Array("float64", "n_chains n_component_draws n_components _", above=0)],
+)
 
 
 class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, TopicUncertainty):
@@ -36,11 +58,60 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
     _family_needs = FAMILY_NEEDS
     _sparse_counts = "token_counts_"
     _purpose_of_components = Purpose.COMPONENTS
-    emission_: Any
-    intensity_rate_: float
-    _tokens: FamilyTokens | TopicPrior
-    _row_lengths: np.ndarray  # of the first rows, for those of new rows, see `distinct_lengths`
-    _length_levels: np.ndarray
+    n_features_in_: Annotated[int, Counted("columns")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("columns")]]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _topic_counts: Annotated[Any, _counts]
+    _tokens: Saved[FamilyTokens | TopicPrior]
+    _estimate: Saved[TopicWord | Any]  # of a family, which checks it
+    emission_: Saved[BaseEmission]
+    n_batch_iter_: Saved[int]
+    _n_counted_rows: Annotated[int, Whole(low=1)]  # number of rows in _topic_counts
+    # Of the first rows, for those of new rows, see `distinct_lengths`
+    _row_lengths: Lacking[Annotated[np.ndarray, LENGTHS]]
+    _length_levels: Lacking[Annotated[np.ndarray, LEVELS]]
+    intensity_rate_: Lacking[Annotated[float, Real(above=0)]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        tokens, estimate = self._tokens, self._estimate
+        n_tokens = len(self._topic_counts.indptr) - 1
+        if n_tokens != self.emission_.tokens_of_column * sizes["columns"]:
+            return "has counts of other tokens than its columns"
+        emission = self.emission_
+        has_lengths = not (emission.has_missing_tokens or emission.has_random_totals)
+        if has_lengths and "_row_lengths" not in vars(self):
+            return "lacks the numbers of tokens of its rows"
+        if isinstance(tokens, TopicPrior):
+            if not isinstance(estimate, TopicWord):
+                return "has an estimate of another emission"
+            draws = vars(self).get("_posterior", {}).get("components", np.empty((0, 1)))
+            if draws.size and (draws.min() < 0 or not np.allclose(draws.sum(axis=-1), 1.0, rtol=0.0, atol=1e-3)):
+                return "has draws of components that do not sum to one"
+            return super()._disagreement(sizes)
+        if isinstance(estimate, TopicWord):
+            return "has an estimate of another emission"
+        if problem := emission.disagrees(tokens.family, self):
+            return problem
+        vectors = tokens.family.word_vectors
+        if emission.has_vector_tokens and (vectors is None or len(vectors) != n_tokens):
+            return "lacks the vectors of its tokens"
+        with placed("_estimate"):
+            tokens.family.check_parameters(estimate)
+        return self._draws_disagree() or super()._disagreement(sizes)
+
+    def _draws_disagree(self) -> str | None:
+        posterior = vars(self).get("_posterior", {})
+        if "components" not in posterior or not posterior["components"].size:
+            return None
+        found = self._tokens.attributes(self._estimate)
+        for name, value in found.items():
+            draws = posterior.get(name.removesuffix("_"))
+            if draws is None or draws.shape[2:] != value.shape or draws.shape[:2] != posterior["components"].shape[:2]:
+                return f"has no draws of its {name.removesuffix('_')}"
+        covariances = posterior.get("covariances")
+        if covariances is not None and covariances.ndim == 5 and np.linalg.eigvalsh(covariances).min() <= 0.0:
+            return "has draws of covariances that are singular"
+        return None
 
     @property
     def covariances_(self) -> np.ndarray:

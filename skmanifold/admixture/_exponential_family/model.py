@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from ...emissions._abilities import HasDraw, HasParametersOf
 from ...emissions._estimator import in_words, needs_of_family
-from ...emissions._family import FAMILY
+from ...emissions._family import Family
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...sparse.counts import Counts
-from ...utils._declared import holds
+from ...utils._declared import check
 from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
@@ -119,7 +119,6 @@ class FamilyTokenModel(TokenModel):
         return np.bincount(counts.indices, weights=counts.counts, minlength=counts.n_features)
 
 
-@holds(family=FAMILY)
 class FamilyTokens:
     """The distribution of tokens of any family, with a table of the densities of all tokens given all components.
 
@@ -130,6 +129,8 @@ class FamilyTokens:
     n_tokens : int
         Number of distinct tokens.
     """
+
+    family: Annotated[Any, partial(check, Family)]
 
     def __init__(self, family: TokenFamily, n_tokens: int):
         self.family = family

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import BaseSampledEstimator, FitStrategy, Run, posterior_of_number
 from ...inference._corpus_blocks import Stored
+from ...inference._draw_conditions import draws_of
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Gibbs
@@ -19,14 +20,16 @@ from ...samplers._latent.stick_breaking import (
     check_concentration_prior,
     concentration_or_draw,
 )
-from ...topics.topic_word import topic_word_from_array
+from ...topics.topic_word import TopicWord, topic_word_from_array
+from ...utils._conditions import Array, Counted, Sizes, Whole
+from ...utils._conditions import Real as RealNumber
+from ...utils._declared import Saved
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .._lda.estimator import AnyDocuments, StochasticLDA
 from .._posterior.inference import TopicInference
 from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
-from .._tokens.topic_counts import TopicPrior
-from .conditions import fitted_hdp
+from .._tokens.topic_counts import TopicCounts, TopicPrior, topic_word_prior
 from .fit_strategy import HDPFit
 from .uncertainty import VaryingUncertainty
 
@@ -37,7 +40,19 @@ _SHARED_WITH_FIXED = {"n_features_in_", "feature_names_in_", "doc_topic_prior_",
 _CONCENTRATION = [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")]
 
 
-@fitted_hdp
+_DRAWN = draws_of(
+    "log_likelihood",
+    needed=("n_components",),
+    n_components=Array("int64", "n_chains n_draws", low=1),
+    concentration=Array("float64", "n_chains n_draws", low=0),
+    topic_concentration=Array("float64", "n_chains n_draws", low=0),
+    topic_weights=Array("float64", "n_chains n_draws _", low=0, high=1, nan=True),
+    topic_ids=Array("float64", "n_chains n_draws _", low=0, nan=True),
+    components=Array("float32", "n_chains n_component_draws _ n_features", low=0, high=1, nan=True),
+    doc_topic_counts=Array("float64 int64", "n_chains n_component_draws _ _", low=0, nan=True),
+)
+
+
 class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
     r"""Topics of words whose number is inferred: the hierarchical Dirichlet process.
 
@@ -201,13 +216,32 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
         "max_components": [Interval(Integral, 1, _MOST_TOPICS, closed="both")],
     }
 
-    n_components_: int
-    topic_weights_: np.ndarray
-    topic_ids_: np.ndarray
-    topic_word_prior_: float | np.ndarray
-    concentration_: float
-    topic_concentration_: float
-    _n_counted_rows: int
+    n_components_: Annotated[int, Counted("n_components")]
+    topic_weights_: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=1)]
+    topic_ids_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
+    topic_word_prior_: Annotated[float | np.ndarray, topic_word_prior]
+    concentration_: Annotated[float, RealNumber(above=0)]
+    topic_concentration_: Annotated[float, RealNumber(above=0)]
+    _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
+    _topic_counts: Saved[TopicCounts]
+    _estimate: Saved[TopicWord]
+    best_chain_: Annotated[int, Whole(below="n_chains")]
+    _n_counted_rows: Annotated[int, Whole(low=1)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        posterior = self._posterior
+        in_use = ~np.isnan(posterior["topic_ids"])
+        if (in_use[..., 1:] & ~in_use[..., :-1]).any() or (in_use.sum(axis=-1) != posterior["n_components"]).any():
+            return "has draws of topics with gaps"
+        if (in_use != ~np.isnan(posterior["topic_weights"])).any():
+            return "has draws of topics without weights"
+        if "components" in posterior:
+            drawn = ~np.isnan(posterior["components"])
+            n_drawn = drawn.all(axis=-1).sum(axis=-1)
+            complete = posterior["n_components"][:, self._component_draws]
+            if drawn.any(axis=-1).sum() != n_drawn.sum() or (n_drawn != complete).any():
+                return "has draws of topics with gaps"
+        return super()._disagreement(sizes)
 
     def __init__(
         self,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property, reduce
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
 from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole
-from ...utils._declared import Held, holds
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
+from ...utils._declared import check
 from ...utils._threads import Workers
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts
@@ -40,24 +40,20 @@ class ConcentrationPriors(NamedTuple):
         return self.alpha or alpha, self.gamma or gamma
 
 
-@holds(
-    lambda position, sizes: check_ids(position.ids, position.n_ids),
-    ids=Array("int64", ("n_components",), low=0),
-    topics=Held(LogTopics),
-    weights=Held(TopicWeights),
-    n_ids=Whole(),
-    alpha=Real(above=0),
-    gamma=Real(above=0),
-)
 class HDPPosition(NamedTuple):
     """Topics in use with their weights, and the concentrations."""
 
     topics: LogTopics
     weights: TopicWeights
-    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
+    ids: Annotated[
+        np.ndarray, Array("int64", "n_components", low=0)
+    ]  # ascending: a topic keeps its id, while its number may change
     n_ids: int  # number of ids that have been used
-    alpha: float
-    gamma: float
+    alpha: Annotated[float, Real(above=0)]
+    gamma: Annotated[float, Real(above=0)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return check_ids(self.ids, self.n_ids)
 
 
 class HDPModel:
@@ -229,11 +225,11 @@ class HDPModel:
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless these can be topics of this vocabulary, with their weights."""
-        Held(HDPPosition)(position, "a position", {"n_features": self.n_features})
+        check(HDPPosition, position, "a position", {"n_features": self.n_features})
 
     def check_statistics(self, statistics: Any) -> None:
         """Raise a ValueError unless these can be counts of the words of topics."""
-        Held(HDPStatistics)(statistics, "statistics", {"n_features": self.n_features})
+        check(HDPStatistics, statistics, "statistics", {"n_features": self.n_features})
 
 
 def _ids_after(ids: np.ndarray, n_topics: int, used: np.ndarray, n_ids: int) -> tuple[np.ndarray, int]:
@@ -249,30 +245,23 @@ def check_ids(ids: np.ndarray, n_ids: int) -> str | None:
     return None
 
 
-def _agree(statistics: HDPStatistics, sizes: Sizes) -> str | None:
-    return check_ids(statistics.ids, statistics.n_ids)
-
-
-@holds(
-    _agree,
-    n_tables=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
-    counts=Held(TopicCounts),
-    ids=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
-    n_passes=Array("int64", ("n_components",), low=1, high=MOST_COUNTED),
-    n_ids=Whole(),
-    alpha=Real(above=0),
-    gamma=Real(above=0),
-)
 class HDPStatistics(NamedTuple):
     """What passes leave for draws and estimates, for the topics in use after the last of them."""
 
     counts: TopicCounts
-    n_tables: np.ndarray  # (K,) int64
-    ids: np.ndarray  # (K,) int64, ascending: a topic keeps its id, while its number may change
-    n_passes: np.ndarray  # (K,) int64: passes in which the topic was in use
+    n_tables: Annotated[np.ndarray, Array("int64", "n_components", low=1, high=MOST_COUNTED)]
+    ids: Annotated[
+        np.ndarray, Array("int64", "n_components", low=0, high=MOST_COUNTED)
+    ]  # ascending: a topic keeps its id, while its number may change
+    n_passes: Annotated[
+        np.ndarray, Array("int64", "n_components", low=1, high=MOST_COUNTED)
+    ]  # passes in which the topic was in use
     n_ids: int  # number of ids that have been used
-    alpha: float
-    gamma: float
+    alpha: Annotated[float, Real(above=0)]
+    gamma: Annotated[float, Real(above=0)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return check_ids(self.ids, self.n_ids)
 
 
 def add_statistics(left: HDPStatistics, right: HDPStatistics) -> HDPStatistics:

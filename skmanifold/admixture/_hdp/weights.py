@@ -16,14 +16,13 @@ References
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import fill_log_gammas, log_beta_variate, log_gamma_variate
 from ...utils._conditions import Array, Real
-from ...utils._declared import holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task
 
@@ -40,12 +39,11 @@ class Hyperparameters(NamedTuple):
     beta_total: float  # sum over the words
 
 
-@holds(used=Array("float64", ("n_components",), above=0, high=1), log_unused=Real(high=0))
 class TopicWeights(NamedTuple):
     """Weights of the topics in use, and of all others together; their sum is 1."""
 
-    used: np.ndarray  # (K,) float64
-    log_unused: float
+    used: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=1)]
+    log_unused: Annotated[float, Real(high=0)]
 
 
 @njit(cache=True, nogil=True)

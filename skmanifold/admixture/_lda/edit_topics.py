@@ -4,29 +4,65 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ...inference._draw_conditions import draws_of
 from ...samplers._cir.lazy_cir_rows import make_row_prior, sum_columns
 from ...samplers._cir.scir_by_rows import SCIRRowsState
-from ...topics.topic_word import as_topic_word
+from ...topics.topic_word import TopicWord, as_topic_word
+from ...utils._conditions import Array, Sizes, Whole
+from ...utils._declared import Lacking, Saved
 from ...utils._typing import ArrayLike
 from ...utils._validation import of_columns
-from .._tokens.seeds import Seeds
-from .._tokens.topic_counts import TopicPrior, sum_topics
+from .._tokens.seeds import NO_SEEDS, Seeds
+from .._tokens.topic_counts import TopicPrior, sum_topics, topic_word_prior
 from .minibatch_passes import TopicStream
 from .priors import prior_attributes
 
 Groups = list[np.ndarray]  # the former topics of each topic, ascending
 
 
+_DRAWN = draws_of(
+    "log_likelihood",
+    "log_joint",
+    "objective",
+    topic_weights=Array("float64", "n_chains n_draws n_components", low=0, sums_to_one=-1),
+    components=Array("float32", "n_chains n_component_draws n_components n_features", low=0, sums_to_one=-1),
+    doc_topic_counts=Array("int64", "n_chains n_component_draws _ n_components", low=0),
+)
+
+
 class EditsTopics:
     """Methods that merge or remove topics of a fitted estimator; not public."""
 
     doc_topic_prior_: np.ndarray
+    topic_word_prior_: Annotated[float | np.ndarray, topic_word_prior]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _seeds: Lacking[Seeds] = NO_SEEDS
+    _estimate: Saved[TopicWord | None]
+    _stream: Saved[TopicStream | None]
+    n_batch_iter_: Saved[int]
+    _n_counted_rows: Lacking[Annotated[int, Whole(low=1)]]  # number of documents in _topic_counts
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        lda: Any = self
+        stream = lda._stream
+        if lda._estimate is None and stream is None:
+            return "has no topics"
+        if (lda._topic_counts is None) != (stream is not None):
+            return "has both counts of topics and draws of a stream, or neither"
+        if stream is not None and stream.kind is not type(lda.sampler_):
+            return "has a stream of another sampler"
+        lazy = stream is not None and any(state.position is None for state in stream.states)
+        if lazy and lda._estimate is None and stream.row_prior is None:
+            return "lacks the prior of its stream"
+        if lda._topic_counts is not None and "_n_counted_rows" not in vars(lda):
+            return "lacks the number of rows of its counts"
+        return super()._disagreement(sizes)  # type: ignore[misc]
 
     def merge_topics(self, groups: Sequence[ArrayLike]) -> Self:
         r"""Merge topics, such as several topics about one subject.
@@ -269,7 +305,8 @@ def _summed_shares(shares: np.ndarray, groups: Groups) -> np.ndarray:
 
 def _stream_of(stream: TopicStream, best: int, groups: Groups, prior: TopicPrior) -> TopicStream:
     """The best chain of SCIR; its columns are gamma processes, and a sum of these is one with the summed prior."""
-    state, store = stream.states[best], copy.copy(stream.stores[best])
+    state: Any = stream.states[best]
+    store = copy.copy(stream.stores[best])
     store._held = [(time, _edited_draw(draw, groups)) for time, draw in store._held]
     out = TopicStream(stream.kind, [state._replace(rows=sum_columns(state.rows, groups), latents=None)])
     out.stores, out.n_batches = [store], stream.n_batches

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import ClassVar, Literal, Self, TypeAlias
 
-import numpy as np
-
 from ...base import (
     BaseSampledEstimator,
     FitStrategy,
@@ -41,8 +39,6 @@ from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, avai
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.sampler_types import draws_documents, fits_by_minibatches
-from .._tokens.seeds import NO_SEEDS, Seeds
-from .conditions import fitted_topics as holds_topics
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
 from .priors import DrawsTopicsFromPrior
@@ -53,7 +49,6 @@ AnyDocuments: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
-@holds_topics
 class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation with a choice of samplers.
 
@@ -314,11 +309,6 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "tol": [None, Interval(Real, 0, None, closed="left")],
     }
-
-    _n_counted_rows: int  # number of documents in _topic_counts
-    _seeds: Seeds = NO_SEEDS
-    topic_word_prior_: float | np.ndarray
-    n_batch_iter_: int
 
     def __init__(
         self,

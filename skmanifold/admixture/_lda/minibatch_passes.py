@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...inference._draw_stream import DrawStream, chains_agree, streamed
+from ...inference._draw_store import DrawStore
+from ...inference._draw_stream import DrawStream, chains_agree
 from ...inference._minibatch_passes import MinibatchPasses
 from ...models import seen_by
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
-from ...samplers._cir.lazy_cir_rows import LazyRows, RowPrior, expected_rows
-from ...samplers._cir.scir_by_rows import begin_at, log_totals, settle
-from ...samplers._state_conditions import is_of, moving
-from ...samplers._states import PassState, detached
+from ...samplers._cir.lazy_cir_rows import RowPrior, expected_rows
+from ...samplers._cir.scir_by_rows import SCIRRowsState, begin_at, log_totals, settle
+from ...samplers._density.gradient_base import MovingState
+from ...samplers._states import PassState, detached, is_of
 from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._conditions import MOST_COUNTED, Array, Keyed, Lacking, OrNone, Real, Sizes, anything
-from ...utils._declared import Held, holds
+from ...utils._conditions import MOST_COUNTED, Array, Length, Point, Real, Sizes
+from ...utils._declared import Keyed, Lacking
 from ...utils._threads import Workers
 from .._tokens.log_topic_word import LogTopics
 from .minibatch_target import MinibatchLDA
 
 
-@holds(
-    components=Array("float32 float64", ("n_components", "n_features"), low=0),
-    totals=Array("float64 int64", ("n_components",), low=0, high=MOST_COUNTED),
-)
 class SumsOfPasses(NamedTuple):
     """Sums over passes."""
 
-    components: np.ndarray  # (K, V): word probabilities
-    totals: np.ndarray  # (K,): numbers of tokens
+    components: Annotated[np.ndarray, Array("float32 float64", "n_components n_features", low=0)]  # word probabilities
+    totals: Annotated[np.ndarray, Array("float64 int64", "n_components", low=0, high=MOST_COUNTED)]  # numbers of tokens
 
 
 def add_topics(left: SumsOfPasses, right: SumsOfPasses) -> SumsOfPasses:
@@ -89,35 +86,31 @@ def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tupl
 # Topics of streams that methods have asked for, because to compute them takes longer than a small minibatch or the
 # inference for a row. Streams do not change, so threads that compute the same topics store equal ones.
 _TOPIC_WORDS: WeakKeyDictionary[TopicStream, TopicWord] = WeakKeyDictionary()
-_DRAW = Keyed(  # one draw of a stream
+_DRAW = Keyed(
     ("log_likelihood", "topic_weights", "components"),
     log_likelihood=Real(nan=True, infinite=True),
-    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    components=Array("float32", ("n_components", "n_features"), low=0, sums_to_one=-1),
+    topic_weights=Array("float64", "n_components", low=0, sums_to_one=0),
+    components=Array("float32", "n_components n_features", low=0, sums_to_one=-1),
 )
-_STATE = moving("n_features", "n_components", rows=Held(LazyRows), latents=anything)
+_State: TypeAlias = Annotated[MovingState | SCIRRowsState, Point("n_features n_components")]
 
 
-def _agree(stream: TopicStream, sizes: Sizes) -> str | None:
-    if not issubclass(stream.kind, ManifoldSampler):
-        return "does not belong to a sampler that draws topics"
-    for state in stream.states:
-        if not is_of(stream.kind, state):
-            return "has states of another sampler"
-        if state.position is not None and not np.abs(state.position[0]).sum(axis=0).all():
-            return "has a state with a topic without words"
-    return chains_agree(stream, sizes)
-
-
-@holds(
-    _agree,
-    **streamed(_STATE, _DRAW),
-    row_prior=Lacking(OrNone(Held(RowPrior))),
-)
 class TopicStream(DrawStream):
     """Chains of a sampler that draws the topics, and the topics estimated from them."""
 
-    row_prior: Any = None
+    states: Annotated[list[_State], Length("n_chains")]
+    stores: Annotated[list[DrawStore[Annotated[dict, _DRAW]]], Length("n_chains")]
+    row_prior: Lacking[RowPrior | None] = None
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not issubclass(self.kind, ManifoldSampler):
+            return "does not belong to a sampler that draws topics"
+        for state in self.states:
+            if not is_of(self.kind, state):
+                return "has states of another sampler"
+            if state.position is not None and not np.abs(state.position[0]).sum(axis=0).all():
+                return "has a state with a topic without words"
+        return chains_agree(self, sizes)
 
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: MinibatchLDA, key: np.uint64, n_chains: int) -> TopicStream:
@@ -162,5 +155,6 @@ class TopicStream(DrawStream):
     def _expected_weights(self, state: Any) -> np.ndarray:
         """Unnormalised topics, ``(K, V)``."""
         if state.position is None:  # the rows are drawn when they are read
-            return expected_rows(state.rows, self.row_prior, 0, len(state.rows.log_theta)).T
+            prior: Any = self.row_prior
+            return expected_rows(state.rows, prior, 0, len(state.rows.log_theta)).T
         return np.abs(state.position[0]).T

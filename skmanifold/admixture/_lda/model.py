@@ -9,7 +9,7 @@ import numpy as np
 
 from ...sparse.counts import Counts, index_columns
 from ...topics.topic_word import TopicWord
-from ...utils._declared import Held
+from ...utils._declared import check
 from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
@@ -76,7 +76,7 @@ class LDAModel(TokenModel):
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless `position` is a possible result of `draw` (if `drawn`) or `mode`."""
-        Held(LogTopics if drawn else TopicWord)(position, "the topics", self._sizes)
+        check(LogTopics if drawn else TopicWord, position, "the topics", self._sizes)
 
     # CollapsedModel: updates of single tokens
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...inference._draw_conditions import draws_of
 from ...manifolds import Stiefel
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
+from ...utils._conditions import Array, Counted, Sizes
+from ...utils._declared import Lacking
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
-from .._spherical.conditions import fitted_orthogonal_topics
 from .._spherical.inference import DrawnTopics, SphericalInference, refuse_learned
 from .._spherical.model import MOST_CONCENTRATED
 from .._spherical.setup import checked_document_concentration, prior_of_proportions
 from .fit_strategy import fit_strategy, largest_number, samples_frames
 from .uncertainty import FrameUncertainty
 
+_DRAWN = draws_of(
+    "log_likelihood",
+    topic_weights=Array("float64", "n_chains n_draws _", low=0, high=1 + 1e-6, nan=True),
+    temperature=Array("float64", "n_chains n_draws", nan=True, infinite=True),
+    document_concentration=Array("float64", "n_chains n_draws", low=0),
+    n_components=Array("int64", "n_chains n_draws", low=1),
+    components=Array("float64", "n_chains n_component_draws _ n_features", nan=True),
+    doc_topic=Array("float64", "n_chains n_component_draws _ _", low=0, high=1, nan=True),
+)
 
-@fitted_orthogonal_topics
+
 class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model with orthonormal topics, whose number is given or inferred.
 
@@ -205,8 +216,21 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "n_size_moves": [Interval(Integral, 0, None, closed="left")],
     }
 
-    resultant_lengths_: np.ndarray
-    n_components_posterior_: np.ndarray
+    n_components_: Annotated[int, Counted("n_components")]
+    n_components_posterior_: Annotated[np.ndarray, Array("float64", "_", low=0, sums_to_one=0)]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        components = vars(self).get("_posterior", {}).get("components")
+        if components is not None and components.size:
+            lengths = np.square(components).sum(axis=-1)  # NaN where a draw has fewer topics
+            has_nan = np.isnan(components)
+            rows = ~has_nan.any(axis=-1)
+            if not np.allclose(lengths[rows], 1.0, rtol=0.0, atol=1e-3) or not rows[..., 0].all():
+                return "has draws of topics that are not of length one"
+            if (rows[..., 1:] & ~rows[..., :-1]).any() or (has_nan.all(axis=-1) == rows).any():
+                return "has draws of topics with gaps"
+        return super()._disagreement(sizes)
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class FramePasses(BlockwisePasses):
     def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
         """Birth and death moves of topics, at the current proportions of the documents."""
         statistics = state.statistics
-        alpha, kappa = float(model.alpha[0]), model.concentrations.document
+        alpha, kappa = float(model.alpha[0]), cast(float, model.concentrations.document)
         topics, moved = statistics.topics, False
         key = subkey(state.key[0], Purpose.SIZE_MOVES, statistics.n_passes)
         for i in range(self.n_size_moves):

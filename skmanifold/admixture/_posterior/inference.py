@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ from ...samplers import BaseSampler
 from ...sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, check_tokens, counts_to_fit, validate_counts
 from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord
+from ...utils._conditions import Array, Whole
+from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
 from ...utils._validation import validate_proportions
@@ -41,15 +43,15 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_features_in_: int
     n_predictive_draws: int
     sampler_: BaseSampler
-    doc_topic_prior_: np.ndarray
-    _key: np.uint64  # root of all random streams, fixed when fitting begins
+    doc_topic_prior_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
+    _key: Saved[np.uint64]  # root of all random streams, fixed when fitting begins
     _tokens: Any = TopicPrior  # the distribution of tokens; that of words needs no prior here
     _estimate: Any  # parameters of the components; None if they come from a stream of draws
-    _topic_counts: TopicCounts | None = None
+    _topic_counts: Saved[TopicCounts | None] = None
     _sparse_counts = "topic_word_counts_"
     _stream: Any = None  # TopicStream
-    _posterior: dict[str, np.ndarray]  # of a fit
-    best_chain_: int
+    _posterior: dict[str, np.ndarray]
+    best_chain_: Lacking[Annotated[int, Whole(below="n_chains")]]
     _predictive_draws: Callable[[int], list[Any]]  # of `TopicUncertainty`
 
     @property

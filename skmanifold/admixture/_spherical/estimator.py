@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -17,18 +17,34 @@ from ...base import (
     takes_minibatches,
 )
 from ...distributions import VonMisesFisher
+from ...inference._draw_conditions import draws_of
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
+from ...utils._conditions import Array, Sizes
+from ...utils._conditions import Real as RealNumber
+from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
-from .conditions import fitted_topics as holds_topics
-from .fit_strategies import fit_strategy, stream_strategy
+from .._tokens.sampler_types import is_variational
+from .fit_strategies import FactorStream, fit_strategy, stream_strategy
 from .inference import DrawnTopics, SphericalInference, refuse_learned
 from .model import MOST_CONCENTRATED
 from .setup import Setup, checked_document_concentration, prior_of_proportions
+from .streams import SphericalStream
+
+_DRAWN = draws_of(
+    "log_likelihood",
+    "objective",
+    topic_weights=Array("float64", "n_chains n_draws n_components", low=0, sums_to_one=-1),
+    temperature=Array("float64", "n_chains n_draws", nan=True, infinite=True),
+    document_concentration=Array("float64", "n_chains n_draws", low=0),
+    topic_concentration=Array("float64", "n_chains n_draws", low=0),
+    mean_concentration=Array("float64", "n_chains n_draws", low=0),
+    components=Array("float64", "n_chains n_component_draws n_components n_features", unit=-1),
+    doc_topic=Array("float64", "n_chains n_component_draws _ n_components", low=0, high=1, nan=True),
+)
 
 
-@holds_topics
 class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
     r"""Spherical admixture model: topics with positive and negative word weights, for directional data such as tf-idf.
 
@@ -221,13 +237,22 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
     }
 
-    resultant_lengths_: np.ndarray
-    topic_concentration_: float
-    mean_concentration_: float
-    mean_direction_: np.ndarray
-    topic_scale_: np.ndarray
-    n_batch_iter_: int
-    _setup: Setup  # without rows
+    topic_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
+    mean_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
+    mean_direction_: Annotated[np.ndarray, Array("float64", "n_features", unit=0)]
+    topic_scale_: Lacking[Annotated[np.ndarray, Array("float64", "n_components", above=0)]]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _stream: Saved[FactorStream | SphericalStream | None]
+    _setup: Saved[Setup]  # without rows
+    n_batch_iter_: Saved[int]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        stream, variational = self._stream, is_variational(self.sampler_)
+        if variational != isinstance(stream, FactorStream) and (variational or stream is not None):
+            return "has a stream of another sampler"
+        if isinstance(stream, SphericalStream) and stream.kind is not type(self.sampler_):
+            return "has a stream of another sampler"
+        return super()._disagreement(sizes)
 
     def __init__(
         self,

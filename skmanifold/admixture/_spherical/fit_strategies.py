@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from ...models import HasLogDensity, IncompatibleError
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
 from ...sparse.dense_directions import read_directions
-from ...utils._conditions import Either, ListOf, Real, Whole
-from ...utils._declared import Held, holds
+from ...utils._conditions import Length
 from ...utils._threads import Workers
 from .._tokens.sampler_types import is_variational
 from .model import Concentrations, SphericalModel
@@ -229,18 +228,12 @@ class VariationalBatch(SphericalBatch):
         return {**fitted, **fitted_factors(model.tuned(stream.concentrations), state)}
 
 
-@holds(
-    factors=Held(SphereFactors),
-    concentrations=Held(Concentrations),
-    alignment=Either(lambda value: isinstance(value, list), ListOf(Real(), 3), Held(Alignment)),
-    n_batches=Whole(),
-)
 class FactorStream(NamedTuple):
     """What a variational sampler keeps from one minibatch to the next."""
 
-    factors: Any
+    factors: SphereFactors
     concentrations: Concentrations
-    alignment: Any  # running means
+    alignment: Annotated[list[float], Length(3)] | Alignment  # running means
     n_batches: int
 
     @classmethod

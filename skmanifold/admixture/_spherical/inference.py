@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -19,6 +19,8 @@ from ...samplers import BaseSampler
 from ...sparse.dense_directions import AnyDirections, read_directions
 from ...topics.document_densities import density_of, relative_concentrations
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
+from ...utils._conditions import Array, Counted, Real, Whole
+from ...utils._declared import Saved
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import (
     ArrayLike,
@@ -31,6 +33,8 @@ from ...utils._typing import (
 from ...utils._validation import FIT_OR_GIVE_N_FEATURES, validate_proportions
 from .._posterior.topic_frame import TopicFrame
 from .._tokens.new_rows import draw_proportions
+from .model import MOST_CONCENTRATED
+from .setup import PRIOR
 
 
 class DrawnTopics(NamedTuple):
@@ -52,13 +56,18 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
     n_predictive_draws: int
     n_importance_draws: int
     sampler_: BaseSampler
-    components_: np.ndarray
-    doc_topic_prior_: np.ndarray
-    document_concentration_: float | np.ndarray
-    best_chain_: int
+    n_features_in_: Annotated[int, Counted("n_features", low=2)]
+    doc_topic_prior_: Annotated[np.ndarray, PRIOR]
+    components_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
+    resultant_lengths_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=1 + 1e-6)]
+    document_concentration_: Saved[
+        Annotated[np.ndarray, Array("float64", "n_components", above=0, high=MOST_CONCENTRATED)]
+        | Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]
+    ]
+    best_chain_: Annotated[int, Whole(below="n_chains")]
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
     _labelled_draws: Callable[[int], list[np.ndarray]]
-    _key: np.uint64  # root of all random streams, fixed when fitting begins
+    _key: Saved[np.uint64]  # root of all random streams, fixed when fitting begins
     _posterior: dict[str, np.ndarray]  # of a fit
     _stream: Any  # SphericalStream or FactorStream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from ...topics.spherical_kernels import (
     multiply_columns,
     whole_gram,
 )
-from ...utils._conditions import Array, Either, Real
-from ...utils._declared import holds
+from ...utils._conditions import Array, Real
 from ...utils._threads import Workers, split_range
 
 _DOCUMENTS, _TASKS = 32, 32  # least documents of a task; largest number of tasks
@@ -37,21 +36,15 @@ _N_ITERATIONS, _ROWS_OF_TOPIC = 10, 200  # of the clusters at whose centres topi
 MOST_CONCENTRATED = 1e18  # the estimate for nearly equal directions with a million features
 
 
-@holds(
-    document=Either(
-        lambda value: isinstance(value, np.ndarray),
-        Array("float64", (None,), low=0, high=MOST_CONCENTRATED),
-        Real(low=0, high=MOST_CONCENTRATED),
-    ),
-    topic=Real(low=0, high=MOST_CONCENTRATED),
-    mean=Real(low=0, high=MOST_CONCENTRATED),
-)
 class Concentrations(NamedTuple):
     """The three concentrations of the model."""
 
-    document: Any  # of documents about the mixture of their topics; (K,) if each topic has its own
-    topic: float  # of topics about their mean direction
-    mean: float  # of the mean direction about its prior direction
+    document: (
+        Annotated[np.ndarray, Array("float64", "_", low=0, high=MOST_CONCENTRATED)]
+        | Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]
+    )  # of documents about the mixture of their topics; (K,) if each topic has its own
+    topic: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # of topics about their mean direction
+    mean: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # of the mean direction about its prior direction
 
 
 class ProportionChains(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from ...inference._minibatch_passes import MinibatchPasses
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
-from ...utils._conditions import Array, Real, Whole
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Real
 from .model import MOST_CONCENTRATED, Concentrations, DocumentTerms, ProportionChains, SphericalModel
 from .proportion_kernels import mean_proportions, proportions_of_rows
 from .targets import NO_DRAWS, ConditionalSAM, MinibatchSAM, PassSums, move_chains
@@ -31,21 +30,18 @@ _N_PILOT_ROWS, _N_PILOT_TRANSITIONS = 500, 30  # documents, and transitions of e
 _MOST = 1e100  # a bound whose square is finite
 
 
-@holds(
-    cosine=Real(),
-    squared_pull=Array("float64", ("n_components",), low=0, high=_MOST),
-    drag=Array("float64", ("n_components", "n_components"), low=-_MOST, high=_MOST),
-    spread=Array("float64", (2,)),
-    stretch=Real(low=-100, high=100),
-)
 class Scales(NamedTuple):
     """Running means over passes, to which the radii and the concentrations are adapted."""
 
     cosine: float  # of documents with their mixtures of topics
-    squared_pull: np.ndarray  # (K,), squared weights of the topics in a document
-    drag: np.ndarray  # (K, K), coupling of the topics in a document
-    spread: np.ndarray  # (2,), see `Prior`
-    stretch: float  # log of a factor of the radii, adapted to the acceptance rate
+    squared_pull: Annotated[
+        np.ndarray, Array("float64", "n_components", low=0, high=_MOST)
+    ]  # squared weights of the topics in a document
+    drag: Annotated[
+        np.ndarray, Array("float64", "n_components n_components", low=-_MOST, high=_MOST)
+    ]  # coupling of the topics in a document
+    spread: Annotated[np.ndarray, Array("float64", "2")]  # see `Prior`
+    stretch: Annotated[float, Real(low=-100, high=100)]  # log of a factor of the radii, adapted to the acceptance rate
 
     @property
     def cosines(self) -> tuple[float, float, float]:
@@ -53,18 +49,12 @@ class Scales(NamedTuple):
         return float(self.cosine), float(self.spread[0]), float(self.spread[1])
 
 
-@holds(
-    topics=Array("float64", ("n_components", "n_features"), unit=1),
-    scales=Held(Scales),
-    temperature=Real(nan=True, infinite=True),
-    n_passes=Whole(),
-)
 class TopicStatistics(NamedTuple):
     """Statistics of a pass."""
 
-    topics: np.ndarray  # (K, V), unit rows
+    topics: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]  # unit rows
     scales: Scales
-    temperature: float
+    temperature: Annotated[float, Real(nan=True, infinite=True)]
     n_passes: int
 
 

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from ...random._keys import Purpose, subkey
-from ...samplers._state_conditions import nothing
 from ...sparse.dense_directions import AnyDirections
 from ...topics.proportions import check_doc_topic_prior
-from ...utils._conditions import FLAG, Array, Tuple
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Length, nothing
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .model import MOST_CONCENTRATED, Concentrations, InitialTopics, SphericalModel, initialize_topics
 from .passes import initially_tuned, learn_concentration
 
-PRIOR = Array("float64", ("n_components",), low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
-RADII = Array("float64", ("n_components",), above=0, high=1e100)
-NOISE = Array("float64", ("n_components",), low=0, high=1e100)
+PRIOR = Array("float64", "n_components", low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
+RADII = Array("float64", "n_components", above=0, high=1e100)
+NOISE = Array("float64", "n_components", low=0, high=1e100)
 
 
-@holds(
-    rows=nothing,
-    alpha=PRIOR,
-    mean_direction=Array("float64", ("n_features",), unit=0),
-    concentrations=Held(Concentrations),
-    learned=Tuple((FLAG, FLAG, FLAG)),
-    radii=RADII,
-    noise=NOISE,
-    scaled=FLAG,
-)
 class Setup(NamedTuple):
     """Documents, priors and initial values."""
 
-    rows: Any  # Directions; None in the setup that is kept between minibatches
-    alpha: np.ndarray  # (K,)
-    mean_direction: np.ndarray  # (V,), a unit vector
+    rows: Annotated[Any, nothing]  # Directions; None in the setup that is kept between minibatches
+    alpha: Annotated[np.ndarray, PRIOR]
+    mean_direction: Annotated[np.ndarray, Array("float64", "n_features", unit=0)]  # a unit vector
     concentrations: Concentrations  # initial values
-    learned: tuple[bool, ...]  # which concentrations are learned
-    radii: np.ndarray  # (K,), initial values; (1,) for orthonormal topics
-    noise: np.ndarray  # (K,), initial values
+    learned: Annotated[tuple[bool, ...], Length(3)]  # which concentrations are learned
+    radii: Annotated[np.ndarray, RADII]  # initial values; (1,) for orthonormal topics
+    noise: Annotated[np.ndarray, NOISE]  # initial values
     scaled: bool  # whether the radii are learned
 
     def without_rows(self) -> Setup:

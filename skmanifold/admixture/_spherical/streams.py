@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ...inference._draw_stream import DrawStream, chains_agree, streamed
+from ...inference._draw_store import DrawStore
+from ...inference._draw_stream import DrawStream, chains_agree
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
-from ...samplers._state_conditions import is_of, moving
-from ...samplers._states import PassState, detached
-from ...utils._conditions import Array, Keyed, Real, Sizes
-from ...utils._declared import Held, holds
+from ...samplers._density.gradient_base import MovingState
+from ...samplers._states import PassState, detached, is_of
+from ...utils._conditions import Array, Length, Point, Real, Sizes
+from ...utils._declared import Keyed
 from ...utils._threads import Workers
 from .model import Concentrations, SphericalModel
 from .passes import (
@@ -32,52 +33,45 @@ STREAM_WAIT = 20  # minibatches before concentrations are learned
 _OFTEN = 100  # number of first minibatches after each of which the metric is adapted
 
 
-def _chain_agrees(chain: StreamChain, sizes: Sizes) -> str | None:
-    lengths = np.sqrt(np.square(chain.state.position[0]).sum(axis=1))
-    return None if np.allclose(lengths, chain.radii, rtol=1e-3) else "has topics that are not on their spheres"
-
-
-@holds(
-    _chain_agrees,
-    state=moving("n_components", "n_features"),
-    statistics=Held(TopicStatistics),
-    concentrations=Held(Concentrations),
-    radii=RADII,
-    noise=NOISE,
-    log_step=Real(low=-100, high=100),
-)
 class StreamChain(NamedTuple):
     """What one chain keeps from one minibatch to the next."""
 
-    state: Any  # the sampler's state, without documents
+    state: Annotated[MovingState, Point("n_components n_features")]  # the sampler's state, without documents
     statistics: TopicStatistics
     concentrations: Concentrations
-    radii: np.ndarray
-    noise: np.ndarray
-    log_step: float  # mean log step size of the transitions of proportions in the last minibatch
+    radii: Annotated[np.ndarray, RADII]
+    noise: Annotated[np.ndarray, NOISE]
+    log_step: Annotated[
+        float, Real(low=-100, high=100)
+    ]  # mean log step size of the transitions of proportions in the last minibatch
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        lengths = np.sqrt(np.square(self.state.position[0]).sum(axis=1))
+        return None if np.allclose(lengths, self.radii, rtol=1e-3) else "has topics that are not on their spheres"
 
 
-_NUMBER = Array("float64", (), nan=True, infinite=True)
+_NUMBER = Array("float64", "", nan=True, infinite=True)
 _DRAW = Keyed(
     ("log_likelihood", "topic_weights", "temperature", "components"),
     log_likelihood=_NUMBER,
-    topic_weights=Array("float64", ("n_components",), low=0, sums_to_one=0),
+    topic_weights=Array("float64", "n_components", low=0, sums_to_one=0),
     temperature=_NUMBER,
-    components=Array("float64", ("n_components", "n_features"), unit=1),
+    components=Array("float64", "n_components n_features", unit=1),
 )
 
 
-def _agree(stream: SphericalStream, sizes: Sizes) -> str | None:
-    if not issubclass(stream.kind, ManifoldSampler):
-        return "is not of a sampler that draws topics"
-    if not all(is_of(stream.kind, chain.state) for chain in stream.states):
-        return "has states that are not of its sampler"
-    return chains_agree(stream, sizes)
-
-
-@holds(_agree, **streamed(Held(StreamChain), _DRAW))
 class SphericalStream(DrawStream):
     """Chains of a sampler of topics, each with its own concentrations, which it learns."""
+
+    states: Annotated[list[StreamChain], Length("n_chains")]
+    stores: Annotated[list[DrawStore[Annotated[dict, _DRAW]]], Length("n_chains")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not issubclass(self.kind, ManifoldSampler):
+            return "is not of a sampler that draws topics"
+        if not all(is_of(self.kind, chain.state) for chain in self.states):
+            return "has states that are not of its sampler"
+        return chains_agree(self, sizes)
 
     @classmethod
     def begin(cls, sampler: ManifoldSampler, model: SphericalModel, key: np.uint64, n_chains: int) -> SphericalStream:

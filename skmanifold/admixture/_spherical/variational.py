@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ...random._variates import fill_normal
 from ...sparse.dense_directions import AnyDirections
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
-from ...utils._declared import holds
 from ...utils._threads import Workers, split_by_task, split_range
 from .model import MOST_CONCENTRATED, Concentrations, initialize_topics
 from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics
@@ -29,27 +28,23 @@ _FIRST_WEIGHT = 10.0  # pseudo-tokens per topic in a document's initial factor, 
 _NOISE = 0.05  # noise of the initial topics relative to their length, so that no two are equal
 
 
-def _factors_agree(factors: SphereFactors, sizes: Sizes) -> str | None:
-    lengths = np.sqrt(np.square(factors.topics).sum(axis=0))
-    length = np.sqrt(np.square(factors.mean).sum())
-    same = np.allclose(lengths, factors.concentrations, rtol=1e-6) and np.isclose(length, factors.mean_concentration)
-    return None if same else "has concentrations that differ from the lengths of its factors"
-
-
-@holds(
-    _factors_agree,
-    topics=Array("float64", ("n_features", "n_components"), low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED),
-    concentrations=Array("float64", ("n_components",), low=0, high=MOST_CONCENTRATED),
-    mean=Array("float64", ("n_features",), low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED),
-    mean_concentration=Real(low=0, high=MOST_CONCENTRATED),
-)
 class SphereFactors(NamedTuple):
     """Von Mises-Fisher factors of the topics and their mean, as natural parameters (concentration times direction)."""
 
-    topics: np.ndarray  # (V, K)
-    concentrations: np.ndarray  # (K,): lengths of the columns of `topics`
-    mean: np.ndarray  # (V,)
-    mean_concentration: float  # length of `mean`
+    topics: Annotated[
+        np.ndarray, Array("float64", "n_features n_components", low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED)
+    ]
+    concentrations: Annotated[
+        np.ndarray, Array("float64", "n_components", low=0, high=MOST_CONCENTRATED)
+    ]  # lengths of the columns of `topics`
+    mean: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED)]
+    mean_concentration: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # length of `mean`
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        lengths = np.sqrt(np.square(self.topics).sum(axis=0))
+        length = np.sqrt(np.square(self.mean).sum())
+        same = np.allclose(lengths, self.concentrations, rtol=1e-6) and np.isclose(length, self.mean_concentration)
+        return None if same else "has concentrations that differ from the lengths of its factors"
 
     def gains(self) -> np.ndarray:
         """Factors that turn the columns of `topics` into the topics' expectations, (K,)."""
@@ -90,7 +85,6 @@ class DocumentSums(NamedTuple):
     objective: float  # terms of the documents in the objective
 
 
-@holds(document=Real(), topic=Real(), mean=Real())
 class Alignment(NamedTuple):
     """Mean cosines for the updates of the concentrations: each is the Bessel ratio of the new concentration."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ...random._keys import fold_in
 from ...random._log_gamma_ziggurat import draw_log_gammas, log_gamma_table
 from ...random._variates import log_gamma_variate
 from ...utils._conditions import Array
-from ...utils._declared import holds
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .topic_counts import TopicCounts
@@ -21,15 +20,11 @@ _TILE = 64
 _MAX_BYTES = 8 << 30
 
 
-@holds(
-    log_weights=Array("float32 float64", ("n_features", "n_components")),
-    log_normalisers=Array("float64", ("n_components",)),
-)
 class LogTopics(NamedTuple):
     """Topics word by word: p(v | k) = exp(log_weights[v, k] - log_normalisers[k])."""
 
-    log_weights: np.ndarray  # (V, K) float32 or float64
-    log_normalisers: np.ndarray  # (K,) float64
+    log_weights: Annotated[np.ndarray, Array("float32 float64", "n_features n_components")]  # or float64
+    log_normalisers: Annotated[np.ndarray, Array("float64", "n_components")]
 
     def toarray(self, dtype=np.float32) -> np.ndarray:
         """The dense matrix, of shape (n_components, n_features); its rows sum to 1."""

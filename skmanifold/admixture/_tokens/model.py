@@ -13,8 +13,8 @@ from ...numerics.simd import zeros_by_cache_line
 from ...random._keys import fold_in_each, subkey
 from ...sparse.counts import Counts
 from ...topics.topic_word import TopicWord
-from ...utils._conditions import MOST_COUNTED, Array
-from ...utils._declared import Held
+from ...utils._conditions import refuse
+from ...utils._declared import check
 from ...utils._threads import Workers, split_by_task
 from .._lda.collapsed_gibbs_kernels import _init_assignments
 from .compact_counts import TopicsOfPass, read_rounded, round_counts
@@ -27,11 +27,6 @@ from .seeds import NO_SEEDS, Seeds
 from .topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
-_WHOLE_COUNTS = Held(
-    TopicCounts,
-    counts=Array("int32 int64", ("n_entries",), low=0, high=MOST_COUNTED),
-    totals=Array("int64", ("n_components",), low=0, high=MOST_COUNTED),
-)
 
 
 class TokenLatents(NamedTuple):
@@ -255,7 +250,9 @@ class TokenModel:
 
     def check_statistics(self, statistics: Any) -> None:
         """Raise a ValueError unless these can be counts of the topics."""
-        _WHOLE_COUNTS(statistics, "a table of counts", self._sizes)
+        check(TopicCounts, statistics, "a table of counts", self._sizes)
+        if statistics.counts.dtype.kind != "i" or statistics.totals.dtype.kind != "i":
+            refuse("a table of counts", "contains fractions")
 
     @property
     def _sizes(self) -> dict[str, int]:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ...utils._conditions import Sizes, index
-from ...utils._declared import holds
 
 # Prior of a seed word in the other topics: positive, so that the distribution is proper, and so small that no chain
 # assigns a token of the word to them.
 _ELSEWHERE = 1e-20
 
 
-def _agree(seeds: Seeds, sizes: Sizes) -> str | None:
-    return None if len(np.unique(seeds.columns)) == len(seeds.columns) else "has the same column twice"
-
-
-@holds(_agree, columns=index("n_seeds", below="n_features"), topics=index("n_seeds", below="n_components"))
 class Seeds(NamedTuple):
     """Columns and their topics; a column occurs once."""
 
-    columns: np.ndarray  # int64
-    topics: np.ndarray  # int64
+    columns: Annotated[np.ndarray, index("n_seeds", below="n_features")]  # int64
+    topics: Annotated[np.ndarray, index("n_seeds", below="n_components")]  # int64
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return None if len(np.unique(self.columns)) == len(self.columns) else "has the same column twice"
 
     def topic_of_column(self, n_features: int) -> np.ndarray:
         """The topic of each column, -1 for columns that are not seeds; (n_features,) int32.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._conditions import MOST_COUNTED, Array, OrNone, Pointer, Sizes, index, refuse, repeats
-from ...utils._declared import holds
+from ...utils._conditions import MOST_COUNTED, Array, Pointer, Sizes, index, refuse, repeats
 from ...utils._njit import njit
 from .scaled_tokens import ScaledTokens
 
@@ -23,37 +22,35 @@ def topic_word_prior(value: Any, where: str, sizes: Sizes) -> None:
     shapes: tuple[tuple[int, ...], ...] = ((), (V,), (K, 1), (K, V))
     if np.shape(value) not in shapes:
         refuse(where, f"has the shape {np.shape(value)}, which is not that of a prior of {K} topics and {V} words")
-    Array("float64", np.shape(value), above=0)(np.asarray(value), where, sizes)
+    Array("float64", None, above=0)(np.asarray(value), where, sizes)
 
 
-def _is_sparse(value: Any, where: str, sizes: Sizes) -> None:
-    if type(value) is not sp.csr_array or value.shape != (sizes["n_features"], sizes["n_components"]):
+def _is_sparse_or_none(value: Any, where: str, sizes: Sizes) -> None:
+    if value is not None and (
+        type(value) is not sp.csr_array or value.shape != (sizes["n_features"], sizes["n_components"])
+    ):
         refuse(where, "is not a sparse matrix of words and topics")
 
 
-def _counts_agree(counts: TopicCounts, sizes: Sizes) -> str | None:
-    if repeats(counts.indptr, counts.topics, len(counts.totals)):
-        return "has the same topic twice for a word"
-    sums = np.bincount(counts.topics, counts.counts, minlength=len(counts.totals))
-    if not np.allclose(sums, counts.totals, rtol=_TOLERANCE, atol=_TOLERANCE):
-        return "has totals that are not the sums of the counts"
-    return None
-
-
-@holds(
-    _counts_agree,
-    indptr=Pointer("n_features", "n_entries"),
-    topics=index("n_entries", below="n_components", dtype="uint16"),
-    counts=Array("int32 int64 float32 float64", ("n_entries",), low=0, high=MOST_COUNTED),
-    totals=Array("int64 float64", ("n_components",), low=0, high=MOST_COUNTED),
-)
 class TopicCounts(NamedTuple):
     """Sufficient statistics of the topics, word by word; a topic occurs at most once in a word's list."""
 
-    indptr: np.ndarray  # (V + 1,) int64
-    topics: np.ndarray  # (nnz,) uint16
-    counts: np.ndarray  # (nnz,) int32 or int64 of passes, float32 of a mean, float64 of a stream or expectation
-    totals: np.ndarray  # (K,) int64 or float64: the sums over words
+    indptr: Annotated[np.ndarray, Pointer("n_features", "n_entries")]
+    topics: Annotated[np.ndarray, index("n_entries", below="n_components", dtype="uint16")]
+    counts: Annotated[
+        np.ndarray, Array("int32 int64 float32 float64", "n_entries", low=0, high=MOST_COUNTED)
+    ]  # or int64 of passes, float32 of a mean, float64 of a stream or expectation
+    totals: Annotated[
+        np.ndarray, Array("int64 float64", "n_components", low=0, high=MOST_COUNTED)
+    ]  # or float64: the sums over words
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if repeats(self.indptr, self.topics, len(self.totals)):
+            return "has the same topic twice for a word"
+        sums = np.bincount(self.topics, self.counts, minlength=len(self.totals))
+        if not np.allclose(sums, self.totals, rtol=_TOLERANCE, atol=_TOLERANCE):
+            return "has totals that are not the sums of the counts"
+        return None
 
     def tocsr(self) -> sp.csr_array:
         """As a sparse array of shape (V, K)."""
@@ -168,25 +165,6 @@ def _merge_rows(
         out_indptr[word + 1] = end
 
 
-def _prior_agrees(prior: TopicPrior, sizes: Sizes) -> str | None:
-    made = TopicPrior(prior.values, sizes["n_components"], sizes["n_features"])
-    same = np.allclose(made.base, prior.base) and np.allclose(made.totals, prior.totals)
-    if not same or (made.extra is None) != (prior.extra is None):
-        return "does not correspond to its values"
-    if made.extra is not None and prior.extra is not None:
-        parts = zip(vars(made.extra).values(), vars(prior.extra).values(), strict=True)
-        if not all(np.array_equal(one, other) for one, other in parts):
-            return "does not correspond to its values"
-    return None
-
-
-@holds(
-    _prior_agrees,
-    values=topic_word_prior,
-    base=Array("float64", ("n_features",), above=0),
-    totals=Array("float64", ("n_components",), above=0),
-    extra=OrNone(_is_sparse),
-)
 class TopicPrior:
     """A Dirichlet prior of each topic over words: a number for each word, plus increments for single topics.
 
@@ -205,6 +183,22 @@ class TopicPrior:
     ValueError
         If the shape does not fit or an entry is not positive and finite.
     """
+
+    values: Annotated[np.ndarray, topic_word_prior]
+    base: Annotated[np.ndarray, Array("float64", "n_features", above=0)]
+    totals: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
+    extra: Annotated[Any, _is_sparse_or_none]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        made = TopicPrior(self.values, sizes["n_components"], sizes["n_features"])
+        same = np.allclose(made.base, self.base) and np.allclose(made.totals, self.totals)
+        if not same or (made.extra is None) != (self.extra is None):
+            return "does not correspond to its values"
+        if made.extra is not None and self.extra is not None:
+            parts = zip(vars(made.extra).values(), vars(self.extra).values(), strict=True)
+            if not all(np.array_equal(one, other) for one, other in parts):
+                return "does not correspond to its values"
+        return None
 
     def __init__(self, prior, n_components: int, n_features: int):
         values = np.array(prior, dtype=np.float64, order="C")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...random._log_gamma_ziggurat import gamma_tables
 from ...utils._conditions import MOST_COUNTED, Array, refuse
-from ...utils._declared import holds
 from ...utils._threads import ONE, Workers, split_by_task, split_range
 from .._codes import Table
 from .._linear import LinearFamily
@@ -29,15 +28,12 @@ _ROWS_MOVED = 1 << 12  # of a task, at least
 _CELLS_DRAWN = 100_000  # of a task
 
 
-@holds(
-    sizes=Array("int64 float64", ("capacity",), low=0, high=MOST_COUNTED),
-    categories=Array("int64 float64", ("n_categories", "capacity"), low=0, high=MOST_COUNTED),
-)
 class CategoryCounts(NamedTuple):
     """Counts by label."""
 
-    sizes: np.ndarray  # (capacity,) int64: numbers of rows
-    categories: np.ndarray  # (n_categories, capacity) int64: numbers of tokens; the labels of a category are contiguous
+    sizes: Annotated[np.ndarray, Array("int64 float64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
+    # Numbers of tokens; the labels of a category are contiguous
+    categories: Annotated[np.ndarray, Array("int64 float64", "n_categories capacity", low=0, high=MOST_COUNTED)]
 
     @property
     def label_axes(self) -> tuple[int, int]:
@@ -195,7 +191,7 @@ class CategoryFamily(LinearFamily):
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         where = "parameters"
-        Array("float64", (self.n_statistics, self.n_components), high=_TOLERANCE)(parameters, where, {})
+        Array("float64", f"{self.n_statistics} {self.n_components}", high=_TOLERANCE)(parameters, where, {})
         sums = np.add.reduceat(np.exp(parameters), self.column_start[:-1])
         if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
             refuse(where, "contains probabilities that do not sum to one")

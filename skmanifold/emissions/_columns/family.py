@@ -7,19 +7,19 @@ from copy import copy
 from functools import partial, update_wrapper
 from inspect import signature
 from itertools import islice, repeat
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from ...numerics.block_sums import BlockSums, side_by_side
 from ...random._keys import subkey
-from ...utils._conditions import Array, Counted, ListOf, Names, Sizes, anything, placed, refuse
-from ...utils._declared import holds
+from ...utils._conditions import Array, Counted, Names, Sizes, placed, refuse
+from ...utils._declared import Saved
 from ...utils._protocol_check import offers
 from ...utils._typing import available_if
 from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
-from .._family import FAMILY, Family
+from .._family import Family
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
@@ -27,7 +27,6 @@ from .rows import ColumnRows, cluster_tables, scattered
 from .selection import named_errors
 
 
-@holds(blocks=ListOf(anything, kind=tuple))
 class ColumnParameters(NamedTuple):
     """Parameters of K components in each block."""
 
@@ -155,25 +154,6 @@ def _completes(block: Any, rows: Any) -> bool:
     return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
 
 
-def _agree(family: ColumnsFamily, sizes: Sizes) -> str | None:
-    if len(family.names) != len(family.blocks) or len(family.places) != len(family.blocks):
-        return "has other numbers of blocks and names"
-    if [block.n_features for block in family.blocks] != [len(place) for place in family.places]:
-        return "has blocks with other numbers of columns"
-    if any(block.n_components != family.n_components for block in family.blocks):
-        return "has blocks with other numbers of components"
-    columns = np.sort(np.concatenate(family.places))
-    return None if np.array_equal(columns, np.arange(family.n_features)) else "has columns in no block, or in two"
-
-
-@holds(
-    _agree,
-    names=Names(None),
-    blocks=ListOf(FAMILY, kind=tuple),
-    places=ListOf(Array("int64", (None,), low=0), kind=tuple),
-    n_components=Counted("n_components"),
-    n_features=Counted("n_dimensions"),
-)
 class ColumnsFamily(Family):
     """Family of rows of tables: the product of the families of its blocks.
 
@@ -193,8 +173,23 @@ class ColumnsFamily(Family):
         Columns of X that belong to each block.
     """
 
+    names: Annotated[np.ndarray, Names("_")]
+    blocks: Saved[tuple[Family, ...]]
+    places: Saved[tuple[Annotated[np.ndarray, Array("int64", "_", low=0)], ...]]
+    n_features: Annotated[int, Counted("n_columns")]
+
     parameters_type = ColumnParameters
     rows: Any
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if len(self.names) != len(self.blocks) or len(self.places) != len(self.blocks):
+            return "has other numbers of blocks and names"
+        if [block.n_features for block in self.blocks] != [len(place) for place in self.places]:
+            return "has blocks with other numbers of columns"
+        if any(block.n_components != self.n_components for block in self.blocks):
+            return "has blocks with other numbers of components"
+        columns = np.sort(np.concatenate(self.places))
+        return None if np.array_equal(columns, np.arange(self.n_features)) else "has columns in no block, or in two"
 
     def __init__(self, names: np.ndarray, blocks: tuple[Any, ...], places: tuple[np.ndarray, ...]) -> None:
         self.names = names

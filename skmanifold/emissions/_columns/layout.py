@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ...utils._conditions import Array, Counted, Lacking, ListOf, OneOf, Sizes, refuse
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Counted, OneOf, Sizes, refuse
+from ...utils._declared import Lacking
 from .reading import MOST_EXACT, Column, Columns, encoded, of_numbers
 
-_LIBRARIES = "numpy", "pandas", "polars", "pyarrow"
-_KINDS = "float", "int", "bool", "category"
 
-
-@holds(n_features_in_=Counted("n_block_features"), n_categories_=Lacking(Array("int64", ("n_block_features",), low=1)))
 class BlockReader(BaseEstimator):
     """What the emission of a block stores when it reads rows, as an estimator does."""
+
+    n_features_in_: Annotated[int, Counted("n_block_features")]
+    n_categories_: Lacking[Annotated[np.ndarray, Array("int64", "n_block_features", low=1)]]
 
     column_labels: list[str]  # while rows are read: the columns for errors of `column_name`
 
@@ -32,24 +31,6 @@ def _categories(value: Any, where: str, sizes: Sizes) -> None:
         refuse(where, "has a category twice, or one that is not finite")
 
 
-def _agree(layout: ColumnLayout, sizes: Sizes) -> str | None:
-    n_columns = len(layout.kinds)
-    columns = np.sort(np.concatenate(layout.places))
-    if len(layout.categories) != n_columns or not np.array_equal(columns, np.arange(n_columns)):
-        return "has columns in no block, or in two"
-    if [reader.n_features_in_ for reader in layout.readers] != [len(place) for place in layout.places]:
-        return "has blocks with other numbers of columns"
-    return None
-
-
-@holds(
-    _agree,
-    library=OneOf(_LIBRARIES),
-    kinds=ListOf(OneOf(_KINDS), kind=tuple),
-    categories=ListOf(_categories, kind=tuple),
-    places=ListOf(Array("int64", (None,), low=0), kind=tuple),
-    readers=ListOf(Held(BlockReader), kind=tuple),
-)
 class ColumnLayout(NamedTuple):
     """The columns of the table that an estimator was fitted to.
 
@@ -67,11 +48,20 @@ class ColumnLayout(NamedTuple):
         What the emission of each block stores.
     """
 
-    library: str
-    kinds: tuple[str, ...]
-    categories: tuple[np.ndarray, ...]
-    places: tuple[np.ndarray, ...]
+    library: Annotated[str, OneOf(("numpy", "pandas", "polars", "pyarrow"))]
+    kinds: tuple[Annotated[str, OneOf(("float", "int", "bool", "category"))], ...]
+    categories: tuple[Annotated[np.ndarray, _categories], ...]
+    places: tuple[Annotated[np.ndarray, Array("int64", "_", low=0)], ...]
     readers: tuple[BlockReader, ...]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        n_columns = len(self.kinds)
+        columns = np.sort(np.concatenate(self.places))
+        if len(self.categories) != n_columns or not np.array_equal(columns, np.arange(n_columns)):
+            return "has columns in no block, or in two"
+        if [reader.n_features_in_ for reader in self.readers] != [len(place) for place in self.places]:
+            return "has blocks with other numbers of columns"
+        return None
 
     def codes(self, column: int, read: Column, label: str, ignore_unknown: bool) -> np.ndarray:
         """Codes of the cells of a column in the fitted categories.

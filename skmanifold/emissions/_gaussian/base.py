@@ -5,26 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_log_gamma_variates, fill_normal
-from ...utils._conditions import (
-    MOST_COUNTED,
-    Array,
-    Condition,
-    Counted,
-    Either,
-    Lacking,
-    OrNone,
-    Real,
-    Sizes,
-    Whole,
-)
-from ...utils._declared import Held, holds
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole
+from ...utils._declared import Lacking, Saved
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
@@ -46,72 +35,56 @@ _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few s
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
-_SPREADS = Either(  # matrices, or variances, of components
-    lambda value: np.ndim(value) == 3,
-    Array("float64", (None, "n_dimensions", "n_dimensions")),
-    Array("float64", ("n_components", "n_dimensions"), above=0),
+_Spreads: TypeAlias = (  # matrices, or variances, of components
+    Annotated[np.ndarray, Array("float64", "_ n_dimensions n_dimensions")]
+    | Annotated[np.ndarray, Array("float64", "n_components n_dimensions", above=0)]
 )
 
 
-@holds(
-    mean=Array("float64", ("n_dimensions",)),
-    mean_precision=Real(low=0, high=MOST_COUNTED),
-    covariance=Either(
-        lambda value: np.ndim(value) == 2,
-        Array("float64", ("n_dimensions", "n_dimensions")),
-        Array("float64", (None,), low=0),
-    ),
-    degrees=Real(low=-MOST_COUNTED, high=MOST_COUNTED),
-)
 class NormalPrior(NamedTuple):
     """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
 
-    mean: np.ndarray  # (d,)
-    mean_precision: float  # in rows
-    covariance: np.ndarray  # (d, d); variances (d,), or one variance of all features, (1,)
-    degrees: float
+    mean: Annotated[np.ndarray, Array("float64", "n_dimensions")]
+    mean_precision: Annotated[float, Real(low=0, high=MOST_COUNTED)]  # in rows
+    covariance: (
+        Annotated[np.ndarray, Array("float64", "n_dimensions n_dimensions")]
+        | Annotated[np.ndarray, Array("float64", "_", low=0)]
+    )  # variances (d,), or one variance of all features, (1,)
+    degrees: Annotated[float, Real(low=-MOST_COUNTED, high=MOST_COUNTED)]
 
 
-def _parameters_agree(parameters: GaussianParameters, sizes: Sizes) -> str | None:
-    means, covariances, factors, offsets = parameters
-    d = means.shape[1]
-    if covariances.shape != factors.shape or len(covariances) not in (1, len(means)):
-        return "has covariances and factors of different shapes"
-    if covariances.ndim == 2:
-        log_roots, whole = 0.5 * np.log(factors).sum(axis=1), covariances * factors
-    else:
-        roots = np.diagonal(factors, axis1=1, axis2=2)
-        if not (roots > 0.0).all():
-            return "has factors of covariances that are singular"
-        log_roots = np.log(roots).sum(axis=1)
-        # F C F' must be the identity: products with random vectors show it in the time that reading the matrices takes.
-        probes = np.random.default_rng(0).choice([-1.0, 1.0], (d, _N_PROBES))
-        whole = 1.0 + (factors @ (covariances @ (factors.mT @ probes)) - probes) / np.sqrt(d)
-    if not np.allclose(whole, 1.0, rtol=0.0, atol=_TOLERANCE):
-        return "has factors that are not those of its covariances"
-    if not np.allclose(offsets, log_roots - 0.5 * d * LOG_2PI, rtol=1e-6, atol=1e-3):
-        return "has densities at the means that are not those of its covariances"
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = factors * means**2 if covariances.ndim == 2 else (factors @ means[:, :, None]) ** 2
-        if not np.isfinite(squares.sum()):
-            return "has means so far away that the densities of rows are zero"
-    return None
-
-
-@holds(
-    _parameters_agree,
-    means=Array("float64", ("n_components", "n_dimensions")),
-    covariances=_SPREADS,
-    factors=_SPREADS,
-    offsets=Array("float64", ("n_components",)),
-)
 class GaussianParameters(NamedTuple):
     """Parameters of K components, in the form that the kernels read."""
 
-    means: np.ndarray  # (K, d)
-    covariances: np.ndarray  # (K, d, d), (1, d, d) if they are equal, or variances (K, d)
-    factors: np.ndarray  # inverses of the Cholesky factors of covariances, or precisions (K, d)
-    offsets: np.ndarray  # log densities at the means, (K,)
+    means: Annotated[np.ndarray, Array("float64", "n_components n_dimensions")]
+    covariances: _Spreads  # (1, d, d) if they are equal, or variances (K, d)
+    factors: _Spreads  # inverses of the Cholesky factors of covariances, or precisions (K, d)
+    offsets: Annotated[np.ndarray, Array("float64", "n_components")]  # log densities at the means, (K,)
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        means, covariances, factors, offsets = self
+        d = means.shape[1]
+        if covariances.shape != factors.shape or len(covariances) not in (1, len(means)):
+            return "has covariances and factors of different shapes"
+        if covariances.ndim == 2:
+            log_roots, whole = 0.5 * np.log(factors).sum(axis=1), covariances * factors
+        else:
+            roots = np.diagonal(factors, axis1=1, axis2=2)
+            if not (roots > 0.0).all():
+                return "has factors of covariances that are singular"
+            log_roots = np.log(roots).sum(axis=1)
+            # F C F' must be the identity: products with random vectors show it as fast as the matrices are read.
+            probes = np.random.default_rng(0).choice([-1.0, 1.0], (d, _N_PROBES))
+            whole = 1.0 + (factors @ (covariances @ (factors.mT @ probes)) - probes) / np.sqrt(d)
+        if not np.allclose(whole, 1.0, rtol=0.0, atol=_TOLERANCE):
+            return "has factors that are not those of its covariances"
+        if not np.allclose(offsets, log_roots - 0.5 * d * LOG_2PI, rtol=1e-6, atol=1e-3):
+            return "has densities at the means that are not those of its covariances"
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = factors * means**2 if covariances.ndim == 2 else (factors @ means[:, :, None]) ** 2
+            if not np.isfinite(squares.sum()):
+                return "has means so far away that the densities of rows are zero"
+        return None
 
 
 class MatrixData(NamedTuple):
@@ -148,25 +121,6 @@ class Posterior(NamedTuple):
     degrees: np.ndarray  # of freedom: (G,), or of each variance
 
 
-def family_agrees(family: GaussianFamily, sizes: Sizes) -> str | None:
-    full = family.has_matrices
-    if (family.prior.covariance.ndim == 2) != full or family._width != (family.n_features if full else 1):
-        return "has a prior of another shape"
-    wanted = (family.n_features,) if full else (1, family.n_features)
-    return None if len(family.prior.covariance) in wanted else "has a prior of another shape"
-
-
-OF_GAUSSIANS: dict[str, Condition] = {
-    "origin": Array("float64", ("n_dimensions",)),
-    "prior": Held(NormalPrior),
-    "n_components": Counted("n_components"),
-    "n_features": Counted("n_dimensions"),
-    "_width": Whole(low=1),
-    "word_vectors": Lacking(OrNone(Array("float64", ("n_tokens", "n_dimensions")))),
-    "word_weights": Lacking(OrNone(Array("float64 int64", ("n_tokens",), low=0))),
-}
-
-
 class GaussianFamily(Family):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
@@ -183,7 +137,19 @@ class GaussianFamily(Family):
     parameters_type: ClassVar[type | None] = GaussianParameters
     has_matrices = True  # whether covariances are matrices
     shares_covariance = False  # whether all components have the same
-    word_weights: np.ndarray | None = None  # counts of the word vectors in the data of the fit
+    origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
+    prior: Saved[NormalPrior]
+    _width: Annotated[int, Whole(low=1)]
+    word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
+    # Counts of the word vectors in the data of the fit
+    word_weights: Lacking[Annotated[np.ndarray, Array("float64 int64", "n_tokens", low=0)] | None] = None
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        full = self.has_matrices
+        if (self.prior.covariance.ndim == 2) != full or self._width != (self.n_features if full else 1):
+            return "has a prior of another shape"
+        wanted = (self.n_features,) if full else (1, self.n_features)
+        return None if len(self.prior.covariance) in wanted else "has a prior of another shape"
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
@@ -206,7 +172,9 @@ class GaussianFamily(Family):
         super().check_parameters(parameters)
         K, d = self.n_components, self.n_features
         of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
-        Array("float64", of_covariances)(parameters.covariances, "covariances of the parameters", {})
+        Array("float64", " ".join(map(str, of_covariances)))(
+            parameters.covariances, "covariances of the parameters", {}
+        )
 
     def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""

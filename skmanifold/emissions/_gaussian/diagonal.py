@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
-from ...utils._declared import holds
 from ...utils._threads import ONE, Workers, split_range
 from .._cells import NormalCells
 from .._dense_rows import DenseRows, IncompleteRows
@@ -17,11 +16,9 @@ from .._protocols import Arrays
 from .._statistics import occupied, selected
 from .base import (
     LOG_2PI,
-    OF_GAUSSIANS,
     GaussianFamily,
     GaussianParameters,
     Posterior,
-    family_agrees,
     refuse_far_rows,
     refuse_singular,
 )
@@ -44,28 +41,20 @@ _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
 
 
-def _sums_agree(statistics: DiagonalSums, sizes: Sizes) -> str | None:
-    more = statistics.observed > statistics.sizes[:, np.newaxis]
-    return "has more observed cells of a feature than rows" if more.any() else None
-
-
-@holds(
-    _sums_agree,
-    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
-    observed=Array("int64", ("capacity", "n_dimensions"), low=0, high=MOST_COUNTED),
-    sums=Array("float64", ("capacity", "n_dimensions")),
-    squares=Array("float64", ("capacity", "n_dimensions")),
-)
 class DiagonalSums(NamedTuple):
     """Sums of rows by label, relative to an origin and in units of scales."""
 
-    sizes: np.ndarray  # (capacity,) int64: numbers of rows
-    observed: np.ndarray  # (capacity, d) int64: numbers of observed cells
-    sums: np.ndarray  # (capacity, d)
-    squares: np.ndarray  # (capacity, d): sums of squares
+    sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
+    # Numbers of observed cells
+    observed: Annotated[np.ndarray, Array("int64", "capacity n_dimensions", low=0, high=MOST_COUNTED)]
+    sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
+    squares: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]  # sums of squares
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        more = self.observed > self.sizes[:, np.newaxis]
+        return "has more observed cells of a feature than rows" if more.any() else None
 
 
-@holds(family_agrees, **OF_GAUSSIANS)
 class DiagonalFamily(GaussianFamily):
     """Gaussian family with one variance for each feature of a component, or one for all features.
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from ...numerics.row_lanes import ENTRIES
-from ...utils._declared import holds
+from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._threads import Workers, split_range
 from .._bound_rows import StartEffort
 from .._statistics import OF_ROWS, occupied
-from .base import OF_GAUSSIANS, GaussianParameters, family_agrees
+from .base import GaussianParameters
 from .full_kernels import FullData, FullPosterior, add_by_label
 from .kernels import add_full_densities, order_by_label
 from .learned_prior import MatrixMoments, pooled
-from .matrices import MatrixFamily, sums_declaration, symmetric
+from .matrices import MatrixFamily, symmetric
 
 _MANY_COLUMNS = 32  # distances between rows say little then
 _N_PASSES = 40
@@ -25,14 +25,15 @@ _ROWS_AT_ONCE = 1 << 12
 _PRIOR_ROWS = 1.0  # with the mean of all rows, in each cluster
 
 
-@holds(**sums_declaration("capacity"))
 class FullSums(NamedTuple):
     """Sums of rows by label."""
 
-    sizes: np.ndarray  # (capacity,) int64: numbers of rows
-    sums: np.ndarray  # (capacity, d), relative to the origin
-    products: np.ndarray  # (capacity, d, d), about the origin; lower triangles
-    completed: np.ndarray  # (n_incomplete, d): rows with missing cells, which have their current values
+    sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
+    sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]  # relative to the origin
+    # (capacity, d, d), about the origin; lower triangles
+    products: Annotated[np.ndarray, Array("float64", "_ n_dimensions n_dimensions")]
+    # Rows with missing cells, which have their current values
+    completed: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]
 
     @property
     def label_axes(self) -> tuple[int, int, int, int]:
@@ -40,7 +41,6 @@ class FullSums(NamedTuple):
         return 0, 0, 0, OF_ROWS
 
 
-@holds(family_agrees, **OF_GAUSSIANS)
 class FullFamily(MatrixFamily):
     """Gaussian family with a full covariance matrix for each component.
 

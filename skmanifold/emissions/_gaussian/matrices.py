@@ -13,7 +13,6 @@ from scipy.special import gammaln
 from ...numerics.block_sums import BlockSums
 from ...numerics.linalg import fill_upper_root
 from ...random._keys import subkey
-from ...utils._conditions import MOST_COUNTED, Array, Condition
 from ...utils._threads import ONE, Workers, split_range
 from .._cells import MatrixNormalCells
 from .._dense_rows import DenseRows, IncompleteRows
@@ -44,16 +43,6 @@ _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
 _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
-
-
-def sums_declaration(n_matrices: Any) -> dict[str, Condition]:
-    """Conditions of the statistics of clusters with so many matrices."""
-    return {
-        "sizes": Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
-        "sums": Array("float64", ("capacity", "n_dimensions")),
-        "products": Array("float64", (n_matrices, "n_dimensions", "n_dimensions")),
-        "completed": Array("float64", (None, "n_dimensions")),
-    }
 
 
 class MatrixFamily(GaussianFamily):

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._statistics import OF_ROWS, without_rows
-from .base import OF_GAUSSIANS, GaussianParameters, MatrixComponents, family_agrees
+from .base import GaussianParameters, MatrixComponents
 from .full import FullSums
 from .kernels import add_products, add_tied_densities
 from .learned_prior import PriorNumbers
-from .matrices import MatrixFamily, sums_declaration
+from .matrices import MatrixFamily
 from .matrix_kernels import fill_draws
 from .tied_kernels import TiedData, TiedPosterior
 
 
-@holds(**sums_declaration(1))
 class TiedSums(FullSums):
     """Sums of rows by label, and sums of products of all rows, (1, d, d)."""
 
@@ -31,7 +29,6 @@ class TiedSums(FullSums):
         return 0, 0, None, OF_ROWS
 
 
-@holds(family_agrees, **OF_GAUSSIANS)
 class TiedFamily(MatrixFamily):
     """Gaussian family with one full covariance matrix for all components.
 

@@ -6,14 +6,13 @@ part of the likelihood that depends on single counts is the same for all partiti
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
 
 from ...random._keys import fold_in_each
 from ...utils._conditions import Array
-from ...utils._declared import holds
 from ...utils._threads import split_range
 from .._linear_rows import LinearRows
 
@@ -22,10 +21,6 @@ _CELLS_AT_ONCE = 1 << 18  # some megabytes
 _TO_UNIT = 2.0**-64
 
 
-@holds(
-    inverses=Array("float64", ("n_dimensions", None), above=0),
-    mean_log_rising=Array("float64", ("n_dimensions", None)),
-)
 class Dispersions(NamedTuple):
     """Possible inverse dispersions of each feature, all with the same prior probability.
 
@@ -37,8 +32,8 @@ class Dispersions(NamedTuple):
         Mean over the observed cells of the logs of Gamma(x + r) / Gamma(r).
     """
 
-    inverses: np.ndarray
-    mean_log_rising: np.ndarray
+    inverses: Annotated[np.ndarray, Array("float64", "n_dimensions _", above=0)]
+    mean_log_rising: Annotated[np.ndarray, Array("float64", "n_dimensions _")]
 
     def log_rising(self, sizes: np.ndarray, n_observed: np.ndarray) -> float:
         """Sum of the logs of Gamma(x + r) / Gamma(r) over all cells, for one value of each feature.

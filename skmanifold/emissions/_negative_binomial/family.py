@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
 from ...random._keys import subkey
 from ...utils._conditions import Array
-from ...utils._declared import Held, holds
+from ...utils._declared import Saved
 from ...utils._threads import ONE, Workers
 from .._cells import OverdispersedCells
 from .._feature_family import CountFamily, LinearCounts, group_features
-from .._linear import MOST_NATURAL, PRIOR, SIZES
+from .._linear import MOST_NATURAL, PRIOR
 from .._linear_kernels import add_linear_scores
 from .._linear_rows import LinearRows, refuse_fractions
 from .._protocols import Arrays
@@ -31,12 +31,6 @@ from .kernels import (
 _OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
 
 
-@holds(
-    offsets=Array("float64", ("n_components",)),
-    naturals=Array("float64", ("n_statistics", "n_components"), low=-MOST_NATURAL, high=MOST_NATURAL),
-    means=Array("float64", ("n_dimensions", "n_components"), low=0, high=MOST_NATURAL),
-    sizes=Array("float64", ("n_dimensions",), above=0),
-)
 class NegativeBinomialParameters(NamedTuple):
     """Parameters of K components, as those of `LinearParameters`, and the dispersions, which all components share.
 
@@ -52,13 +46,12 @@ class NegativeBinomialParameters(NamedTuple):
         Inverse dispersions r.
     """
 
-    offsets: np.ndarray
-    naturals: np.ndarray
-    means: np.ndarray
-    sizes: np.ndarray
+    offsets: Annotated[np.ndarray, Array("float64", "n_components")]
+    naturals: Annotated[np.ndarray, Array("float64", "n_statistics n_components", low=-MOST_NATURAL, high=MOST_NATURAL)]
+    means: Annotated[np.ndarray, Array("float64", "n_dimensions n_components", low=0, high=MOST_NATURAL)]
+    sizes: Annotated[np.ndarray, Array("float64", "n_dimensions", above=0)]
 
 
-@holds(**SIZES, shape=PRIOR, rate=PRIOR, dispersions=Held(Dispersions))
 class NegativeBinomialFamily(CountFamily):
     """Family of negative binomial rows, whose statistics are the counts of a row, followed by its missing cells.
 
@@ -73,6 +66,10 @@ class NegativeBinomialFamily(CountFamily):
     n_components : int
         Number of components K.
     """
+
+    shape: Annotated[np.ndarray, PRIOR]
+    rate: Annotated[np.ndarray, PRIOR]
+    dispersions: Saved[Dispersions]
 
     parameters_type = NegativeBinomialParameters
     fill_rows: ClassVar[Any] = fill_negative_binomial

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from ...distributions._bessel import compute_log_scaled, compute_ratio, log_dens
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
 from ...utils._conditions import MOST_COUNTED, Real
-from ...utils._declared import holds
 from ...utils._njit import njit
 
 Concentration = float | Literal["shared", "per_component"]
@@ -39,12 +38,11 @@ _EXCESS = 0.15  # of second differences: 1/8 bounds the log density minus its li
 _N_HALVINGS = 60
 
 
-@holds(rows=Real(above=0, high=MOST_COUNTED), cosine=Real(low=0, high=1))
 class ConcentrationPrior(NamedTuple):
     """Prior equivalent to `rows` rows whose mean cosine with the mean direction is `cosine`."""
 
-    rows: float
-    cosine: float
+    rows: Annotated[float, Real(above=0, high=MOST_COUNTED)]
+    cosine: Annotated[float, Real(low=0, high=1)]
 
     @property
     def gap(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -12,8 +12,8 @@ from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...numerics.block_sums import BlockSums
 from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
-from ...utils._conditions import MOST_COUNTED, Array, Counted, Either, OneOf, Real, refuse
-from ...utils._declared import Held, holds
+from ...utils._conditions import MOST_COUNTED, Array, Real, refuse
+from ...utils._declared import Saved
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._family import Family
@@ -37,11 +37,6 @@ _MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
 _OF_CONCENTRATIONS, _OF_DIRECTIONS, _OF_ROWS = 0, 1, 2  # uses of the key of a draw
 
 
-@holds(
-    directions=Array("float64", ("n_dimensions", "n_components"), unit=0),
-    concentrations=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
-    log_peaks=Array("float64", ("n_components",)),
-)
 class VonMisesFisherParameters(NamedTuple):
     """Parameters of K components.
 
@@ -55,9 +50,9 @@ class VonMisesFisherParameters(NamedTuple):
         Log densities at the mean directions, relative to the uniform distribution.
     """
 
-    directions: np.ndarray
-    concentrations: np.ndarray
-    log_peaks: np.ndarray
+    directions: Annotated[np.ndarray, Array("float64", "n_dimensions n_components", unit=0)]
+    concentrations: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
+    log_peaks: Annotated[np.ndarray, Array("float64", "n_components")]
 
     @classmethod
     def of(cls, directions: np.ndarray, concentrations: np.ndarray) -> VonMisesFisherParameters:
@@ -65,15 +60,12 @@ class VonMisesFisherParameters(NamedTuple):
         return cls(directions, concentrations, log_peak(len(directions), concentrations))
 
 
-@holds(
-    sizes=Array("int64", ("capacity",), low=0, high=MOST_COUNTED),
-    sums=Array("float64", ("capacity", "n_dimensions")),
-)
 class DirectionSums(NamedTuple):
     """Sums of unit vectors by label."""
 
-    sizes: np.ndarray  # (capacity,): numbers of rows, or sums of weights
-    sums: np.ndarray  # (capacity, d)
+    # Numbers of rows, or sums of weights
+    sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]
+    sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
 
     def lengths(self) -> np.ndarray:
         """Lengths of the sums, at most the sizes."""
@@ -85,19 +77,6 @@ class DirectionSums(NamedTuple):
         return np.where(lengths > 0.0, self.sums / np.where(lengths > 0.0, lengths, 1.0), np.eye(1, self.sums.shape[1]))
 
 
-_KIND = Either(
-    lambda value: isinstance(value, str),
-    OneOf(("shared", "per_component")),
-    Real(above=0, high=MOST_COUNTED),
-)
-
-
-@holds(
-    n_components=Counted("n_components"),
-    n_features=Counted("n_features"),
-    prior=Held(ConcentrationPrior),
-    concentration=_KIND,
-)
 class VonMisesFisherFamily(Family):
     """Family of directions, whose statistics are sums of unit vectors.
 
@@ -114,6 +93,9 @@ class VonMisesFisherFamily(Family):
     n_features : int
         Number of columns d.
     """
+
+    prior: Saved[ConcentrationPrior]
+    concentration: Saved[Literal["shared", "per_component"] | Annotated[float, Real(above=0, high=MOST_COUNTED)]]
 
     parameters_type = VonMisesFisherParameters
     bytes_of_cell = 24.0

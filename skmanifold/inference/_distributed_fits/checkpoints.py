@@ -34,7 +34,7 @@ _MAX_HEADER = 1 << 24  # maximum number of bytes of the header
 _ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that do not affect the result, or only through the seed
 _KIND = "checkpoint"
 _PARTS = {"state", "sums", "log_density", "draws"}
-_LOG_DENSITIES = Array("float64", ("n_passes",), nan=True, infinite=True)
+_LOG_DENSITIES = Array("float64", "n_passes", nan=True, infinite=True)
 
 
 class Checkpoints:

@@ -29,14 +29,12 @@ from ...utils._inputs.tables import is_sparse
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .._conditions import process_mixture
 from .fit_strategy import PartitionFit, PartitionStream, StochasticFit, check_clusters, passes_of
 from .inference import PartitionInference
 from .model import AUTO_CLUSTERS, Start
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 
 
-@process_mixture
 class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
@@ -253,9 +251,6 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
-
-    labels_: np.ndarray
-    concentration_: float
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,25 +12,47 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
 from ...emissions._abilities import LearnsPrior
+from ...emissions._categories.family import CategoryFamily
 from ...emissions._family import Family
+from ...emissions._statistics import n_used, shapes_of
 from ...inference._arviz import falling, to_tree
+from ...inference._draw_conditions import draws_of
 from ...metrics._partitions import co_clustering
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
-from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
+from ...samplers import BaseSampler
+from ...samplers._latent.stick_breaking import MOST_CONCENTRATED, check_concentration_prior, concentration_or_draw
+from ...samplers._states import is_of
+from ...utils._conditions import Array, Counted, Real, Sizes, index
+from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._densities import to_shares
 from .._imputation.imputation import ImputesCells
-from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior
+from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior, with_new
 from .._prior import DrawsFromEmission, PriorLabels
-from .stream import MixtureStream
+from .stochastic_slice import Blocks, StochasticSliceState
+from .stream import MOST_COMPONENTS, MixtureStream, counted_by
 
 # Of different draws these do not correspond to each other.
 _OF_COMPONENTS = "components", "covariances", "concentrations", "labels"
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
+
+
+_TOLERANCE = 1e-6
+_DRAWN = draws_of(
+    "log_joint",
+    needed=("n_components",),
+    n_components=Array("int64", "n_chains n_draws", low=0, below=MOST_COMPONENTS),
+    concentration=Array("float64", "n_chains n_draws", above=0),
+    weights=Array("float64", "n_chains n_component_draws n_padded", low=0, high=1 + _TOLERANCE, nan=True),
+    components=Array("float64", "n_chains n_component_draws n_padded _", nan=True),
+    covariances=Array("float64", None, nan=True),
+    concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
+    labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
+)
 
 
 class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
@@ -41,14 +63,42 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     concentration: float | None
     concentration_prior: ArrayLike
-    n_components_: int
-    _fitted_on_sparse: bool
-    _key: np.uint64  # root of all random streams, set at the start of a fit
-    _draws: list[PartitionDraw | ParameterDraw]
-    _estimate: PartitionDraw  # of the point partition
-    _posterior: dict[str, np.ndarray]
-    _component_draws: np.ndarray  # indices of the complete draws
-    _stream: MixtureStream | None  # after `partial_fit`, in place of the draws of a fit
+    _fitted_on_sparse: Saved[bool]
+    n_components_: Annotated[int, Counted("n_components")]
+    _estimate: Saved[PartitionDraw]  # of the point partition
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
+    _draws: Lacking[list[PartitionDraw | ParameterDraw]]
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    # Labels of all rows, and as many blocks as these reach
+    _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
+    concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
+    # Not known before the end of a fit
+    typical_rows_: Lacking[Annotated[np.ndarray, index("n_components", below="n_rows")]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        learned, stream = vars(self), self._stream
+        if stream is None and not ({"_posterior", "labels_"} <= learned.keys() and learned.get("_draws")):
+            return "has no draws"
+        draws = self._draws if stream is None else [*stream.predictive_draws(), *stream._last]
+        states = (learned.get("_states") or []) if stream is None else stream.states
+        for draw in (self._estimate, *draws):
+            is_wrong = _partition_disagrees if isinstance(draw, PartitionDraw) else _parameters_disagree
+            if problem := is_wrong(self._family, draw):
+                return problem
+        if not all(self._matches_samplers(state.position) for state in states):
+            return "has states that are not of its sampler"
+        if len(self._estimate.statistics.sizes) != sizes["n_components"]:
+            return "has another number of components"
+        return super()._disagreement(sizes)
+
+    def _matches_samplers(self, blocks: Blocks) -> bool:
+        """Whether the states of the blocks belong to the samplers of the mixture, as far as it stores them."""
+        kind, weights = type(self.sampler_), self.weights_sampler
+        of_sticks = type(weights)
+        if weights is None or isinstance(weights, str):
+            of_sticks = kind if weights is None else self._samplers.get(weights, BaseSampler)
+        return is_of(kind, blocks.components) and is_of(of_sticks, blocks.sticks)
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
@@ -215,3 +265,24 @@ def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
         own, matched = linear_sum_assignment(common, maximize=True)
         sizes[i, own] = common.sum(axis=0)[matched]
     return sizes
+
+
+def _partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:
+    clusters = family.clusters()
+    if shapes_of(draw.statistics) != shapes_of(clusters.no_statistics(len(draw.statistics.sizes))):
+        return "has statistics that are not those of its family"
+    try:
+        with np.errstate(all="ignore"):
+            means = clusters.cell_attributes(with_new(draw.statistics))
+    except ValueError as error:  # of singular covariances
+        return f"has statistics without a posterior: {error}"
+    return None if clusters.are_means(means) else "has statistics without a posterior"
+
+
+def _parameters_disagree(family: Any, draw: ParameterDraw) -> str | None:
+    if not isinstance(family, CategoryFamily):
+        return "has draws that are not those of its family"
+    start = family.clusters().data.column_start
+    sums = np.add.reduceat(np.exp(draw.components), start[:-1], axis=0)
+    is_right = draw.components.shape[0] == start[-1] and np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE)
+    return None if is_right else "has draws of components that do not sum to one"

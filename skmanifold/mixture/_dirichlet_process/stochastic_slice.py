@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import open_uniform
 from ...samplers import BaseSampler, ManifoldSampler
 from ...samplers._base import FullPasses
+from ...samplers._cir.scir import LogPositionState
+from ...samplers._density.gradient_base import MovingState
 from ...samplers._latent.slice import Slice
 from ...samplers._latent.stick_breaking import (
     MOST_CONCENTRATED,
@@ -27,9 +29,7 @@ from ...samplers._latent.stick_breaking import (
     lengthen_sticks,
     order_above,
 )
-from ...samplers._state_conditions import moving
-from ...utils._conditions import Array, Condition, Real, anything
-from ...utils._declared import Held, holds
+from ...utils._conditions import Array, Point, Real, index
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
 from .._memberships.process import ParameterDraw
@@ -47,29 +47,22 @@ from .model import DPModel
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
 _LEAST_ROWS = 1e-3  # trailing components of a stream with fewer expected rows and tokens are dropped
-_MOST_LOG = 64.0  # of a gamma variable
+_State: TypeAlias = MovingState | LogPositionState
 
 
-def _block(n_columns: int | str) -> Condition:
-    """Condition for the state of a block of gamma variables, which may also hold their logarithms."""
-    return moving("n_clusters", n_columns, log_theta=Array("float64", (1, "n_clusters", n_columns), high=_MOST_LOG))
-
-
-@holds(sticks=_block(2), components=_block("n_categories"), concentration=Real(above=0, high=MOST_CONCENTRATED))
 class Blocks(NamedTuple):
     """Position of a chain: gamma variables of the instantiated components, (1, K, ...), and the concentration."""
 
-    sticks: Any
-    components: Any
-    concentration: float
+    sticks: Annotated[_State, Point("n_clusters 2")]
+    components: Annotated[_State, Point("n_clusters n_categories")]
+    concentration: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
 
 
-@holds(sticks=Held(Sticks), log_table=Array("float64", ("n_categories", "n_clusters"), high=1e-6))
 class Instantiated(NamedTuple):
     """Normalised sticks and components, from which labels are drawn."""
 
     sticks: Sticks
-    log_table: np.ndarray  # (n_categories, K)
+    log_table: Annotated[np.ndarray, Array("float64", "n_categories n_clusters", high=1e-06)]
 
     @property
     def n_components(self) -> int:
@@ -92,9 +85,9 @@ class StochasticSliceState(NamedTuple):
     position: Blocks
     key: np.uint64
     n_steps: int
-    log_density: float
+    log_density: Annotated[float, Real(nan=True, infinite=True)]
     statistics: CategoryCounts
-    latents: np.ndarray  # (n_rows,) int32: the labels
+    latents: Annotated[np.ndarray, index("n_rows", below="n_clusters", dtype="int32")]  # the labels
 
 
 class StreamState(NamedTuple):
@@ -103,13 +96,9 @@ class StreamState(NamedTuple):
     position: Blocks
     key: np.uint64
     n_steps: int
-    log_density: float
+    log_density: Annotated[float, Real(nan=True, infinite=True)]
     statistics: CategoryCounts  # estimates for all rows, float64
     mixture: Instantiated  # from which the labels of the last minibatch were drawn
-
-
-for _state_type in (StochasticSliceState, StreamState):
-    holds(**dict.fromkeys(_state_type._fields, anything))(_state_type)
 
 
 class StochasticSlice(BaseSampler):

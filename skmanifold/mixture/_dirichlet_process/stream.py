@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,14 +12,13 @@ from ...base import stack_draws
 from ...emissions._categories.family import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import selected
-from ...inference._draw_store import stores
+from ...inference._draw_store import DrawStore
 from ...inference._draw_stream import ChainStream, chains_agree
-from ...utils._conditions import Condition, ListOf, Real, Sizes, Tuple, Whole, key
-from ...utils._declared import Held, holds
+from ...utils._conditions import Condition, Length, Sizes, Whole
 from ...utils._threads import Workers
 from .._memberships.process import ParameterDraw, PartitionDraw, arrays_of
 from .model import DPModel
-from .stochastic_slice import Blocks, Instantiated, StochasticSlice, StreamState
+from .stochastic_slice import StochasticSlice, StreamState
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
 
@@ -27,42 +26,30 @@ _LEAST_ROWS = 0.5  # expected number of rows from which on a component is report
 MOST_COMPONENTS = 1 << 24  # in one draw
 
 
-def state_of_blocks(kind: type, n_clusters: Callable[[CategoryCounts], int], **others: Condition) -> Condition:
-    """Condition of the state of a chain, whose blocks have as many components as a function of its counts returns.
+def counted_by(n_clusters: Callable[[CategoryCounts], int]) -> Condition:
+    """Condition that sets the number of components in a state: a function of its counts returns it."""
 
-    `others` are the conditions of further fields of this class of states.
-    """
-    others |= {"position": Held(Blocks), "key": key, "n_steps": Whole(), "statistics": Held(CategoryCounts)}
-    held = Held(kind, log_density=Real(nan=True, infinite=True), **others)
-
-    def holds_state(value: Any, where: str, sizes: Sizes) -> None:
+    def count(value: Any, where: str, sizes: Sizes) -> None:
         counts = getattr(value, "statistics", None)
         if isinstance(counts, CategoryCounts) and np.any(counts.sizes):
             sizes["n_clusters"] = n_clusters(counts)
-        held(value, where, sizes)
 
-    return holds_state
-
-
-def _agree(stream: MixtureStream, sizes: Sizes) -> str | None:
-    if any(not state.statistics.sizes.sum() > 0.0 for state in stream.states):
-        return "has a chain without rows"
-    return chains_agree(stream, sizes)
+    return count
 
 
-@holds(
-    _agree,
-    states=ListOf(
-        state_of_blocks(StreamState, lambda counts: len(counts.sizes), mixture=Held(Instantiated)), "n_chains"
-    ),
-    stores=ListOf(stores(Tuple((Held(ParameterDraw), Whole(low=1, below=MOST_COMPONENTS)))), "n_chains"),
-    n_batches=Whole(),
-    _last=ListOf(Held(ParameterDraw), "n_chains"),
-)
 class MixtureStream(ChainStream):
     """Chains that learn from a sequence of minibatches; the rows are not kept."""
 
-    _last: list[ParameterDraw]
+    states: Annotated[list[Annotated[StreamState, counted_by(lambda counts: len(counts.sizes))]], Length("n_chains")]
+    stores: Annotated[
+        list[DrawStore[tuple[ParameterDraw, Annotated[int, Whole(low=1, below=MOST_COMPONENTS)]]]], Length("n_chains")
+    ]
+    _last: Annotated[list[ParameterDraw], Length("n_chains")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if any(not state.statistics.sizes.sum() > 0.0 for state in self.states):
+            return "has a chain without rows"
+        return chains_agree(self, sizes)
 
     def after_batch(
         self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers

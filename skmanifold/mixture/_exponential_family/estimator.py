@@ -22,18 +22,15 @@ from ...callbacks._hooks import check_labels_of_all, labels_of_all
 from ...datasets import Corpus, RowFiles
 from ...emissions import EMISSIONS, BaseEmission
 from ...inference._distributed_fits.sources import is_elsewhere
-from ...numerics.block_sums import BlockSums
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .._conditions import OF_FAMILY, finite_mixture
 from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
-from .inference import FamilyInference
+from .inference import OF_FAMILY, FamilyInference
 
 Rows: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike
 
 
-@finite_mixture
 class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
@@ -222,12 +219,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
-
-    best_chain_: int
-    converged_: bool
-    n_batch_iter_: int
-    _sums: BlockSums  # statistics of the estimate
-    _n_summed_rows: float  # number of rows that they represent
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -13,8 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
 from ...inference._arviz import to_tree
+from ...inference._draw_conditions import draws_of
 from ...inference._draw_store import evenly_spaced
 from ...models import IncompatibleError
+from ...numerics.block_sums import BlockSums
+from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole, index, placed
+from ...utils._declared import Lacking, Saved
 from ...utils._protocol_check import offers
 from .._cluster_summary import SummarizesClusters
 from .._imputation.imputation import ImputesCells
@@ -22,6 +26,18 @@ from .._memberships.finite import Position
 from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS
+
+OF_FAMILY = "components_", "covariances_", "mean_directions_", "concentrations_", "dispersions_"
+_DRAWN = draws_of(
+    "log_likelihood",
+    weights=Array("float64", "n_chains n_draws n_components", low=0, sums_to_one=-1),
+    components=Array("float64", "n_chains n_component_draws n_components _"),
+    covariances=Array("float64", None),
+    dispersions=Array("float64", "n_chains n_component_draws n_features", above=0),
+    mean_directions=Array("float64", "n_chains n_component_draws n_components n_features", unit=-1),
+    concentrations=Array("float64", "n_chains n_component_draws n_components", low=0, high=MOST_COUNTED),
+    labels=Array("int32", "n_chains n_component_draws _", low=0),
+)
 
 
 class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, InformationCriteria):
@@ -33,14 +49,44 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
     n_predictive_draws: int
     n_polish: int
     _family_needs = FAMILY_NEEDS
-    _key: np.uint64  # of all streams, frozen when fitting begins
-    _estimate: Position
-    _draws: list[Position]  # of the best chain, of samplers that draw the parameters
-    components_: np.ndarray | list[np.ndarray]  # a list for categories, by column
-    n_categories_: np.ndarray  # of columns of codes
-    covariances_: np.ndarray  # of Gaussian components
-    _posterior: dict[str, np.ndarray]
-    _component_draws: np.ndarray  # those whose components were kept
+    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    components_: Lacking[np.ndarray | list[np.ndarray]]  # a list for categories, by column
+    covariances_: Lacking[np.ndarray | list[np.ndarray]]  # of Gaussian components
+    mean_directions_: Lacking[np.ndarray]
+    concentrations_: Lacking[np.ndarray]
+    dispersions_: Lacking[np.ndarray]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _estimate: Saved[Position]
+    best_chain_: Lacking[Annotated[int, Whole(below="n_chains")]]
+    _sums: Saved[BlockSums]  # statistics of the estimate
+    converged_: Lacking[bool]
+    _draws: Saved[list[Position]]  # of the best chain, of samplers that draw the parameters
+    _n_summed_rows: Annotated[float, Real(above=0)]  # number of rows that they represent
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    typical_rows_: Lacking[Annotated[np.ndarray, Array("int64", "n_components", low=-1)]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        family, estimate, learned = self._family, self._estimate, vars(self)
+        draws = {f"_draws[{i}]": position for i, position in enumerate(self._draws)}
+        for name, position in {"_estimate": estimate, **draws}.items():
+            with placed(name):
+                family.check_parameters(position.parameters)
+        attributes = {**family.attributes(estimate.parameters), "weights_": estimate.weights}
+        for name in {*attributes, *(learned.keys() & OF_FAMILY)}:
+            if not _are_equal(attributes.get(name), learned.get(name)):
+                return f"has {name} that are not those of its estimate"
+        if [array.shape for array in self._sums.total()] != list(family.shapes()):
+            return "has sums that are not those of its family"
+        if self._sums.total()[0].min() < 0:
+            return "has a component of a negative size"
+        components = learned.get("_posterior", {}).get("components")
+        if components is not None and components.size:
+            if components.shape[-1] != side_by_side(self.components_).shape[1]:
+                return "has draws of other components"
+            with np.errstate(over="ignore"):
+                if not np.isfinite(np.square(self._scale_of_components(components)(components)).sum()):
+                    return "has draws of components too far from its estimate"
+        return super()._disagreement(sizes)
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
@@ -164,3 +210,8 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
                 "or 'em' or 'esca'."
             )
         return True
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two arrays, or two lists of arrays, are equal."""
+    return type(one) is type(other) and len(one) == len(other) and all(map(np.array_equal, one, other))

@@ -22,7 +22,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
 from ...samplers._latent.esca import ESCAState
 from ...samplers._states import run_pilot
-from ...utils._declared import Held
+from ...utils._declared import check
 from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
@@ -230,7 +230,7 @@ class FamilyModel:
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless these can be parameters of the mixture."""
-        Held(Position)(position, "a position", {"n_components": self.n_components})
+        check(Position, position, "a position", {"n_components": self.n_components})
         self.family.check_parameters(position.parameters)
 
     def check_statistics(self, statistics: Any) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ...persistence import SavesItself
-from ...utils._conditions import Counted, Lacking, Names, Sizes, refuse
-from ...utils._declared import check_estimator, holds
+from ...utils._conditions import Counted, Names, Sizes, refuse
+from ...utils._declared import Lacking, check_estimator
 from ...utils._parameters import LinksToItsPage
 from ...utils._sklearn import HasMethods, fit_context
 from ...utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
@@ -26,11 +27,6 @@ def _fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
     check_estimator(value)
 
 
-@holds(
-    mixture_=_fitted_mixture,
-    n_features_in_=Counted("n_features"),
-    feature_names_in_=Lacking(Names("n_features")),
-)
 class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill missing cells by their distribution given the observed cells of a row, under a mixture.
 
@@ -72,13 +68,16 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     (6, 2)
     """
 
+    n_features_in_: Annotated[int, Counted("n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
+
     _parameter_constraints: ClassVar[dict] = {
         "mixture": [None, HasMethods(["fit", "impute"])],
         "sample_posterior": ["boolean"],
         "random_state": ["random_state"],
     }
 
-    mixture_: Any
+    mixture_: Annotated[Any, _fitted_mixture]
 
     def __init__(
         self,

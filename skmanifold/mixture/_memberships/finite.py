@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_log_gammas
-from ...utils._conditions import Array, anything
-from ...utils._declared import holds
+from ...utils._conditions import Array
 from ...utils._threads import Workers
 from .._densities import FamilyRows, Memberships, to_shares
 from .._scores import refuse_far_rows
@@ -45,12 +44,14 @@ class DirichletWeights(NamedTuple):
         return self.prior * float(np.log(weights).sum())
 
 
-@holds(weights=Array("float64", ("n_components",), low=0, sums_to_one=0), parameters=anything)
-class Position(NamedTuple):
+Parameters = TypeVar("Parameters")
+
+
+class Position(NamedTuple, Generic[Parameters]):
     """Parameters of a finite mixture: an estimate, or a draw from the posterior."""
 
-    weights: np.ndarray  # (K,)
-    parameters: Any  # of the family, which checks them
+    weights: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    parameters: Parameters  # of the family, which checks them
 
     def log_weights(self) -> np.ndarray:
         """Logarithms of the weights, (K,)."""

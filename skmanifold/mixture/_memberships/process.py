@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -15,7 +15,6 @@ from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
 from ...utils._conditions import Array, Real, Sizes
-from ...utils._declared import holds
 from ...utils._threads import Workers
 from .._densities import Memberships, to_shares
 
@@ -23,20 +22,14 @@ _TOLERANCE = 1e-6  # of sums to one
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw
 
 
-def _sizes_agree(draw: PartitionDraw, sizes: Sizes) -> str | None:
-    return None if np.min(draw.statistics.sizes) > 0 else "has a cluster without rows"
-
-
-@holds(
-    _sizes_agree,
-    statistics=held_statistics,
-    concentration=Real(above=0, high=MOST_CONCENTRATED),
-)
 class PartitionDraw(NamedTuple):
     """A drawn partition of the rows, represented by the statistics of its clusters; the rest is integrated out."""
 
-    statistics: Any  # of K clusters with rows
-    concentration: float
+    statistics: Annotated[Any, held_statistics]  # of K clusters with rows
+    concentration: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return None if np.min(self.statistics.sizes) > 0 else "has a cluster without rows"
 
     @property
     def weights(self) -> np.ndarray:
@@ -92,23 +85,18 @@ def partition_draw(statistics: Any, concentration: float) -> PartitionDraw:
     return PartitionDraw(selected(statistics, by_size(statistics)), concentration)
 
 
-def _agree(draw: ParameterDraw, sizes: Sizes) -> str | None:
-    sums = np.exp(draw.log_weights).sum()
-    return None if abs(sums - 1.0) <= _TOLERANCE else "has weights that do not sum to one"
-
-
-@holds(
-    _agree,
-    log_weights=Array("float64", ("n_clusters+1",), high=_TOLERANCE, infinite=True),
-    components=Array("float64", ("n_categories", "n_clusters"), high=_TOLERANCE, infinite=True),
-    concentration=Real(above=0, high=MOST_CONCENTRATED),
-)
 class ParameterDraw(NamedTuple):
     """Drawn weights and components; those of chains are log probabilities of categories."""
 
-    log_weights: np.ndarray  # (K + 1,): of the components, and the sum of all others
-    components: Any  # parameters of K components
-    concentration: float
+    # Of the components, and the sum of all others
+    log_weights: Annotated[np.ndarray, Array("float64", "n_clusters+1", high=_TOLERANCE, infinite=True)]
+    # Parameters of K components
+    components: Annotated[np.ndarray, Array("float64", "n_categories n_clusters", high=_TOLERANCE, infinite=True)]
+    concentration: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        sums = np.exp(self.log_weights).sum()
+        return None if abs(sums - 1.0) <= _TOLERANCE else "has weights that do not sum to one"
 
     def log_terms(self, clusters: Family, workers: Workers) -> np.ndarray:
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import log_softmax
@@ -15,8 +15,8 @@ from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
 from ...inference._arviz import to_tree
 from ...random._keys import root_key, subkey
-from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, refuse
-from ...utils._declared import check_estimator, holds
+from ...utils._conditions import Array, Counted, Length, Names, Sizes, refuse
+from ...utils._declared import Lacking, check_estimator
 from ...utils._sklearn_callbacks import torn_down
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
@@ -48,13 +48,6 @@ def _default_mixture() -> SubspaceMixture:
     return SubspaceMixture(1, max_iter=100, thin=1)
 
 
-@holds(
-    n_features_in_=Counted("n_features"),
-    feature_names_in_=Lacking(Names("n_features")),
-    classes_=_classes,
-    class_prior_=Array("float64", ("n_classes",), low=0, sums_to_one=0),
-    mixtures_=ListOf(_mixture, "n_classes"),
-)
 class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
@@ -112,11 +105,11 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         "class_prior": [None, "array-like"],
     }
 
-    classes_: np.ndarray
-    mixtures_: list[SubspaceMixture]
-    class_prior_: np.ndarray
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    n_features_in_: Annotated[int, Counted("n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
+    classes_: Annotated[np.ndarray, _classes]
+    mixtures_: Annotated[list[Annotated[Any, _mixture]], Length("n_classes")]
+    class_prior_: Annotated[np.ndarray, Array("float64", "n_classes", low=0, sums_to_one=0)]
 
     def __init__(
         self,

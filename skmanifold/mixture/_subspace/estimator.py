@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
-from ...inference._draw_conditions import traces
+from ...inference._draw_conditions import draws_of
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._conditions import Array, Counted, Lacking, ListOf, Names, Sizes, Whole, index
-from ...utils._declared import Held, Settings, holds
+from ...utils._conditions import Array, Length, Sizes, Whole, index
+from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .._memberships.finite import Position
@@ -20,45 +20,7 @@ from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
 
-_DRAW = Held(Position, parameters=Held(Subspaces))
 
-
-def _agree(mixture: Any, sizes: Sizes) -> str | None:
-    if not mixture._draws:
-        return "has no draws"
-    if "log_likelihood" not in mixture._posterior:
-        return "lacks the log likelihood of its draws"
-    if any(len(draws) != len(mixture._whole_draws) for draws in mixture._chains):
-        return "has chains of different lengths"
-    for dimension, basis in zip(mixture.dimensions_, mixture.bases_, strict=True):
-        if len(basis) != dimension:
-            return "has bases of other dimensions than dimensions_"
-        if not are_orthonormal(basis):
-            return "has a basis that is not orthonormal"
-    return None
-
-
-@holds(
-    _agree,
-    n_features_in_=Counted("n_features"),
-    feature_names_in_=Lacking(Names("n_features")),
-    means_=Array("float64", ("n_components", "n_features"), low=-MOST, high=MOST),
-    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    **traces("log_likelihood"),
-    best_chain_=Whole(below="n_chains"),
-    _draws=ListOf(_DRAW),
-    _chains=ListOf(ListOf(_DRAW), "n_chains"),
-    _whole_draws=index("n_whole", below="n_draws"),
-    dimension_posterior_=Array("float64", ("n_components", None), low=0, sums_to_one=1),
-    dimensions_=Array("int64", ("n_components",), low=0),
-    bases_=ListOf(Array("float64", (None, "n_features")), "n_components"),
-    noise_variance_=Array("float64", ("n_components",), above=0),
-    centre_prior_mean_=Array("float64", ("n_features",), low=-MOST, high=MOST),
-    _family=Held(SubspaceFamily),
-    _stored_labels=Lacking(Array("int32", ("n_chains", "n_whole", None), low=0, below="n_components")),
-    labels_=index("n_rows", below="n_components"),
-    sampler_=Settings(BaseSampler),
-)
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 
@@ -197,6 +159,17 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     (5, 2)
     """
 
+    means_: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], draws_of("log_likelihood")]]
+    _draws: Saved[list[Position[Subspaces]]]
+    _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
+    _whole_draws: Annotated[np.ndarray, index("n_whole", below="n_draws")]
+    bases_: Annotated[list[Annotated[np.ndarray, Array("float64", "_ n_features")]], Length("n_components")]
+    centre_prior_mean_: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST, high=MOST)]
+    _family: Saved[SubspaceFamily]
+    _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0, below="n_components")]]
+    labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
+
     _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
@@ -215,11 +188,25 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "n_init": [Interval(Integral, 1, None, closed="left")],
     }
 
-    dimensions_: np.ndarray
-    dimension_posterior_: np.ndarray
-    weights_: np.ndarray
-    noise_variance_: np.ndarray
-    best_chain_: int
+    dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
+    dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
+    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    noise_variance_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
+    best_chain_: Annotated[int, Whole(below="n_chains")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not self._draws:
+            return "has no draws"
+        if "log_likelihood" not in self._posterior:
+            return "lacks the log likelihood of its draws"
+        if any(len(draws) != len(self._whole_draws) for draws in self._chains):
+            return "has chains of different lengths"
+        for dimension, basis in zip(self.dimensions_, self.bases_, strict=True):
+            if len(basis) != dimension:
+                return "has bases of other dimensions than dimensions_"
+            if not are_orthonormal(basis):
+                return "has a basis that is not orthonormal"
+        return None
 
     def __init__(
         self,

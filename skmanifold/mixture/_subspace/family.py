@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 from ...emissions._dense_rows import DenseRows
 from ...manifolds import Stiefel
 from ...numerics.row_lanes import ROW_LANES, load_rows
-from ...utils._conditions import FLAG, Array, Real, Sizes
-from ...utils._declared import holds
+from ...utils._conditions import Array, Real, Sizes
 from ...utils._njit import njit
 from ...utils._validation import of_columns
 
@@ -30,24 +29,6 @@ def are_orthonormal(basis: np.ndarray) -> bool:
     return bool(np.allclose(basis @ basis.T, np.eye(len(basis)), rtol=0.0, atol=_TOLERANCE))
 
 
-def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
-    for k, d in enumerate(subspaces.dims):
-        ratios = subspaces.ratios[k, :d]
-        if not ((ratios > 0.0) & (ratios <= 1.0)).all():
-            return "has ratios of precisions that are not between 0 and 1"
-        if not are_orthonormal(subspaces.basis(k)):
-            return "has a basis that is not orthonormal"
-    return None
-
-
-@holds(
-    _agree,
-    bases=Array("float64", ("n_components", "capacity", "n_features"), nan=True, infinite=True),
-    dims=Array("int64", ("n_components",), low=0, below="capacity+1"),
-    ratios=Array("float64", ("n_components", "capacity"), nan=True, infinite=True),
-    centres=Array("float64", ("n_components", "n_features"), low=-MOST, high=MOST),
-    noise=Array("float64", ("n_components",), above=0, high=MOST),
-)
 class Subspaces(NamedTuple):
     r"""Components :math:`N(c_k, \Sigma_k)`, whose precision is lower along a subspace than orthogonal to it.
 
@@ -55,11 +36,21 @@ class Subspaces(NamedTuple):
     ``noise[k]``. Entries of directions from ``dims[k]`` on are undefined.
     """
 
-    bases: np.ndarray  # (K, capacity, m), orthonormal rows
-    dims: np.ndarray  # (K,) int64
-    ratios: np.ndarray  # (K, capacity), in (0, 1]
-    centres: np.ndarray  # (K, m)
-    noise: np.ndarray  # (K,): precisions
+    # Orthonormal rows
+    bases: Annotated[np.ndarray, Array("float64", "n_components capacity n_features", nan=True, infinite=True)]
+    dims: Annotated[np.ndarray, Array("int64", "n_components", low=0, below="capacity+1")]
+    ratios: Annotated[np.ndarray, Array("float64", "n_components capacity", nan=True, infinite=True)]  # in (0, 1]
+    centres: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
+    noise: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=MOST)]  # precisions
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        for k, d in enumerate(self.dims):
+            ratios = self.ratios[k, :d]
+            if not ((ratios > 0.0) & (ratios <= 1.0)).all():
+                return "has ratios of precisions that are not between 0 and 1"
+            if not are_orthonormal(self.basis(k)):
+                return "has a basis that is not orthonormal"
+        return None
 
     @classmethod
     def of(cls, bases: Any, ratios: Any, centres: np.ndarray, noise: np.ndarray) -> Subspaces:
@@ -95,15 +86,6 @@ class Subspaces(NamedTuple):
         return self._replace(bases=bases, ratios=ratios, centres=self.centres + shift)
 
 
-@holds(
-    log_dimension=Array("float64", ("n_components", None), high=_TOLERANCE, infinite=True),
-    location=Array("float64", ("n_features",), low=-MOST, high=MOST),
-    centre_variance=Real(above=0),
-    noise_shape=Real(above=0),
-    noise_rate=Real(above=0),
-    ratio_shape=Real(above=0),
-    shared_noise=FLAG,
-)
 class SubspaceFamily(NamedTuple):
     r"""The family of normal distributions near affine subspaces of unknown dimensions.
 
@@ -116,12 +98,13 @@ class SubspaceFamily(NamedTuple):
     prior.
     """
 
-    log_dimension: np.ndarray  # (K, max_dimension + 1), each row normalised; -inf where a dimension is impossible
-    location: np.ndarray  # (m,)
-    centre_variance: float
-    noise_shape: float
-    noise_rate: float
-    ratio_shape: float
+    # Each row normalised; -inf where a dimension is impossible
+    log_dimension: Annotated[np.ndarray, Array("float64", "n_components _", high=_TOLERANCE, infinite=True)]
+    location: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST, high=MOST)]
+    centre_variance: Annotated[float, Real(above=0)]
+    noise_shape: Annotated[float, Real(above=0)]
+    noise_rate: Annotated[float, Real(above=0)]
+    ratio_shape: Annotated[float, Real(above=0)]
     shared_noise: bool
 
     @property

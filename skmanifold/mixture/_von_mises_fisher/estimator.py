@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -22,9 +22,9 @@ from ...emissions._von_mises_fisher.k_means import Start
 from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
 from ...inference._distributed_fits.session import refuse_session
 from ...random._keys import Purpose, root_key, subkey
-from ...utils._conditions import FLAG, MOST_COUNTED, Array, Counted, Lacking, Names, Whole, index
+from ...utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
 from ...utils._conditions import Real as RealNumber
-from ...utils._declared import Held, holds
+from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._sklearn_callbacks import torn_down
 from ...utils._threads import Workers, limit_threads
@@ -38,22 +38,6 @@ from .em import DirectionEM, Estimate
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
 
 
-@holds(
-    n_features_in_=Counted("n_features"),
-    feature_names_in_=Lacking(Names("n_features")),
-    weights_=Array("float64", ("n_components",), low=0, sums_to_one=0),
-    mean_directions_=Array("float64", ("n_components", "n_features"), unit=1),
-    concentrations_=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
-    labels_=Lacking(index("n_rows", below="n_components")),
-    converged_=Lacking(FLAG),
-    n_iter_=Lacking(Whole()),
-    lower_bound_=Lacking(RealNumber()),
-    log_likelihood_trace_=Lacking(Array("float64", (None,))),
-    n_batch_iter_=Lacking(Whole()),
-    _family=Held(VonMisesFisherFamily),
-    _lengths=Array("float64", ("n_components",), low=0, high=MOST_COUNTED),
-    _total=RealNumber(above=0, high=MOST_COUNTED),
-)
 class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin, BaseFittedEstimator):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
@@ -187,6 +171,15 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     (1, 2)
     """
 
+    n_features_in_: Annotated[int, Counted("n_features")]
+    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
+    concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
+    n_batch_iter_: Lacking[int]
+    _family: Saved[VonMisesFisherFamily]
+    _lengths: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
+    _total: Annotated[float, RealNumber(above=0, high=MOST_COUNTED)]
+
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [NumberOf("DPMixture('von_mises_fisher') infers the number of components")],
         "assignment": [StrOptions({"soft", "hard"})],
@@ -196,12 +189,15 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
-    labels_: np.ndarray
-    converged_: bool
-    n_iter_: int
-    lower_bound_: float
-    log_likelihood_trace_: np.ndarray
-    feature_names_in_: np.ndarray
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    converged_: Lacking[bool]
+    n_iter_: Lacking[int]
+    lower_bound_: Lacking[float]
+    log_likelihood_trace_: Lacking[Annotated[np.ndarray, Array("float64", "_")]]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return "has a family of other features" if self._family.n_features != self.n_features_in_ else None
 
     def __init__(
         self,

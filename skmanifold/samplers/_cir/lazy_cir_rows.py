@@ -17,13 +17,12 @@ change, so that its pending step is infinitely long.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from ...random._log_gamma_ziggurat import GammaTables, gamma_tables
-from ...utils._conditions import MOST_COUNTED, Array, Sizes, Whole
-from ...utils._declared import Held, holds
+from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike
@@ -33,66 +32,49 @@ _BLOCK_ROWS = 64  # rows per block, which has its own sums
 _TASK_CELLS = 100_000  # cells per task, about a millisecond
 _MIN_PRIOR, _MAX_PRIOR = 1e-30, 1e9  # so that logarithms of draws fit into float32
 _MIN_POOL = 4096
-_MOST_LOG = 64.0  # bound of log gamma draws for any prior and count
+MOST_LOG = 64.0  # bound of log gamma draws for any prior and count
 
 
-def _strides_agree(prior: RowPrior, sizes: Sizes) -> str | None:
-    last = (sizes["n_features"] - 1) * prior.word_step + (sizes["n_components"] - 1) * prior.topic_step
-    return None if last < len(prior.values) else "has strides outside of its values"
-
-
-@holds(
-    _strides_agree,
-    values=Array("float64", (None,), low=_MIN_PRIOR, high=_MAX_PRIOR),
-    word_step=Whole(),
-    topic_step=Whole(),
-    totals=Array("float64", ("n_components",), above=0),
-    gammas=Held(GammaTables),
-)
 class RowPrior(NamedTuple):
     """The shapes of cells without counts: ``values[v * word_step + k * topic_step]``."""
 
-    values: np.ndarray  # flat, float64
+    values: Annotated[np.ndarray, Array("float64", "_", low=_MIN_PRIOR, high=_MAX_PRIOR)]  # flat, float64
     word_step: int
     topic_step: int
-    totals: np.ndarray  # (K,) sums over rows
+    totals: Annotated[np.ndarray, Array("float64", "n_components", above=0)]  # sums over rows
     gammas: GammaTables  # of the most common value
 
-
-def _rows_agree(rows: LazyRows, sizes: Sizes) -> str | None:
-    if not rows.pool_end[0] <= len(rows.pool_topics) or (rows.start + rows.length > rows.pool_end[0]).any():
-        return "has lists outside of the pool"
-    return "has rows with read times after the clock" if (rows.read_time > rows.clock[0]).any() else None
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        last = (sizes["n_features"] - 1) * self.word_step + (sizes["n_components"] - 1) * self.topic_step
+        return None if last < len(self.values) else "has strides outside of its values"
 
 
-@holds(
-    _rows_agree,
-    log_theta=Array("float32", ("n_features", "n_components"), high=_MOST_LOG),
-    read_time=Array("float64", ("n_features",), low=0, nan=True),
-    step=Array("float64", ("n_features",), low=0, infinite=True),
-    start=Array("int64", ("n_features",), low=0, high=MOST_COUNTED),
-    length=Array("int32", ("n_features",), low=0),
-    pool_topics=Array("uint16", ("n_pool",), below="n_components"),
-    pool_counts=Array("float64", ("n_pool",), low=0, high=MOST_COUNTED),
-    pool_end=Array("int64", (1,), low=0),
-    totals=Array("float64", ("n_components",), high=MOST_COUNTED),
-    count_totals=Array("float64", ("n_components",), high=MOST_COUNTED),
-    clock=Array("float64", (1,), low=0),
-)
 class LazyRows(NamedTuple):
     """The state of the rows. Functions return a new one, and may reuse the arrays of their argument."""
 
-    log_theta: np.ndarray  # (V, K) float32, at `read_time`; memory of rows that were not read is not allocated
-    read_time: np.ndarray  # (V,) float64; nan: never
-    step: np.ndarray  # (V,) float64: duration of the row's counts from `read_time` on; inf: lasting
-    start: np.ndarray  # (V,) int64: start of the row's counts in the pool
-    length: np.ndarray  # (V,) int32
-    pool_topics: np.ndarray  # uint16; lists are appended; if the pool is full, current lists are copied to a new one
-    pool_counts: np.ndarray  # float64, because lasting counts may exceed 2^24
-    pool_end: np.ndarray  # (1,) int64
-    totals: np.ndarray  # (K,) float64: E[sum of the column at `clock` | all previous reads]
-    count_totals: np.ndarray  # (K,) float64: column sums of lasting counts
-    clock: np.ndarray  # (1,) float64
+    # At `read_time`; memory of rows that were not read is not allocated
+    log_theta: Annotated[np.ndarray, Array("float32", "n_features n_components", high=MOST_LOG)]
+    read_time: Annotated[np.ndarray, Array("float64", "n_features", low=0, nan=True)]  # nan: never
+    # Duration of the row's counts from `read_time` on; inf: lasting
+    step: Annotated[np.ndarray, Array("float64", "n_features", low=0, infinite=True)]
+    # Start of the row's counts in the pool
+    start: Annotated[np.ndarray, Array("int64", "n_features", low=0, high=MOST_COUNTED)]
+    length: Annotated[np.ndarray, Array("int32", "n_features", low=0)]
+    # Uint16; lists are appended; if the pool is full, current lists are copied to a new one
+    pool_topics: Annotated[np.ndarray, Array("uint16", "n_pool", below="n_components")]
+    # Float64, because lasting counts may exceed 2^24
+    pool_counts: Annotated[np.ndarray, Array("float64", "n_pool", low=0, high=MOST_COUNTED)]
+    pool_end: Annotated[np.ndarray, Array("int64", "1", low=0)]
+    # E[sum of the column at `clock` | all previous reads]
+    totals: Annotated[np.ndarray, Array("float64", "n_components", high=MOST_COUNTED)]
+    # Column sums of lasting counts
+    count_totals: Annotated[np.ndarray, Array("float64", "n_components", high=MOST_COUNTED)]
+    clock: Annotated[np.ndarray, Array("float64", "1", low=0)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not self.pool_end[0] <= len(self.pool_topics) or (self.start + self.length > self.pool_end[0]).any():
+            return "has lists outside of the pool"
+        return "has rows with read times after the clock" if (self.read_time > self.clock[0]).any() else None
 
 
 def make_row_prior(values: ArrayLike, word_step: int, topic_step: int, n_rows: int, n_columns: int) -> RowPrior:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleErr
 from ...random._discrete_variates import poisson
 from ...random._keys import Purpose, fold_in
 from ...random._variates import fill_normal, fold_keys, log_gamma_variate
+from ...utils._conditions import Array
 from ...utils._njit import njit
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
@@ -20,7 +21,8 @@ from ...utils._typing import ArrayLike
 from .._density.base import ManifoldSampler, NonFiniteError, step_keys
 from .._density.recipe import Recipe
 from .._schedule import PolynomialDecay, StepSize, step_size_at
-from .._states import counted
+from .._states import Keys, LogDensity, Points, counted
+from .lazy_cir_rows import MOST_LOG
 from .scir_by_rows import SCIRRowsState, begin_rows, step_rows
 
 _ROW_SUMS = Purpose.ROW_SUMS
@@ -29,11 +31,12 @@ _ROW_SUMS = Purpose.ROW_SUMS
 class LogPositionState(NamedTuple):
     """Chains of positive coordinates, which move in their logarithms."""
 
-    position: np.ndarray  # (n_chains, *shape)
-    key: np.ndarray  # (n_chains,) uint64
+    position: Points
+    key: Keys
     n_steps: int
-    log_density: Any
-    log_theta: np.ndarray  # (n_chains, *shape): of the coordinates before any row is normalised
+    log_density: LogDensity
+    # Of the coordinates before any row is normalised
+    log_theta: Annotated[np.ndarray, Array("float64", "1 ...", high=MOST_LOG)]
 
 
 class _ExactSampler(ManifoldSampler):

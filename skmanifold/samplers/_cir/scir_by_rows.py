@@ -11,6 +11,7 @@ from ...random._keys import Purpose, fold_in, fold_in_each, subkey
 from ...random._variates import log_gamma_variate
 from .._density.base import step_keys
 from .._schedule import step_size_at
+from .._states import Keys, LogDensity
 from .lazy_cir_rows import LazyRows, add_counts, new_rows, read_rows
 
 _FOR_EVER = 100.0  # the effect of the initial state is e^-100
@@ -21,9 +22,9 @@ class SCIRRowsState(NamedTuple):
     """One chain of `SCIR` with lazy rows; it has no position until all rows are drawn."""
 
     position: None
-    key: np.ndarray  # (1,) uint64
+    key: Keys
     n_steps: int
-    log_density: Any
+    log_density: LogDensity
     rows: LazyRows
     latents: Any  # the assignments of all data, with ``control_variate="stored"``; else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,11 +23,12 @@ from ...models._density import check_covariance
 from ...models._minibatch import CovarianceAt
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
+from ...utils._conditions import Array, Sizes
 from ...utils._parameters import LinksToItsPage, PlainNumbers
 from ...utils._protocol_check import offers
 from ...utils._sklearn import Interval, StrOptions
 from .._schedule import PolynomialDecay, step_size_at
-from .._states import SHARED_FIELDS, counted
+from .._states import LARGEST, SHARED_FIELDS, Keys, LogDensity, Points, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .compiled_runs import StepsRun
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
@@ -89,15 +90,29 @@ class GradientMemory(NamedTuple):
         Whether `covariance` is the one that the target declares.
     """
 
-    gradient: np.ndarray
-    noise: np.ndarray
-    keys: np.ndarray
-    coefficients: np.ndarray
+    gradient: Points
+    noise: Points
+    keys: Keys
+    coefficients: Annotated[np.ndarray, Array("float64", f"{N_COEFFICIENTS} 1")]
     covariance: Covariance | None
-    running: np.ndarray | None
-    anchor: np.ndarray | None
-    anchor_gradient: np.ndarray | None
+    running: Annotated[np.ndarray, Array("float64", "1 _")] | Annotated[np.ndarray, Array("float64", "1 _ _")] | None
+    anchor: Points | None
+    anchor_gradient: Points | None
     declared: bool = False
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        size = self.gradient.size
+        covariance, running = self.covariance, self.running
+        vectors = None if covariance is None else covariance.vectors
+        if covariance is not None and covariance.values.shape != (1, size):
+            return "has a covariance that does not fit its points"
+        if vectors is not None and vectors.shape != (1, size, size):
+            return "has a covariance that does not fit its points"
+        if running is not None and (covariance is None or running.shape[1:] not in ((size,), (size, size))):
+            return "has a running covariance that does not fit its points"
+        if running is not None and (running.ndim == 3) != (vectors is not None):
+            return "has a running covariance that is not of the kind of its covariance"
+        return None if (self.anchor is None) == (self.anchor_gradient is None) else "has an anchor without its gradient"
 
     def detached(self) -> GradientMemory:
         """The same memory with copies of the arrays that minibatch steps read again later.
@@ -130,36 +145,37 @@ class GradientState(NamedTuple):
         Buffers, control variate and noise estimate.
     """
 
-    position: np.ndarray
-    key: np.ndarray
+    position: Points
+    key: Keys
     n_steps: int
-    log_density: Any
+    log_density: LogDensity
     memory: GradientMemory
 
 
 class MomentumState(NamedTuple):
     """Chains with a velocity, or with other auxiliary variables."""
 
-    position: np.ndarray  # (n_chains, *shape)
-    key: np.ndarray  # (n_chains,) uint64
+    position: Points
+    key: Keys
     n_steps: int
-    log_density: Any
+    log_density: LogDensity
     memory: GradientMemory
-    momentum: np.ndarray  # (n_chains, *shape)
+    momentum: Points
 
 
 class ThermostatState(NamedTuple):
     """Chains with a velocity and a friction that adapts."""
 
-    position: np.ndarray  # (n_chains, *shape)
-    key: np.ndarray  # (n_chains,) uint64
+    position: Points
+    key: Keys
     n_steps: int
-    log_density: Any
+    log_density: LogDensity
     memory: GradientMemory
-    momentum: np.ndarray  # (n_chains, *shape)
-    thermostat: np.ndarray  # (n_chains,): the friction
+    momentum: Points
+    thermostat: Annotated[np.ndarray, Array("float64", "1", low=-LARGEST, high=LARGEST)]  # the friction
 
 
+MovingState: TypeAlias = GradientState | MomentumState | ThermostatState
 RESAMPLE_EVERY: dict[str, list] = {"resample_every": [None, Interval(Integral, 1, None, closed="left")]}
 
 

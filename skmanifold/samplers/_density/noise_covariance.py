@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from ...numerics.linalg import as_matrices, from_eigen, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
 from ...utils._by_type import by_type
-from ...utils._conditions import FLAG, Array, OrNone
-from ...utils._declared import holds
+from ...utils._conditions import Array
 from ...utils._njit import njit
 from ...utils._typing import ArrayLike
 from .integrator_kernels import fill_scaled_noise, fill_scaled_noise_less
@@ -21,16 +20,13 @@ NoiseCovariance: TypeAlias = Literal["model", "fisher"] | ArrayLike | None
 FULL_SIZE = 64  # up to this size of a point a running covariance is a full matrix, beyond it a diagonal
 
 
-@holds(
-    values=Array("float64", (None, "n_coordinates")),
-    vectors=OrNone(Array("float64", (None, "n_coordinates", "n_coordinates"))),
-    isotropic=FLAG,
-)
 class Covariance(NamedTuple):
     """A covariance V of gradient noise in its eigenbasis, with an axis of chains that may be of length one."""
 
-    values: np.ndarray  # (n_chains or 1, size)
-    vectors: np.ndarray | None  # (n_chains or 1, size, size), columns; None: V is diagonal
+    values: Annotated[np.ndarray, Array("float64", "_ n_coordinates")]
+    vectors: (
+        Annotated[np.ndarray, Array("float64", "_ n_coordinates n_coordinates")] | None
+    )  # columns; None: V is diagonal
     isotropic: bool = False
 
     def matrix(self) -> np.ndarray:

@@ -8,14 +8,13 @@ log(1 - v) is accurate also if v rounds to one.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import exponential, log_beta_variate, log_gamma_variate, open_uniform
 from ...utils._conditions import Array
-from ...utils._declared import holds
 from ...utils._njit import njit
 from ...utils._typing import ArrayLike
 
@@ -24,7 +23,7 @@ _STICKS, _RELABEL = Purpose.STICKS, Purpose.RELABEL
 
 LEAST_CONCENTRATED = 1e-300  # minimum concentration: logarithms of it and quotients by it are finite
 MOST_CONCENTRATED = 1e6  # maximum concentration; about as many sticks have a noticeable weight
-_STICK = Array("float64", ("n_clusters",), low=-1e3, high=0)  # smaller logarithms would need millions of sticks
+_STICK = Array("float64", "n_clusters", low=-1e3, high=0)  # smaller logarithms would need millions of sticks
 
 
 def check_concentration_prior(prior: ArrayLike, name: str) -> tuple[float, float]:
@@ -51,12 +50,11 @@ def concentration_or_draw(rng: np.random.Generator, given: float | None, shape: 
     return float(max(rng.gamma(shape, 1.0 / rate), LEAST_CONCENTRATED) if given is None else given)
 
 
-@holds(log_shares=_STICK, log_rests=_STICK)
 class Sticks(NamedTuple):
     """Sticks in stick-breaking order."""
 
-    log_shares: np.ndarray  # (n,): log v
-    log_rests: np.ndarray  # (n,): log(1 - v)
+    log_shares: Annotated[np.ndarray, _STICK]  # log v
+    log_rests: Annotated[np.ndarray, _STICK]  # log(1 - v)
 
     def log_weights(self) -> tuple[np.ndarray, float]:
         """Logarithms of the weight of each stick, and of the total weight of all later sticks."""
