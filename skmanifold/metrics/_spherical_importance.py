@@ -24,7 +24,7 @@ from ..topics.document_densities import (
     log_document,
     log_gain,
 )
-from ..topics.spherical_proportions import fill_softmax, move_in_logs, move_on_sphere
+from ..topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
 from ..utils._by_type import by_type
 from ..utils._njit import njit_part
 
