@@ -21,14 +21,9 @@ QUANTILES = {"": 0.5, "_low": 0.05, "_high": 0.95}
 
 
 class ClusterSummary(NamedTuple):
-    """The clusters and the columns of a fitted mixture, as data frames.
+    """Data frames of a fitted mixture: `clusters` with a row per cluster, `columns` with a row per column of X.
 
-    Attributes
-    ----------
-    clusters : DataFrame
-        A row for each cluster.
-    columns : DataFrame
-        A row for each column of X; none for emissions without distributions of single columns.
+    `columns` has no rows for emissions without distributions of single columns.
     """
 
     clusters: pd.DataFrame

@@ -356,11 +356,7 @@ class DPCategoricalMixture(DPMixture):
 def _read_counts(
     mixture: DPCategoricalMixture, emission: BaseEmission, X: MatrixLike, key: np.uint64 | None, *, reset: bool
 ) -> Counts:
-    """Validate counts. Rows may have no tokens.
-
-    With a key, as in `fit`, fractional counts are randomly rounded to whole numbers. Without one they are kept. A
-    custom emission with a method `read_tokens` reads X itself.
-    """
+    """Validate counts, with `read_tokens` of a custom emission; with a key, as in `fit`, fractions are randomly rounded."""
     if type(emission).read_tokens is not BaseEmission.read_tokens:
         return emission.read_tokens(mixture, X, key, reset=reset)
     csr = validate_counts(mixture, X, reset=reset)
@@ -375,9 +371,8 @@ def _read_counts(
 def _look_like_codes(csr: sp.csr_array) -> bool:
     """Whether dense counts are probably category codes, judged by the columns with values above 1.
 
-    Counts of events have a variance of at least about their mean, unless the row sums are fixed, and their highest
-    values are rare. Codes of few categories have a variance smaller than their mean, and their highest value is
-    frequent.
+    The variance of codes of few categories is smaller than their mean, and their highest value is frequent. That of
+    counts of events is at least about the mean, unless the row sums are fixed.
     """
     n_rows, n_columns = csr.shape
     highest = csr.max(axis=0).toarray().ravel()  # with two axes before SciPy 1.15

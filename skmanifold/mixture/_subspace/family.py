@@ -51,8 +51,8 @@ def _agree(subspaces: Subspaces, sizes: Sizes) -> str | None:
 class Subspaces(NamedTuple):
     r"""Components :math:`N(c_k, \Sigma_k)`, whose precision is lower along a subspace than orthogonal to it.
 
-    Along direction j of component k the precision is ``ratios[k, j] * noise[k]``. Orthogonal to the subspace it is
-    ``noise[k]``. Entries of directions from ``dims[k]`` on are undefined.
+    It is ``ratios[k, j] * noise[k]`` along direction j, ``noise[k]`` across. Directions from ``dims[k]`` on are
+    undefined.
     """
 
     bases: np.ndarray  # (K, capacity, m), orthonormal rows
@@ -108,12 +108,9 @@ class SubspaceFamily(NamedTuple):
     r"""The family of normal distributions near affine subspaces of unknown dimensions.
 
     :math:`p(d_k)` with a uniform subspace given :math:`d_k`; centres :math:`N(\text{location}, \lambda I)`; noise
-    precisions Ga(shape, rate); ratios of precisions Beta(a, 1).
-
-    The posterior of a component given its rows has no closed form, because bases are not integrated out: a sampler
-    updates the parameters by transitions. Therefore the family has no marginal or predictive densities, no mode, no
-    statistics and no independent draws from the posterior, and serves in finite mixtures only. `draw` draws from the
-    prior.
+    precisions Ga(shape, rate); ratios of precisions Beta(a, 1). Bases are not integrated out, so the posterior given
+    rows has no closed form and is drawn by transitions. The family serves in finite mixtures only; `draw` draws from
+    the prior.
     """
 
     log_dimension: np.ndarray  # (K, max_dimension + 1), each row normalised; -inf where a dimension is impossible
@@ -196,10 +193,8 @@ def for_kernels(array: np.ndarray) -> np.ndarray:
 def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
     """Add the log densities of rows start to stop of X to `out`, (stop - start, K).
 
-    `offsets`, (K,), are the log densities of the components at their centres. Rows are columns of a batch.
-
-    The squared distance to a subspace is the squared length of the residual of the projection. The difference of two
-    squared lengths would be inaccurate for rows near the subspace.
+    `offsets`, (K,), are those at the centres. The squared distance to a subspace is the squared length of the residual
+    of the projection: the difference of two squared lengths would be inaccurate for rows near the subspace.
     """
     m = X.shape[1]
     rows, left = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))

@@ -214,11 +214,10 @@ class SubspaceInference(DrawsFromPrior):
         return to_tree(self._exported_draws(), DRAW_AXES, coords)
 
     def _exported_draws(self) -> dict[str, np.ndarray]:
-        """The draws of ``posterior_`` for export, with leverages in place of bases.
+        """Draws for export, complete ones only, directions by decreasing variance, with leverages in place of bases.
 
-        Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis
-        have arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the
-        projection, do not depend on the choice of axes.
+        Axes have arbitrary signs, and are not unique for equal variances; the diagonal of the projection, the
+        leverages, is.
         """
         draws = self.posterior_
         draws["log_likelihood"] = draws["log_likelihood"][:, self._whole_draws]
