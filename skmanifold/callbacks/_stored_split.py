@@ -19,22 +19,7 @@ from ..utils._sklearn import n_rows, take_rows
 
 
 def hold_out_stored(X: Any, choose: Callable[[int], np.ndarray]) -> tuple[Any, Any]:
-    """X without some of its rows, and these rows in memory.
-
-    Parameters
-    ----------
-    X : RowFiles, Corpus, list of Corpus, or Dask collection
-        Data that is not in memory.
-    choose : callable
-        Function of the number of rows that returns the sorted indices of the rows to hold out.
-
-    Returns
-    -------
-    kept : RowFiles, list of Corpus, or Dask collection
-        The other rows.
-    held : array, matrix, data frame or list
-        The rows.
-    """
+    """X that is not in memory without some rows, and these in memory; ``choose(n_rows)`` has their sorted indices."""
     if isinstance(X, RowFiles):
         return X.hold_out(choose(len(X)))
     corpora = corpora_of(X)

@@ -30,17 +30,7 @@ def _columns_agree(family: CategoricalFamily, sizes: Sizes) -> str | None:
     prior=Array("float64", ("n_categories",), above=0, high=MOST_COUNTED),
 )
 class CategoricalFamily(CategoryFamily):
-    """Family of rows of codes, whose statistics are one token for each observed cell.
-
-    Parameters
-    ----------
-    prior : float
-        Pseudo-count of each category.
-    column_start : ndarray of shape (n_features + 1,), int64
-        Column c has the categories ``column_start[c]:column_start[c + 1]``.
-    n_components : int
-        Number of components K.
-    """
+    """Family of rows of codes, whose statistics are one token for each observed cell; `prior` is a pseudo-count."""
 
     def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
         self.column_start = column_start

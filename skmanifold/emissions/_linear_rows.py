@@ -175,16 +175,7 @@ def read_counts(
 
 
 def refuse_fractions(rows: LinearRows, emission: str, values: str) -> None:
-    """Raise a ValueError if a count is a fraction.
-
-    Parameters
-    ----------
-    rows : LinearRows
-    emission : str
-        Name of the emission.
-    values : str
-        What the cells should be.
-    """
+    """Raise a ValueError that names the emission, and what cells should be, if a count is a fraction."""
     if rows.counts.dtype.kind != "f":
         return
     entry = int((rows.counts % 1 != 0).argmax())

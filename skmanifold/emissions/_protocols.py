@@ -24,13 +24,7 @@ class TokenCounts(Protocol):
         ...
 
     def tocsr(self) -> Any:
-        """The counts as a sparse array.
-
-        Returns
-        -------
-        counts : csr_array of shape (n_tokens, K)
-            Non-zero counts.
-        """
+        """The non-zero counts as a csr_array, (n_tokens, K)."""
         ...
 
 
@@ -118,26 +112,9 @@ class HasPriorFamily(Protocol):
     """An emission that makes a family without rows."""
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> Any:
-        """Make a family whose hyperparameters do not depend on rows.
+        """Make a family whose hyperparameters do not depend on rows; ValueError if `bind` would compute one.
 
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Number of tokens of each row, for emissions whose rows have a given number of them.
-
-        Returns
-        -------
-        family : Family
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter is None that `bind` would compute from rows.
+        `n_tokens` is the number of tokens of each row, for emissions whose rows have a given number of them.
         """
         ...
 

@@ -15,14 +15,7 @@ _SMALL = {"topic_weights", "concentration"}
 def traces(*names: str, needed: tuple[str, ...] = (), **others: Condition) -> dict[str, Condition]:
     """Conditions on the attributes of a fit by chains; draws of only a few numbers must all be present.
 
-    Parameters
-    ----------
-    *names : str
-        Possible names of the log densities of draws, one of which is present.
-    needed : tuple of str
-        Further names that must be present.
-    **others : condition
-        Conditions on the other draws.
+    One of `names`, of the log densities, is present, and all of `needed`; `others` are conditions on draws.
     """
     return {
         "log_density_trace_": Lacking(Array("float64", ("n_chains", "n_iter"), nan=True, infinite=True)),

@@ -29,14 +29,9 @@ _CHUNK_CELLS = 1 << 23  # proportions in memory at a time
 
 
 class PerDocument(NamedTuple):
-    """Scores of documents, in the order of the rows; an excluded document has 0 tokens and log likelihood 0.
+    """Log likelihood, in nats, and number of scored tokens of each document, both 0 if it is excluded.
 
-    Parameters
-    ----------
-    log_likelihood : ndarray of shape (n_rows,)
-        Sum over the scored tokens of the document, in nats.
-    n_tokens : ndarray of shape (n_rows,), int64
-        Number of scored tokens. For fractional counts it is their sum, float64.
+    `n_tokens` are int64, or float64 sums of fractional counts.
     """
 
     log_likelihood: np.ndarray

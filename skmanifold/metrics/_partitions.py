@@ -284,18 +284,7 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
 
 
 def compact_labels(labels: ArrayLike) -> np.ndarray:
-    """Relabel clusters 0, 1, ... by decreasing size; clusters of equal size by their first rows.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_rows,)
-        Non-negative integers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int64
-        The new labels.
-    """
+    """Relabel clusters 0, 1, ... by decreasing size, equal ones by their first rows; (n_rows,) int64."""
     names, _ = _name(_check_labels(labels, "labels", "n_rows"))
     largest_first = np.argsort(-np.bincount(names), kind="stable")  # names are in the order of first rows
     rank = np.empty_like(largest_first)
@@ -354,10 +343,9 @@ def _variations(labels, draws):
 def _group(draws):
     """Items, each of which represents rows that are together in every draw, and the item of each row.
 
-    Such rows are together in every optimum too. Let x of the w rows of an item be in one of two clusters and the others
-    in the other. As a function of x, n times the expected variation has the second derivative
-    1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at + x) + 1 / (n_bt + w - x)]. Because n_at <= a and
-    n_bt <= b, it is negative, so the minimum is at x = 0 or x = w.
+    Such rows are together in every optimum too. If x of an item's w rows are in one cluster and the others in another,
+    n times the expected variation has the second derivative 1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at +
+    x) + 1 / (n_bt + w - x)], negative because n_at <= a and n_bt <= b: the minimum is at x = 0 or x = w.
     """
     n_rows = len(draws.codes)
     item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
@@ -387,8 +375,8 @@ def _best_draw(items, limit, workers):
 def _search(items, labels, order, n_columns, limit, max_sweeps) -> _SearchResult:
     """Sweep from `labels`, and merge clusters, until neither lowers the expected variation.
 
-    The first sweep uses at most `n_columns` clusters. Without this limit, an assignment of rows one by one would create
-    far too many clusters, because two single rows are put together only if they are together in most of the draws.
+    The first sweep uses at most `n_columns` clusters: otherwise far too many would arise, because two single rows are
+    joined only if they are together in most draws.
     """
     n_rows = len(items.logs) - 1
     whole = np.arange(n_rows + items.weights.max() + 1, dtype=np.float64)

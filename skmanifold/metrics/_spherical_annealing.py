@@ -63,8 +63,7 @@ def _combine(y, b, B, u, spread):
 def _jump(density, alpha, b, B, key, y, work):
     """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
-    The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K). With a
-    concentration for each topic there are none.
+    The state y has exp(y_k) ~ Ga(alpha_k, 1) a priori; `work` is (2, K). None with a concentration for each topic.
     """
 
 

@@ -192,28 +192,10 @@ def integrate_documents(
     from_prior: bool = False,
     least_ess: float = LEAST_ESS,
 ) -> IntegratedDocuments:
-    """Compute `spherical_document_likelihood` of validated arrays.
+    """Compute `spherical_document_likelihood` of validated arrays: unit `topics`, float64, C-contiguous.
 
-    Parameters
-    ----------
-    directions : Directions or DenseDirections
-        Documents.
-    topics : ndarray of shape (n_components, n_features)
-        Unit rows, float64, C-contiguous.
-    alpha : ndarray of shape (n_components,)
-        Dirichlet parameters.
-    kappa : float or ndarray of shape (n_components,)
-        Concentration, at least 0; or one for each topic.
-    key : uint64
-        Key of the random streams, into which the content of each document is folded.
-    n_draws : int
-        Number of draws for each document.
-    workers : Workers
-        Threads.
-    from_prior : bool
-        Whether to draw only from the prior.
-    least_ess : float
-        Minimum effective sample size of a pilot, as a fraction. A row for which both pilots have less is annealed.
+    Contents of documents are folded into the key. A row of which both pilots have an effective sample size below the
+    fraction `least_ess` is annealed. With `from_prior` draws are from the prior alone.
     """
     n_rows, n_components, density = directions.n_rows, len(topics), density_of(kappa, directions.n_features)
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for

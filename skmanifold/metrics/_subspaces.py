@@ -238,8 +238,8 @@ def _check_bases(bases):
 def _angles(A, B):
     """Angles of checked bases.
 
-    `scipy.linalg.subspace_angles` chooses between the sine and the cosine of an angle by the size of another angle:
-    with another one above 45 degrees it returns 0 for an angle of 1e-10.
+    `scipy.linalg.subspace_angles` chooses sine or cosine of an angle by another one: if that is above 45 degrees, it
+    returns 0 for 1e-10.
     """
     small, large = (A, B) if len(A) < len(B) else (B, A)
     cross = small @ large.T

@@ -11,17 +11,7 @@ from ..utils._njit import njit
 
 
 class Texts:
-    """Texts as sequences of words, cut into all windows of some length; a shorter text is one window.
-
-    Parameters
-    ----------
-    texts : iterable of array-like of int
-        Column indices of the words of each text, in the order of the text; -1 for other words.
-    n_features : int
-        Number of columns.
-    window : int
-        Number of words in a window.
-    """
+    """Texts, of column indices or -1 for other words, cut into all windows of some length; a shorter text is one."""
 
     def __init__(self, texts: Iterable[Any], n_features: int, window: int) -> None:
         parts = [np.asarray(text) for text in texts]

@@ -356,7 +356,7 @@ class DPCategoricalMixture(DPMixture):
 def _read_counts(
     mixture: DPCategoricalMixture, emission: BaseEmission, X: MatrixLike, key: np.uint64 | None, *, reset: bool
 ) -> Counts:
-    """Validate counts, with `read_tokens` of a custom emission; with a key, as in `fit`, fractions are randomly rounded."""
+    """Validate counts, with `read_tokens` of a custom emission; a key, as in `fit`, rounds fractions at random."""
     if type(emission).read_tokens is not BaseEmission.read_tokens:
         return emission.read_tokens(mixture, X, key, reset=reset)
     csr = validate_counts(mixture, X, reset=reset)

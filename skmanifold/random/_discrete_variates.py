@@ -22,7 +22,7 @@ _LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(_N_FACTORIALS)])
 
 @njit(cache=True, nogil=True)
 def _log_poisson(k, mean):
-    """Log of the Poisson probability of `k` times sqrt(2 pi max(k, 1)): Stirling's series and a deviance (Loader, 2000).
+    """Log Poisson probability of `k` times sqrt(2 pi max(k, 1)), by Stirling's series and a deviance (Loader, 2000).
 
     The plain k log(mean) - mean - log(k!) loses log10(mean) digits.
     """

@@ -31,7 +31,7 @@ _LEAST = 1e-280  # smaller quantiles are computed from the first term of their s
 
 @lru_cache(maxsize=8)
 def log_gamma_table(shape: float) -> np.ndarray:
-    """Table of a positive shape, (2, 55, 16, 4): polynomials in the position within a part, of small probabilities and tails."""
+    """Table of a positive shape, (2, 55, 16, 4): polynomials of small probabilities and of small complements."""
     scale = 2.0 ** -np.arange(_N_EXPONENTS)[:, np.newaxis, np.newaxis] / 2
     v = scale * (1 + (np.arange(_N_BINS)[:, np.newaxis] + _NODES) / _N_BINS)
     v = np.minimum(v, 1 - 2.0**-53)  # values above 1/2 are not used

@@ -381,7 +381,7 @@ def sample_rows(keys, purpose, n_samples, out):
 
 
 def some_rows(key, purpose, n_samples, n):
-    """n distinct rows of ``range(n_samples)``, ascending; all subsets equally probable. ValueError if n is too large."""
+    """Choose n distinct rows of ``range(n_samples)``, ascending, equally probable subsets; ValueError if too many."""
     rows = np.empty((1, n), np.int64)
     sample_rows(np.array([key], np.uint64), purpose, n_samples, rows)
     return np.sort(rows[0])

@@ -223,8 +223,8 @@ def log_marginal(data, observed, posteriors, c):
 def log_predictive(data, row, posteriors, c):
     """Log predictive density of a row given a cluster.
 
-    Consecutive pools with equal numbers of observed cells have the same powers, so that their factors are multiplied
-    before the logarithm.
+    Factors of consecutive pools with equal numbers of observed cells, so equal powers, are multiplied before the
+    logarithm.
     """
     result, shares = 0.0, 1.0
     n_last, m_last, n_factors, before, after = 0, 0, 0, 1.0, 1.0

@@ -121,10 +121,10 @@ def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, s
 @kernels.fill_scores.of(FullData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    """A batch of rows at a time; rows with the same current component should be next to each other.
+    """A batch of rows at a time; rows with the same current component, which comes first, should be neighbours.
 
-    The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
-    as the squares of the first features show that all rows of the batch are far from it.
+    A squared length is a sum of squares: a component is left out as soon as the first features show that all rows are
+    far.
     """
     n_above = fill_observed_scores(data, rows, n_above, components, scores)
     parameters, padded = components.parameters, components.prepared

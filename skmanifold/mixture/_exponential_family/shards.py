@@ -156,7 +156,7 @@ class RowSample(NamedTuple):
 
 @dataclass
 class StoredFamilyShards(FamilyShards):
-    """A `ShardBuilder` for rows that workers read: `emission` has `stored` attributes in the estimator, called `whom`."""
+    """A `ShardBuilder` for rows that workers read: `emission` has `stored` attributes in the estimator `whom`."""
 
     sample: RowSample
     emission: BaseEmission
@@ -184,7 +184,7 @@ class StoredFamilyShards(FamilyShards):
 
 @dataclass
 class UnsettledFamilyShards:
-    """An `UnsettledShardBuilder` that sends some rows, chosen by `key`, to the client, whose `settle_by` returns the builder."""
+    """An `UnsettledShardBuilder` that sends rows chosen by `key` to the client; its `settle_by` returns the builder."""
 
     settle_by: Callable[[RowSample], StoredFamilyShards] | None
     key: np.uint64
