@@ -125,7 +125,6 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The data passed to ``fit``.
         *others : array-like of shape (n_samples,) or None
@@ -198,7 +197,6 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
 
         Returns
         -------
@@ -215,9 +213,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The fit.
 
         Raises
         ------
@@ -240,9 +236,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The fit.
         """
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
@@ -255,9 +249,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The task that has ended.
         fitted_estimator : estimator instance, default=None
             An estimator with the fitted attributes after this task; None if the fit has not created one.
 

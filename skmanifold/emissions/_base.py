@@ -75,7 +75,6 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         Parameters
         ----------
         estimator : estimator instance
-            The fitted estimator.
         values : ndarray of shape (n_samples, n_features)
             Numbers or codes; NaN where a cell is missing.
 

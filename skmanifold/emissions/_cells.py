@@ -83,7 +83,6 @@ class CellDistribution(ColumnDistributions):
         Parameters
         ----------
         n_rows : int
-            Number of rows.
 
         Returns
         -------
@@ -117,9 +116,7 @@ class CellDistribution(ColumnDistributions):
         values : ndarray of shape (n_rows, n_columns)
             Cells; NaN where missing.
         labels : ndarray of shape (n_rows,), int32
-            Components.
         key : uint64
-            Key of the random numbers.
         first_row : int
             Number of the first row; the draws of a row depend only on the key and its number.
 
@@ -181,7 +178,6 @@ class IndependentNumbers(CellDistribution):
         Parameters
         ----------
         column : int
-            Index of the column.
         values : ndarray of shape (n_values,)
             Its values.
 

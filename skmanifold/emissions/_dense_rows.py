@@ -51,10 +51,7 @@ class DenseRows(NamedTuple):
 
         Parameters
         ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
+        start, stop : int
         origin : ndarray of shape (n_features,)
             Values for missing cells.
 
@@ -90,12 +87,10 @@ class DenseRows(NamedTuple):
         Parameters
         ----------
         rows : ndarray of shape (n,), int64, or slice
-            Indices of rows.
 
         Returns
         -------
         taken : DenseRows
-            These rows alone.
         """
         others = (None if array is None else array[rows] for array in self[1:])
         return type(self)(self.values[rows], *others)
@@ -126,7 +121,6 @@ class IncompleteRows(DenseRows):
         Returns
         -------
         rows : IncompleteRows
-            The rows.
         """
         patterns = np.empty(len(values), np.uint64)
         fill_patterns(values, patterns)
@@ -137,10 +131,7 @@ class IncompleteRows(DenseRows):
 
         Parameters
         ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
+        start, stop : int
 
         Returns
         -------
@@ -170,7 +161,6 @@ def read_dense(
     estimator : estimator instance
         Validation stores the number and names of columns in it, as scikit-learn does.
     X : array-like of shape (n_samples, n_features)
-        As the user gave it.
     reset : bool
         Whether to store the number and names of columns, or to compare them with those of `fit`.
     emission : BaseEmission, default=None

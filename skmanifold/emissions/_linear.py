@@ -124,7 +124,6 @@ class LinearFamily(Family):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------

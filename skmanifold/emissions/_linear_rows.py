@@ -61,7 +61,6 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         n_features : int
-            Number of features.
 
         Returns
         -------
@@ -76,12 +75,10 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of rows.
 
         Returns
         -------
         taken : LinearRows
-            These rows alone.
         """
         log_base = None if self.log_base is None else self.log_base[rows]
         return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
@@ -128,7 +125,6 @@ class LinearRows(NamedTuple):
         Returns
         -------
         sums : ndarray of shape (n_statistics,)
-            Sums over rows.
         """
         counts = self.counts
         if row_weights is not None:
@@ -146,7 +142,6 @@ def read_counts(
     estimator : estimator instance
         Validation stores the number and names of columns in it, as scikit-learn does.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        As the user gave it.
     reset : bool
         Whether to store the number and names of columns, or to compare them with those of `fit`.
     missing : bool

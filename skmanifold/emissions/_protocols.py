@@ -40,7 +40,6 @@ class RowEmission(Protocol):
         estimator : estimator instance
             Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
         reset : bool
             Whether to store the number and names of columns, or to compare them with those of `fit`.
 
@@ -62,9 +61,7 @@ class RowEmission(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         n_components : int
-            Number of components K.
 
         Returns
         -------
@@ -89,9 +86,7 @@ class WeightedRowEmission(RowEmission, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         n_components : int
-            Number of components K.
         row_weights : ndarray of shape (n_rows,)
             Positive weights.
 
@@ -131,7 +126,6 @@ class TokenEmission(Protocol):
         estimator : estimator instance
             Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
         key : uint64 or None
             Key of the random numbers that make counts whole, as a fit needs them. None leaves counts as they are.
         reset : bool
@@ -157,7 +151,6 @@ class TokenEmission(Protocol):
         tokens : Counts
             What `read_tokens` returned.
         n_components : int
-            Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
             One vector for each column of X, for emissions whose tokens are vectors.
 
@@ -207,12 +200,10 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
         parameters : object
-            Parameters of all components.
         """
         ...
 
@@ -224,12 +215,10 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
         attributes : dict of str to ndarray
-            Fitted attributes by their names.
         """
         ...
 
@@ -259,15 +248,9 @@ class RowFamily(HasStatistics, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
+        first, stop : int
         parameters : object
-            Parameters of all components.
         out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
         """
         ...
 
@@ -277,20 +260,13 @@ class RowFamily(HasStatistics, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
+        first, stop : int
         first_block : int
-            Number of the block that begins with the first row.
         labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
 
         Returns
         -------
         sums : BlockSums
-            The statistics, by blocks of rows.
         """
         ...
 
@@ -305,7 +281,6 @@ class HasKernels(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
 
         Returns
         -------
@@ -337,9 +312,7 @@ class HasKernels(Protocol):
         capacity : int
             Number of labels.
         statistics : NamedTuple
-            Sums of the rows of each label.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
@@ -359,7 +332,6 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         counts : TokenCounts
-            Counts of tokens by component.
 
         Returns
         -------
@@ -374,7 +346,6 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
@@ -389,7 +360,6 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
@@ -409,16 +379,13 @@ class HasWeightedSeeds(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         key : uint64
-            Key of the random numbers.
         row_weights : ndarray of shape (n_rows,)
             Positive weights.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,), int32
-            Components.
         """
         ...
 

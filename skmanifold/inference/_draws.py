@@ -111,11 +111,6 @@ class Draws:
         -------
         ndarray
             Effective sample sizes, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         ess = self._diagnose("ess", options)
         constant = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
@@ -137,11 +132,6 @@ class Draws:
         -------
         ndarray
             R-hat, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         return self._diagnose("rhat", options)
 
@@ -157,11 +147,6 @@ class Draws:
         -------
         ndarray
             Standard errors, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         return self._diagnose("mcse", options)
 
@@ -201,11 +186,6 @@ class Draws:
             The group ``posterior`` has ``position``, with the axis ``coordinate`` for vectors and the axes ``row`` and
             ``column`` for matrices. The group ``sample_stats`` has `stats`, with the names of ArviZ where they differ:
             ``log_density`` is ``lp``.
-
-        Raises
-        ------
-        ImportError
-            If arviz-base is not installed.
         """
         draws = {"position": self.position, **self.stats}
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)

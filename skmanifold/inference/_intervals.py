@@ -57,7 +57,7 @@ def reached_level(level: float, n_draws: int) -> float:
 
 
 def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
-    """Warn if there are too few draws for `level`, or too small an ESS, (n_topics,), NaN if unknown, for half of them."""
+    """Warn of too few draws for `level`, or too small an ESS, (n_topics,), NaN if unknown, for half of the topics."""
     needed = draws_needed(level)
     slow = ess[ess < needed]
     if n_draws < needed:

@@ -106,14 +106,11 @@ class CalibrationDisplay:
         Returns
         -------
         display : CalibrationDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If ranks are not integers from 0 to `n_draws`, their numbers differ, or the level is not between 0 and 1.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_ranks")
         by_name = dict(ranks) if isinstance(ranks, Mapping) else {"rank": ranks}
@@ -144,12 +141,6 @@ class CalibrationDisplay:
         Returns
         -------
         self : CalibrationDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.8, 3.2))
         self.figure_ = self.ax_.figure

@@ -75,11 +75,6 @@ class ClassWords:
         -------
         frame : pandas.DataFrame
             A row for each word of each class, with the columns class, word, value, low and high.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
         """
         try:
             import pandas as pd
@@ -151,8 +146,6 @@ class ClassWords:
 
         Raises
         ------
-        ImportError
-            If pyLDAvis is not installed.
         ValueError
             If counts are not those of the same texts, or the number of names differs from the number of columns.
         """

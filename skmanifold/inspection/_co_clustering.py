@@ -93,14 +93,11 @@ class CoClusteringDisplay:
         Returns
         -------
         display : CoClusteringDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no method `co_clustering`, or if X is None and no labels were kept.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         if not hasattr(estimator, "co_clustering"):
@@ -144,12 +141,6 @@ class CoClusteringDisplay:
         Returns
         -------
         self : CoClusteringDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         check_consistent_length(self.similarity, self.labels)
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))

@@ -83,14 +83,11 @@ class DimensionPosteriorDisplay:
         Returns
         -------
         display : DimensionPosteriorDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no such posterior.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         counted = OrthogonalSphericalAdmixture, HDPAdmixture, DPCategoricalMixture, DPMixture
@@ -129,12 +126,6 @@ class DimensionPosteriorDisplay:
         Returns
         -------
         self : DimensionPosteriorDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         probabilities = np.asarray(self.probabilities)
         seen = np.flatnonzero(probabilities.max(axis=0) >= _LEAST_SHOWN)

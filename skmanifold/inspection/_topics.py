@@ -153,14 +153,11 @@ class TopicDisplay:
         Returns
         -------
         display : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no topics of words, or a parameter is not valid for it.
-        ImportError
-            If matplotlib is not installed.
 
         Warns
         -----
@@ -219,14 +216,11 @@ class TopicDisplay:
         Returns
         -------
         display : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If one of `classes` does not exist.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_class_words")
         known = class_words.classes
@@ -266,14 +260,11 @@ class TopicDisplay:
         Returns
         -------
         self : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the number of axes differs from the number of topics.
-        ImportError
-            If matplotlib is not installed.
         """
         n_topics = len(self.topics)
         n_rows = -(-n_topics // _MAX_COLUMNS)

@@ -164,14 +164,11 @@ class TraceDisplay:
         Returns
         -------
         display : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no trace, or the monitor has no scores of it.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         kind = type(estimator).__name__
@@ -223,14 +220,11 @@ class TraceDisplay:
         Returns
         -------
         display : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If `draws` are not Draws.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_draws")
         if not isinstance(draws, Draws):
@@ -265,14 +259,11 @@ class TraceDisplay:
         Returns
         -------
         self : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the number of axes differs from the number of panels.
-        ImportError
-            If matplotlib is not installed.
         """
         below = [draw for draw, shown in ((self._draw_ess, self.ess), (self._draw_scores, self.scores)) if shown]
         n = 1 + len(below)

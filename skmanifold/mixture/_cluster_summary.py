@@ -84,12 +84,8 @@ class SummarizesClusters(MixtureInference):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If the number of names differs from the number of columns.
-        ImportError
-            If pandas is not installed.
 
         Notes
         -----

@@ -45,14 +45,12 @@ def open_uniform(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
     Returns
     -------
     float
-        The variate.
     """
     return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
 
@@ -71,7 +69,6 @@ def exponential(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
@@ -133,14 +130,12 @@ def normal(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
     Returns
     -------
     float
-        The variate.
     """
     return _normal_from_bits(random_bits(key, np.uint64(counter)))
 
@@ -401,7 +396,6 @@ def fill_log_gamma_variates(key, shapes, out):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     shapes : ndarray of shape (m, n)
         Shapes, positive.
     out : ndarray of shape (m, n)

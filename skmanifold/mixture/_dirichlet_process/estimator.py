@@ -307,13 +307,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as the emission requires: real numbers, zeros and ones, counts, or codes of categories. NaN is a
             missing value, which "multinomial" does not allow.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         self : estimator instance
-            This estimator.
 
         Raises
         ------
@@ -336,13 +334,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts, or codes of categories. The first minibatch and `min_categories` determine the categories.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         self : estimator instance
-            This estimator.
 
         Raises
         ------

@@ -293,8 +293,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
             :class:`~skmanifold.datasets.RowFiles` are read into memory: of the workers inside
             ``with distributed(client):``, where X can also be a Dask array or data frame. This process then has a
             sample of 16,384 rows, for initial labels and priors that depend on the data.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows, for "em" only. A whole number has the same effect as this number of
             copies of the row, so weights that are all multiplied by a number change the strength of the data compared
@@ -329,8 +328,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
                 collection
             Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows as in `fit`.
 
@@ -365,8 +363,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

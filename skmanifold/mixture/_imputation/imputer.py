@@ -99,8 +99,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, with missing cells (NaN, None, ``pandas.NA``).
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

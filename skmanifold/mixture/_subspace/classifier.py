@@ -157,7 +157,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
         y : array-like of shape (n_samples,)
             Class labels.
 
@@ -227,8 +226,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
         Raises
         ------
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If the fit of a class was stopped before the first draw.
         """
@@ -254,7 +251,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -278,7 +274,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -298,7 +293,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------

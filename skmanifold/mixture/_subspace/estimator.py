@@ -279,9 +279,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -77,7 +77,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -97,7 +96,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -125,7 +123,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
         labels : array-like of shape (n_samples,), default=None
             Component whose subspace each row is projected on. None uses `predict`.
 
@@ -156,7 +153,6 @@ class SubspaceInference(DrawsFromPrior):
         X : array-like of shape (n_samples, max(dimensions_))
             Coordinates as returned by `project`.
         labels : array-like of shape (n_samples,)
-            Components of the rows.
 
         Returns
         -------
@@ -203,8 +199,6 @@ class SubspaceInference(DrawsFromPrior):
 
         Raises
         ------
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If the fit was stopped before the first draw.
         """

@@ -243,8 +243,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of any length. Sparse rows stay sparse; dense rows of float32 or float64 are not copied and may be
             mapped from a file, other numbers become float64.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows. A whole number has the same effect as this number of copies of the row.
 
@@ -308,8 +307,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows within the minibatch.
 
@@ -423,8 +421,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 
