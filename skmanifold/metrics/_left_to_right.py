@@ -198,9 +198,11 @@ def _evaluate_rows(
             n_tokens += counts[j]
             most_entries = max(most_entries, word_indptr[v + 1] - word_indptr[v])
             if word_indptr[v + 1] == word_indptr[v] and base[v] == 0.0:
+                # A word of probability zero in all topics: there is nothing to draw.
                 out[row, :] = -np.inf
         out_tokens[row] = n_tokens
         most_tokens = max(most_tokens, n_tokens)
+    # Scratch arrays of the longest document serve all.
     tokens = np.empty(most_tokens, dtype=np.int64)
     latents = np.zeros((n_particles, most_tokens), dtype=np.int32)
     topic_counts = np.zeros((n_particles, len(prior)), dtype=np.int32)
@@ -217,6 +219,7 @@ def _evaluate_rows(
                     tokens[n] = indices[j]
                     n += 1
             stream = fold_in(row_stream, run)
+            # Each run has another order of the tokens.
             _shuffle(tokens[:n], fold_in(stream, 0))
             out[row, run] = _run_particles(tokens[:n], model, stream, latents, topic_counts, cumulative)
 

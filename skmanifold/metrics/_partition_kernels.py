@@ -39,6 +39,7 @@ def find_groups(codes, group_of, first):
     compared label by label, so collisions do no harm.
     """
     n_rows, n_draws = codes.shape
+    # Open addressing in a table that is at most half full.
     n_slots = 2
     while n_slots < 2 * n_rows:
         n_slots *= 2
@@ -79,6 +80,7 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
     `logs` of integers.
     """
     n_items, n_draws = codes.shape
+    # Items sorted by cluster: a counting sort.
     starts = np.zeros(n_labels + 1, np.int64)
     sizes = np.zeros(n_labels, np.int64)
     n_rows = 0
@@ -96,6 +98,7 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
         filled[label] += 1
     joint = np.zeros(len(draw_sizes), np.int64)
     out[:] = 0.0
+    # One cluster after the other: its row of all contingency tables is counted, used and cleared.
     for k in range(n_labels):
         log_size = logs[sizes[k]]
         for position in range(starts[k], starts[k + 1]):
@@ -167,11 +170,13 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
         n_empty += sizes[k] == 0
     n_moves = 0
     for position in range(begin, n_items):
+        # Without an empty column the item could not become a new cluster.
         if n_empty == 0 and may_grow:
             return position, n_moves
         i = order[position]
         w = weights[i]
         old = labels[i]
+        # The last sums of the formula for all columns at once; those of single rows are tabulated.
         score[:] = 0.0
         if w == 1:
             for t in range(n_draws):
@@ -188,6 +193,7 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
             for t in range(n_draws):
                 count = counts[offsets[t] + np.int64(codes[i, t]), old]
                 score[old] += xlogx[count] - xlogx[count - w]
+        # Another cluster has to be better than the present one by more than rounding errors.
         best = -1
         least = np.inf
         if old >= 0:
@@ -200,6 +206,7 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
                     best, least = k, rise
         if best == old:
             continue
+        # Move the item: sizes, counts and tabulated increments of the two columns change.
         n_moves += 1
         n_empty -= sizes[best] == 0
         sizes[best] += w
@@ -235,6 +242,7 @@ def merge_clusters(labels, xlogx, n_draws, sizes, counts, gains):
         if sizes[old] == 0:
             continue
         score[:] = 0.0
+        # Only clusters of draws that share rows with both change the sum.
         for cluster in range(len(counts)):
             count = counts[cluster, old]
             if count > 0:

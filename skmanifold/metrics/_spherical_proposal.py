@@ -202,6 +202,7 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift)
         ridges = 0
+        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
         while not _factor(precision, precisions, lower):
             ridges += 1
             if ridges > _MAX_RIDGES:
@@ -215,9 +216,11 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
             means[i] = 0.0
             for j in range(n):
                 means[i] += covariance[i, j] * (shift[j] + shifts[j])
+        # One last update of the means after convergence, so that means and factors belong together.
         if settled or iteration + 1 == _MAX_ITER:
             return k
         settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
+        # The expected squared length of the mixture includes the variances of the weights.
         along, squared, _ = _combine(means, b, B, spread)
         for i in range(n):
             for j in range(n):

@@ -80,6 +80,7 @@ def _count_windows(starts, words, window, indptr, places, together):
             low[n_ranges], high[n_ranges] = begin, end
             n_ranges += 1
         first[n_distinct] = n_ranges
+        # For each pair of words of the same topic, the number of windows in both unions.
         for a in range(n_distinct):
             for of_a in range(indptr[distinct[a]], indptr[distinct[a] + 1]):
                 topic, i = divmod(places[of_a], n)

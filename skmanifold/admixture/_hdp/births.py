@@ -131,6 +131,7 @@ def _sample_rows(
     in_row = np.zeros(n_old + size, np.int64)
     running = np.empty(n_old)
     n_topics, n_in_use = n_old, n_old
+    # A local topic has all of its tokens in these documents: its words can be counted here.
     for row in range(len(rows)):
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
@@ -140,6 +141,7 @@ def _sample_rows(
                     totals[at] += 1
                     word_counts[at, column[pair_word[pair]]] += 1
                 token += 1
+    # `in_row` has the topics of one document at a time, and is zero between documents.
     for row in range(len(rows)):
         row_key = fold_in(key, rows[row])
         for token in range(token_start[row], token_start[row + 1]):
@@ -151,6 +153,7 @@ def _sample_rows(
             scale = math.exp(log_scale[word])
             for _ in range(pair_count[pair]):
                 topic = np.int64(token_topics[token])
+                # Take the token out. An open topic without tokens ends, and its weight returns to the unused weight.
                 in_row[topic] -= 1
                 if place[topic] >= 0:
                     at = place[topic]
@@ -161,12 +164,14 @@ def _sample_rows(
                         expected[topic] = 0.0
                         place[topic] = -1
                         n_in_use -= 1
+                # Topics with tokens elsewhere: their distributions are given; scores are relative to `scale`.
                 total = 0.0
                 for k in range(n_old):
                     here = of_others[k] + in_row[k] if of_others[k] > 0 else 0.0
                     total += here * np.float64(scores[word, k])
                     running[k] = total
                 of_others_total = total * scale
+                # Open topics, with their distributions integrated out: the share of the word in the topic's tokens.
                 total = of_others_total
                 for at in range(n_open):
                     if totals[at] > 0:
@@ -174,7 +179,9 @@ def _sample_rows(
                         share = (word_counts[at, column[word]] + beta_of_word) / (totals[at] + beta_total)
                         total += (in_row[k] + expected[k]) * share
                     sums[at] = total
+                # A new topic has the unused weight, and the mean of the prior as its distribution.
                 of_new = alpha * math.exp(log_unused) * beta_of_word / beta_total if n_in_use < max_topics else 0.0
+                # One uniform selects the part and, by inversion of its running sums, the topic.
                 number = token - token_start[row]
                 value = uniform(row_key, number) * (total + of_new)
                 if value < of_others_total:
@@ -185,6 +192,7 @@ def _sample_rows(
                 elif value < total:
                     chosen = topic_at[np.searchsorted(sums[:n_open], value, side="right")]
                 else:
+                    # A new topic is counted in the first free place; without one, the tables are doubled.
                     at = 0
                     while at < n_open and totals[at] > 0:
                         at += 1
@@ -206,6 +214,7 @@ def _sample_rows(
                         in_row = _longer(in_row, size)
                         place = _longer(place, size)
                         place[chosen:] = -1
+                    # Its weight is broken off the unused weight: a stick of Beta(1, gamma).
                     n_in_use += 1
                     n_open = max(n_open, at + 1)
                     topic_at[at], place[chosen] = chosen, at

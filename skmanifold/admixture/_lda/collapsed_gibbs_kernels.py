@@ -90,6 +90,7 @@ def _sweep_collapsed(
         topic_scale[k] = 1.0 / (out_topic_total[k] + prior_total[k])
 
     for row in range(len(indptr) - 1):
+        # Topics of the document's tokens, and with them what the weights of all its words have in common.
         row_key = fold_in(key, row)
         token = token_start[row]
         doc_topic[:] = 0

@@ -182,10 +182,12 @@ def _score_rows(
             _add_scaled(np.float64(counts[j]), gamma, j, doc_topic)
         for k in range(n_components):
             doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
+        # The denominator of theta is the same for all topics, and left out of `doc_topic`.
         total = -n_tokens * math.log(n_tokens + alpha_total)
         of_prior = dot(doc_topic, beta)
         for j in range(indptr[row], indptr[row + 1]):
             word = indices[j]
+            # With the same beta for all words and topics its part is the same for all words of the document.
             if word_stride != 0 or topic_stride != 0:
                 _read_prior(prior, word * word_stride, topic_stride, beta)
                 of_prior = dot(doc_topic, beta)

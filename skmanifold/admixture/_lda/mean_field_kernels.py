@@ -177,12 +177,14 @@ def fit_rows(
     slopes, new, new_slopes = np.empty(n), np.empty(n), np.empty(n)
     for row in range(start, stop):
         shapes = out_shapes[row]
+        # Digammas of the old shapes are needed only to compare steps.
         if n_steps > 1:
             fill_log_gamma(n, shapes, work, values, slopes)
         for step in range(n_steps):
             for k in range(n):
                 new[k] = alpha[k] + out_sums[row, k]
             is_last, increase = step == n_steps - 1, 0.0
+            # The last step needs no comparison, and so no digammas.
             if not is_last:
                 fill_log_gamma(n, new, work, values, new_slopes)
                 for k in range(n):
@@ -190,6 +192,7 @@ def fit_rows(
                     slopes[k] = new_slopes[k]
             for k in range(n):
                 shapes[k] = new[k]
+            # Stop before the evaluation: the outputs stay those before the last step.
             if is_last or not increase > tol:
                 break
             out_values[row] = _evaluate_row(

@@ -74,6 +74,7 @@ def _fill_starts(given, starts):
     the highest.
     """
     log_length, _, _, kappa, along, product = given
+    # Beyond low and high the likelihood and the curved part of the prior change by less than `_FLAT`.
     bend = kappa * abs(along) / _FLAT
     slope = kappa * abs(product) / _FLAT
     length = math.exp(log_length)
@@ -82,6 +83,7 @@ def _fill_starts(given, starts):
     for n in range(_N_EVEN):
         _insert(low + (high - low) * n / (_N_EVEN - 1), n, given, starts)
     n = _N_EVEN
+    # The likelihood is kappa times a cosine of the angle about its peak, which gives its width.
     peak = math.atan2(product, along)
     width = 1.0 / math.sqrt(kappa * math.hypot(along, product) + 1.0)
     for i in range(len(_PEAK)):
@@ -91,6 +93,7 @@ def _fill_starts(given, starts):
             if low < z < high:
                 _insert(z, n, given, starts)
                 n += 1
+    # Refine around the highest node until the log density is nearly linear between nodes.
     best = np.argmax(starts[1, :n])
     for _ in range(_MAX_ROUNDS):
         curved = False
@@ -129,6 +132,8 @@ def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, ar
         starts[1, i] -= top
         if i > 0:
             total += _area(starts[1, i - 1], starts[1, i], starts[0, i] - starts[0, i - 1])
+    # Between initial nodes, intervals are halved as long as linear interpolation errs by too much of the total area.
+    # `pending` is a stack of right ends: the leftmost interval is treated first, so that nodes are ascending.
     nodes[0], heights[0] = starts[0, 0], starts[1, 0]
     n = 1
     for i in range(1, n_starts):
@@ -152,6 +157,7 @@ def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, ar
                 nodes[n], heights[n] = right, at_right
                 n += 1
                 n_pending -= 1
+    # Beyond the nodes the density is exp(alpha z) to the left and exp(-mass z) to the right, up to factors.
     areas[0] = math.exp(heights[0]) / alpha
     for i in range(1, n):
         areas[i] = _area(heights[i - 1], heights[i], nodes[i] - nodes[i - 1])

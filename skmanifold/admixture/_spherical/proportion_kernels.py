@@ -81,6 +81,7 @@ def move_proportions(
         b, x, theta = products[i], points[row], work[0]
         out_weights[i] = 0.0
         cosines, beyond = 0.0, 0.0
+        # Draws depend on the document's row, not on the minibatch or the task that it is in.
         row_key = fold_in(key, row)
         for draw in range(n_draws):
             step = math.exp(log_steps[row])
@@ -91,6 +92,7 @@ def move_proportions(
                 rate = move_in_logs(x, exponents, density, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
+            # `move_on_sphere` and `move_in_logs` leave theta in the first row of `work`.
             terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
             cosines += terms[0]
             beyond += terms[1]

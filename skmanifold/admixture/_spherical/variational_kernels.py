@@ -145,6 +145,7 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
     value, _, total, along, square = _evaluate_row(out_shapes, *data, gradient, slope, trigamma)
     for _ in range(n_steps):
         _fill_curvature(out_shapes, *data, total, along, square, gradient, slope, trigamma, curvature[0])
+        # The gradient in the logarithms of shapes, in place of the step, for which the damped system is solved.
         for k in range(n_components):
             step[k] = out_shapes[k] * gradient[k]
             scratch[8, k] = step[k]
@@ -153,8 +154,10 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
         for k in range(n_components):
             promised += step[k] * scratch[8, k]
             largest = max(largest, abs(step[k]))
+        # By Newton's model a full step gains half of the product of step and gradient.
         if not promised > 2.0 * tol:
             break
+        # Halve the step until the objective increases by a share of what the gradient promises (Armijo's rule).
         length = min(1.0, _MAX_MOVE / largest)
         accepted = False
         for _ in range(_N_HALVINGS):

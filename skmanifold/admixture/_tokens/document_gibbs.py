@@ -162,6 +162,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
         scores = out_scores[word]
         for k in range(n_components):
             x[k] = np.float64(row[k]) - log_normalisers[k]
+        # The largest entry, lane by lane: a maximum does not depend on the order.
         for lane in range(LANES):
             lanes[lane] = x[lane]
         for block in range(1, width // LANES):
@@ -171,6 +172,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
         largest = _LOWEST  # not -inf: a word of probability zero in all topics gets scores of zero, not nan
         for lane in range(LANES):
             largest = lanes[lane] if lanes[lane] > largest else largest
+        # 2^whole is made of its exponent bits, which `power` reads as float32.
         for k in range(width):
             y = (x[k] - largest) * _LOG2_E
             y = y if y > -127.0 else -127.0
@@ -183,6 +185,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
             scores[k] = polynomial * power[k]
         for k in range(width):
             weight[k] = alpha[k] * np.float64(scores[k])
+        # Running sums of blocks, with a fixed tree of additions within a block.
         total = 0.0
         for block in range(width // LANES):
             b = block * LANES

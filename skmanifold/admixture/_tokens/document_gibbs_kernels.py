@@ -165,6 +165,7 @@ def _sample_rows(
     n_filled = 0
     next_row = first_row
     while next_row < stop_row or n_filled > 0:
+        # Fill free slots with the next documents that have tokens.
         while n_filled < _N_SLOTS and next_row < stop_row:
             row = next_row
             next_row += 1
@@ -175,6 +176,7 @@ def _sample_rows(
             n_filled += 1
             slot["row"], slot["sweep"] = row, sweeps.first
             slot["start"], slot["stop"] = token_start[row] - first_token, token_start[row + 1] - first_token
+            # Each token's probabilities have the denominator n - 1 + sum alpha.
             slot["constant"] = -n_tokens * math.log(n_tokens - 1 + prior.total)
             slot["n_listed"], slot["n_taken_out"] = 0, 0
             _list_words(slot, task, indptr[row], indptr[row + 1], pair_word, pair_count, log_scale)
@@ -182,6 +184,8 @@ def _sample_rows(
                 _count_topics(slot, arrays, task)
             _begin_sweep(slot, arrays, task, row_keys)
 
+        # First weigh one token of each slot, then draw these tokens: operations of different slots do not wait for each
+        # other. Backwards, because a finished slot changes places with the last one.
         for i in range(n_filled - 1, -1, -1):
             _weigh_topics(slots[_index(order[_index(i)])], arrays, task, sweeps.first)
 
@@ -276,12 +280,14 @@ def _weigh_topics(slot, arrays, task, first_sweep):
         )
     )
     total = count_total + prior_sums[_index((word + 1) * n_blocks - 1)]
+    # The sum of log totals, with few logarithms.
     product = slot["product"] * total
     if not _SMALLEST < product < _LARGEST:
         slot["log_total"] += math.log(slot["product"]) + math.log(total)
         product = 1.0
     slot["product"] = product
     slot["count_total"] = count_total
+    # Early, so that the next sum need not wait for it. The counts for this token are already in the sums.
     if cursor + 1 < stop:
         topic = np.int64(task.topics[_index(cursor + 1)])
         counts[_index(first_cell + topic)] -= np.int32(slot["n_taken_out"])
@@ -302,12 +308,14 @@ def _draw_topic(slot, arrays, task):
     cursor, n_listed, value = slot["cursor"], slot["n_listed"], slot["value"]
     topic = np.int64(-1)
     rest = value - slot["count_total"]
+    # The part D p: search the running sums over the listed blocks.
     if rest < 0.0:
         place = find_in_blocks(arrays.sums, first_sum, n_listed, arrays.lanes, first_lane, np.float32(value))
         if (place >> _LANE_BITS) < n_listed:
             block = np.int64(arrays.listed[_index(first_block + (place >> _LANE_BITS))])
             topic = block * LANES + (place & _LANE_MASK)
     else:
+        # The part alpha p: the word's tabulated running sums over blocks, then the topics of the block.
         word = np.int64(words[_index(cursor)])
         block = np.int64(0)
         for j in range(word * n_blocks, (word + 1) * n_blocks):
@@ -320,6 +328,7 @@ def _draw_topic(slot, arrays, task):
                 topic = np.int64(first_topic + lane)
     if topic < 0:  # because of rounding, the value is after all topics or at one of weight zero
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
+    # A guard stays, and no token moves to a topic whose guard has a larger priority, see `Guards`.
     if len(task.guards.least) > 0:
         least, previous = task.guards.least, np.int64(task.topics[_index(cursor)])
         priority = uniform(task.guards.key, task.guards.first_token + task.first_token + cursor)
@@ -327,6 +336,7 @@ def _draw_topic(slot, arrays, task):
             topic = previous
     task.topics[_index(cursor)] = topic
     arrays.counts[_index(first_cell + topic)] += 1
+    # A topic in a block that the document did not use adds the block to its list.
     block = topic >> _LANE_BITS
     if arrays.is_listed[_index(first_block + block)] == 0:
         arrays.is_listed[_index(first_block + block)] = 1

@@ -72,12 +72,14 @@ def _sample_cells(
         if segment_cells[segment] == segment_cells[segment + 1]:
             continue
         word = segment_word[segment]
+        # p(v | k) of all topics: the smooth part, then the weights of the topics that the word has.
         for k in range(n_components):
             scores[k] = base[word] * inverse[k]
         for j in range(word_start[word], word_start[word + 1]):
             scores[np.uint64(topics[j])] += weights[j]
         for cell in range(segment_cells[segment], segment_cells[segment + 1]):
             row = np.int64(cell_row[cell])
+            # Times D_k + alpha_k: the probabilities, up to a factor, of the topics of each token of the cell.
             for k in range(n_components):
                 chances[k] = prior[k] * scores[k]
             for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
@@ -86,9 +88,12 @@ def _sample_cells(
             stream = _pair_key(key, first_row + row, word)
             drawn = out_cell_topics[cell]
             if excludes_self:
+                # Without the token only the weight of its previous topic is smaller: tokens of the cell with the same
+                # previous topic have the same probabilities, and are one multinomial.
                 previous[:] = drawn
                 drawn[:] = 0
                 total = 0.0
+                # In the order in which `multinomial` sums, so that both forms have the same log likelihood.
                 for k in range(n_components - 1, -1, -1):
                     total += chances[k]
                 for topic in range(n_components):

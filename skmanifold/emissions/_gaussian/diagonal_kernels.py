@@ -288,6 +288,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
     squares, products, scratch = np.empty(K), np.empty(K), np.empty((3, K))
     for row in range(first, stop):
         x, scores, n_seen = rows[row], out[row], 0
+        # A complete row has all heights and steps in one sum, which is known in advance.
         for j in range(d):
             n_seen += x[j] == x[j]
         is_complete = n_seen == d
@@ -307,6 +308,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
                 continue
             if not is_complete:
                 scores += terms.steps[pool_start[g] + g + m]
+            # Pools with equal powers share a logarithm: a few of their factors are multiplied, without overflow.
             if n_factors == _N_FACTORS or (n_factors and (terms.groups[g] != terms.groups[last] or m != m_last)):
                 _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
                 n_factors = 0

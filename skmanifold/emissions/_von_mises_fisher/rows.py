@@ -81,6 +81,7 @@ def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, l
         if weight == 0.0:
             continue
         total += weight * log_density[row]
+        # `shares` is all zeros with a hard assignment, except for this row's component.
         if hard:
             shares[best] = 1.0
         n_chosen = 0

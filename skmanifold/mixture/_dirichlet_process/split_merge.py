@@ -265,6 +265,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
     sizes = statistics.sizes
     n_rows, capacity = len(labels), len(sizes)
     log_concentration = math.log(concentration)
+    # Rows of a label are linked in a cycle, so that a move takes time for the rows of its clusters only.
     next_row, row_of_label = np.empty(n_rows, np.int64), np.full(capacity, -1, np.int64)
     _link_clusters(labels, next_row, row_of_label)
     for label in range(capacity):
@@ -277,6 +278,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
 
     for move in range(n_moves):
         move_key = fold_in(key, move)
+        # The acceptance variable is drawn first, so that hopeless proposals stop early.
         log_u = -exponential(move_key, _ACCEPTANCE)
         is_split = uniform(move_key, _MOVE_TYPE) < 0.5
         n_clusters = _list_clusters(sizes, clusters)
@@ -299,6 +301,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
             other, log_partner = _choose_partner(move_key, log_partner_weights, n_clusters, own_place)
             other_label = clusters[other]
             place, n_members = _list_two_clusters(move_key, next_row, i, row_of_label[other_label], members)
+            # All of the merge's ratio but the probability of the sides in the reverse split is known before the scans.
             log_factor = log_bayes_factor(data, statistics, posterior, label, other_label)
             log_ratio = -_log_ratio_of_split(
                 n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_factor
@@ -307,10 +310,12 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
                 continue
         _order_members(n_members, place, move_key, labels, label, members, given_sides)
 
+        # A merge is lost once the log probability of the sides as they are falls below `floor`.
         floor = -np.inf if is_split else log_u - log_ratio
         proposal = members, n_members, n_scans, floor, not is_split, given_sides, move_key
         log_q = propose_sides(data, sides, *proposal, side)
         if is_split:
+            # The reverse merge chooses side 1 as partner of row i among all other clusters and side 1.
             size_1 = _count_side_1(side, n_members)
             log_weight_of_side[0] = math.log(size_1)
             add_predictive(data, of_sides, posterior_of_sides, i, _SIDE_1, 1, log_weight_of_side)
@@ -322,10 +327,12 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
             log_ratio = _log_ratio_of_split(
                 n_rows, n_clusters + 1, n_members - size_1, size_1, log_partner, log_concentration, log_factor
             )
+        # Sides have no rows between moves.
         clear_sides(data, of_sides, posterior_of_sides)
         if is_split:
             if log_u >= log_ratio - log_q:
                 continue
+            # The new cluster has the smallest free label.
             other_label = 0
             while sizes[other_label] > 0:
                 other_label += 1

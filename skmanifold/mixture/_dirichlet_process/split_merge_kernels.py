@@ -68,6 +68,7 @@ def _scan_members(
             in_0 -= 1 - side
             in_1 -= side
 
+        # The odds are factor_1 / factor_0 times exp(log_odds); without the latter no logarithm is needed.
         factor_1, factor_0, log_odds = odds_of_sides(data, statistics, posterior, row, scratch)
         factor_1 *= in_1
         factor_0 *= in_0
@@ -86,8 +87,10 @@ def _scan_members(
         in_0 += 1 - side
         in_1 += side
 
+        # `lowest` is exp(floor - log_probability), so that this needs no logarithm of the product.
         if product < lowest or log_probability < floor:
             return -np.inf
+        # Before the product underflows it moves to the sum of logs.
         if product < _SMALL:
             log_probability += math.log(product)
             product = 1.0

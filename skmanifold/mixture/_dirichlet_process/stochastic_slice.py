@@ -409,6 +409,7 @@ def _draw_labels_in_sequence(
         add_entries(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]
+        # The urn: earlier rows' new clusters by their sizes, and one more by the concentration.
         n_open = min(n_new + 1, _MAX_NEW)
         log_total = math.log(concentration + sizes.sum())
         for c in range(n_open):
@@ -417,6 +418,7 @@ def _draw_labels_in_sequence(
         add_predictive(data, row, new_clusters, n_open, of_categories, of_columns, scores[n:])
         label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
         labels[row] = label
+        # Later rows are drawn given the tokens of this one.
         if label >= n:
             c = label - n
             n_new = max(n_new, c + 1)

@@ -200,6 +200,7 @@ def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, 
     rows, left = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))
     across, along, within = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for first in range(start, stop, ROW_LANES):
+        # Rows are columns of a batch, so that each loop over lanes is a vector operation.
         load_rows(X, first, stop, rows)
         for k in range(len(dims)):
             for a in range(m):
@@ -208,6 +209,7 @@ def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, 
                     left[a, lane] = rows[a, lane] - centre
             for lane in range(ROW_LANES):
                 within[lane] = 0.0
+            # Subtract the projection on each direction, which costs the ratio times its squared length.
             for j in range(dims[k]):
                 for lane in range(ROW_LANES):
                     along[lane] = 0.0

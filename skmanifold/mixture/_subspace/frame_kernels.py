@@ -269,6 +269,7 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     d = len(basis)
     p_birth = _birth_probability(d, log_dimension)
     unchanged = basis, ratios
+    # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
         eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, basis, n, noise)
         frame = _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
@@ -282,6 +283,7 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
         return frame, np.append(ratios, ratio)
     if d == 0 or p_birth == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
+    # Death: the same ratio inverted, with the proposal that would have led back to the removed direction.
     removed = np.int64(uniform(key, _REMOVED) * d)
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     smaller[removed:], kept[removed:] = basis[removed + 1 :], ratios[removed + 1 :]
