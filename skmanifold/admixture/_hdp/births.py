@@ -48,28 +48,10 @@ def sample_with_births(
     max_topics: int,
     key: np.uint64,
 ) -> Born:
-    """Draw the topics of the tokens of some documents, in place, among the topics in use and new ones.
+    """Draw the topics of the tokens, (n_tokens,) uint16, of some documents in place, among topics in use and new ones.
 
-    Parameters
-    ----------
-    documents : Counts
-        The documents.
-    rows : ndarray of shape (n_rows,)
-        Their indices in the corpus, on which their streams depend.
-    token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of their tokens; new topics have the numbers from K on.
-    n_tokens : ndarray of shape (K,)
-        Number of tokens of each topic in the whole corpus, positive.
-    table : WordTable
-        Distributions of the topics over words.
-    weights : TopicWeights
-        Current weights.
-    given : Hyperparameters
-        Concentrations, and the prior of the topics.
-    max_topics : int
-        Largest number of topics; if there are so many, none begins.
-    key : uint64
-        Key of the draw.
+    New topics have the numbers from K on; none begins if there are `max_topics`. `rows` are indices of the documents in
+    the corpus, on which their streams depend; `n_tokens`, (K,), positive, are of the whole corpus.
     """
     is_local = count_tokens(token_topics, len(n_tokens)) == n_tokens
     column = np.full(documents.n_features, -1, np.int32)
@@ -111,8 +93,8 @@ def _sample_rows(
 ):
     """The step of `sample_with_births`; returns the weights by topic, and the log of the unused weight.
 
-    The words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word
-    v in its column ``column[v]``. The places of topics that end are used again.
+    Words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word v in
+    column ``column[v]``. Places of topics that end are used again.
     """
     alpha, beta, beta_total, n_old = given.alpha, given.beta, given.beta_total, len(used)
     n_open = int(np.count_nonzero(is_local))

@@ -106,27 +106,10 @@ def split_and_merge(
     n_moves: int,
     key: np.uint64,
 ) -> Moves:
-    """Make some moves, one after the other.
+    """Make `n_moves` proposals, one after the other; `topics` is the handle of the topics of all tokens, which change.
 
-    Parameters
-    ----------
-    ranges : Ranges
-        The corpus.
-    topics : object
-        Handle of the topics of all tokens, which are changed; new topics have the numbers from K on. If a topic is
-        split, the larger part keeps its number, and if topics are merged, the larger one.
-    n_tokens : ndarray of shape (K,)
-        Number of tokens of each topic.
-    weights : TopicWeights
-        Current weights.
-    given : Hyperparameters
-        Concentrations, and the prior of the topics.
-    max_topics : int
-        Largest number of topics; if there are so many, none is split.
-    n_moves : int
-        Number of proposals.
-    key : uint64
-        Key of the moves.
+    New topics have the numbers from K on; the larger part of a split, and the larger topic of a merge, keeps its
+    number. None is split if there are `max_topics`.
     """
     n_topics = n_in_use = len(weights.used)
     of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
@@ -307,8 +290,7 @@ def _place(union, first, stop, side, sides, in_row, in_word, totals):
 def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_before, target, key):
     """Draw the sides of the tokens in turn, or take those in `target`; returns the log of their probability.
 
-    `n_before` is how often each token is counted before: 1 in a Gibbs scan, and 0 if tokens are added one after the
-    other. The chosen tokens stay.
+    Each token is counted `n_before` times before: 1 in a Gibbs scan, 0 if tokens are added. The chosen tokens stay.
     """
     rows, words = union
     log_q, product = 0.0, 1.0

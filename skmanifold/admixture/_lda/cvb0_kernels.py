@@ -64,10 +64,9 @@ def _update_rows(
 ):
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
-    gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
-    pair's previous gamma: one token of the pair is removed. D_m = sum_v c_mv gamma_mv is changed by each update, W and
-    T are not. Words with a topic in `seed_topics` keep their gamma: otherwise that of another topic could grow in each
-    sweep, from the tiny prior to one.
+    gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised; the previous
+    gamma g of the pair removes one token. D_m = sum_v c_mv gamma_mv is changed by each update, W and T are not. Words
+    with a topic in `seed_topics` keep their gamma: otherwise that of another could grow from the tiny prior to one.
     """
     n_components = len(alpha)
     doc_topic = np.empty(n_components)

@@ -97,8 +97,8 @@ def _evaluate_row(
 ):
     """Weights, ratios and expected counts of a document, and its term in the objective without constants.
 
-    That is sum_v c_v log sum_k a_k b_vk - KL, except for terms that do not depend on the factor as long as its shapes
-    have the sum N_m + sum_k alpha_k. `values` and `slopes` are log gamma and digamma of the shapes; overwritten.
+    That is sum_v c_v log sum_k a_k b_vk - KL, up to what does not depend on the factor while its shapes sum to N_m +
+    sum_k alpha_k. `values` and `slopes` are log gamma and digamma of the shapes; overwritten.
     """
     value = 0.0
     for k in range(len(shapes)):
@@ -167,10 +167,10 @@ def fit_rows(
 ):
     """Up to `n_steps` steps gamma_mk = alpha_k + D_mk for each document from `start` to `stop`.
 
-    D and the other outputs must be those of the shapes. Afterwards they are those before the last step: with the
-    responsibilities that they define, the last step and a step of the topics are optimal together. A step increases the
-    objective by at least KL(old factor | new factor), which is about half of the sum of both divergences, and that is
-    sum_k (new - old gamma_k) (digamma(new) - digamma(old)). Steps end when this is at most `tol`.
+    Outputs must be those of the shapes, and afterwards are those before the last step: with their responsibilities the
+    last step and a step of the topics are optimal together. A step gains at least KL(old factor | new factor), about
+    half of the sum of both divergences, sum_k (new - old gamma_k) (digamma(new) - digamma(old)). Steps end when this is
+    at most `tol`.
     """
     n = len(alpha)
     work, values = np.empty((N_WORK, n)), np.empty(n)

@@ -68,10 +68,9 @@ def _insert(z, n, given, starts):
 
 @njit(cache=True, nogil=True)
 def _fill_starts(given, starts):
-    """Write the initial nodes: evenly between the two flat ends, near the likelihood's peak, and near the highest node.
+    """Write initial nodes: evenly between the flat ends, near the likelihood's peak, and near the highest node.
 
-    The rows of `starts` are z, in ascending order, and the log densities. Returns the number of nodes and the index of
-    the highest.
+    The rows of `starts` are z, ascending, and log densities. Returns the number of nodes and the index of the highest.
     """
     log_length, _, _, kappa, along, product = given
     # Beyond low and high the likelihood and the curved part of the prior change by less than `_FLAT`.
@@ -119,10 +118,10 @@ def _area(low, high, width):
 
 @njit(cache=True, nogil=True)
 def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, areas, starts, pending):
-    """Fit the interpolation and return the number of nodes n. `heights` are relative to the largest initial one.
+    """Fit the interpolation; returns the number of nodes n. `heights` are relative to the largest initial one.
 
     ``areas[:n + 1]`` are the masses to the left of each node and of the right tail; ``areas[n + 1]`` is their sum.
-    `starts`, (2, _MAX_STARTS), and `pending`, (_MAX_DEPTH + 1, 2), are scratch memory.
+    `starts`, (2, _MAX_STARTS), and `pending`, (_MAX_DEPTH + 1, 2), are scratch.
     """
     given = (log_length, alpha, mass, kappa, along, product)
     n_starts, best = _fill_starts(given, starts)
@@ -206,10 +205,10 @@ def log_share_density(z, alpha, mass, n, nodes, heights, areas):
 
 @njit(cache=True, nogil=True)
 def birth_death_factors(is_birth, start, stop, theta, products, new_products, alpha, kappa, key, log_odds, out):
-    """Write the logarithm of each document's factor in the acceptance ratio of a birth or death, for ``start:stop``.
+    """Write the log of each document's factor in the acceptance ratio of a birth or death, for ``start:stop``.
 
-    The factor is the density with the new topic (prior included), divided by the density without it and by the density
-    of the proposed share. `log_odds` of the shares are written for a birth and read for a death.
+    It is the density with the new topic and its prior over that without it and the density of the proposed share, whose
+    `log_odds` are written for a birth and read for a death.
     """
     n_topics = theta.shape[1]
     mass = n_topics * alpha

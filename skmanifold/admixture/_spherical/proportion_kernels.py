@@ -29,8 +29,8 @@ _TARGET = 0.8  # target acceptance probability
 def _add_draw(density, theta, b, gram, share, weights, coupling, scratch):
     """Add `share` times the terms of a draw of one document's proportions.
 
-    Returns the cosine, and what the normaliser adds to the log density beyond that at the reference. With one
-    concentration for each topic, terms and the cosine are multiplied by that of the document over the reference.
+    Returns the cosine, and the normaliser's part of the log density beyond that at the reference. With one
+    concentration for each topic, terms and cosine are multiplied by the document's over the reference.
     """
     cosine, root = cosine_terms(theta, b, gram, scratch)
     relative, log_beyond = relative_terms(density, theta)
@@ -69,9 +69,9 @@ def move_proportions(
 ):
     """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each and average their terms.
 
-    `points` and `log_steps` have the chains of all documents and are updated in place. `exponents` are those of the
-    density of a point: 2 alpha - 1 on the sphere, alpha in logarithms. `out_coupling`, (K, K), gets the sum over these
-    documents. The draws of theta are written to `out_draws`, (n, n_draws, K), unless its second axis has length 0.
+    `points` and `log_steps` have the chains of all documents and are updated. `exponents` are 2 alpha - 1 on the
+    sphere, alpha in logarithms. `out_coupling`, (K, K), gets the sum over these documents; `out_draws` the thetas, (n,
+    n_draws, K), unless its second axis has length 0.
     """
     n = products.shape[1]
     work = np.empty((4, n))

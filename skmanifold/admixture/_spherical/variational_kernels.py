@@ -32,10 +32,10 @@ _LARGEST_SHAPE = 1e10
 def fit_rows(
     start, stop, projections, overlaps, prior, concentration, n_steps, tol, out_shapes, out_weights, out_coupling
 ):
-    """Maximise the factors of the documents from `start` to `stop`; return their terms in the objective.
+    """Maximise the factors of the documents from `start` to `stop`; returns their terms in the objective.
 
-    These are the sum of concentration * (cosine - 1) - KL. Also write the terms of the topics' gradient: the weight of
-    each document in each topic, and the sum of the documents' couplings between pairs of topics, with a zero diagonal.
+    These are the sum of concentration * (cosine - 1) - KL. Also written are the weight of each document in each topic,
+    and the sum of couplings between pairs of topics, with a zero diagonal.
     """
     n_components = len(prior)
     prior_total, prior_constant = _dirichlet_constant(prior)
@@ -276,9 +276,9 @@ def _factorize(matrix, damping, least, out):
 def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweeps, tol, out):
     """Solve eta_k = (1 - rate) old_k + strength * (weighted_k - coupled topics) + mean_strength * mean for all topics.
 
-    All vectors are linear combinations of the 2 K + 1 vectors old, weighted and mean, whose Gram matrix is `products`:
-    row k of `out` has the coefficients of topic k. Topics are solved for one after the other (Gauss-Seidel), until none
-    changes by more than `tol` relative to its length. Each solution increases the objective for fixed document sums.
+    All vectors combine the 2 K + 1 vectors old, weighted and mean with Gram matrix `products`: row k of `out` has the
+    coefficients of topic k. Gauss-Seidel, until none changes by more than `tol` relative to its length; each solution
+    increases the objective for fixed document sums.
     """
     n_topics = len(coupling)
     gains = np.empty(n_topics)

@@ -70,9 +70,9 @@ class DocumentPrior(NamedTuple):
 class Guards(NamedTuple):
     """A token of each topic that stays where it is, so that no topic loses its last token.
 
-    Tokens have random priorities, and the guard of a topic is its token of least priority. A token moves only to topics
-    whose guard has a smaller priority. Such moves do not change the guards, so that the possible moves are the same
-    before and after a sweep, which is necessary for its balance.
+    The guard of a topic is its token of least random priority. A token moves only to topics whose guard has a smaller
+    priority. Such moves do not change the guards, so that the same moves are possible before and after a sweep, which
+    its balance needs.
     """
 
     least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic; (0,) if all moves are allowed
@@ -126,30 +126,10 @@ def _sample_rows(
     out_history,
     out_log_likelihood,
 ):
-    """Sweep over each of a range of rows.
+    """Make the sweeps over each of a range of rows, with a stream for each in `row_keys`.
 
-    Parameters
-    ----------
-    first_row, stop_row : int
-        The rows.
-    documents : Documents
-        Tokens of all rows.
-    table : WordTable
-        Topics, for the words of `documents`.
-    prior : DocumentPrior
-        Of the proportions.
-    guards : Guards
-        Which moves are allowed.
-    row_keys : ndarray of shape (n_rows,)
-        A stream for each row.
-    sweeps : Sweeps
-        The sweeps to make.
-    token_topics : ndarray of shape (n_tokens,)
-        uint16, read and written.
-    out_history : ndarray of shape (n_tokens * n_kept,) or (0,)
-        If not empty, the topics of the kept sweeps, token by token.
-    out_log_likelihood : ndarray of shape (n_rows,)
-        For each kept sweep, the log likelihood of the row is added.
+    `token_topics`, uint16, is read and written. `out_history`, (n_tokens * n_kept,) unless it is empty, gets the topics
+    of kept sweeps, token by token; each kept sweep adds the log likelihoods of rows to `out_log_likelihood`.
     """
     indptr, token_start = documents.indptr, documents.token_start
     pair_word, pair_count, log_scale = documents.pair_word, documents.pair_count, table.log_scale

@@ -58,10 +58,9 @@ def _sample_cells(
     out_cell_topics,
     out_log_likelihood,
 ):
-    """Draw the topics of the large cells of one block; the arguments are those of ``_sample_block``.
+    """Draw the topics of the large cells of one block, and add to log likelihoods; arguments as of ``_sample_block``.
 
-    The contributions are added to the rows' log likelihoods. With `excludes_self` the tokens of a cell that have the
-    same previous topic are drawn at once.
+    With `excludes_self` the tokens of a cell that have the same previous topic are drawn at once.
     """
     if segment_cells[segments[0]] == segment_cells[segments[1]]:
         return

@@ -92,9 +92,9 @@ def _sample_block(
 ):
     """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output have the block's rows.
 
-    `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
-    log sum_k (D_k + alpha_k) p(v | k). With `excludes_self` the counts for a token do not contain it; then `out_topics`
-    must be the topics of the counts.
+    `prior_sums` are running sums of alpha_k inverse_k. A row's log likelihood sums log sum_k (D_k + alpha_k) p(v | k)
+    over its tokens. With `excludes_self` the counts for a token exclude it, and `out_topics` must be the topics of the
+    counts.
     """
     n_rows, n_components = len(row_vectors), len(inverse)
     scores = np.zeros(n_components, np.float32)
@@ -223,8 +223,7 @@ def row_count(entries, start, n_vectors, topic):
 def share_without_one(in_row, in_word, base, inverse):
     """The weight of a topic without one of its tokens, divided by that with it: a number from 0 to 1.
 
-    `in_row` is D + alpha, `in_word` is W plus the part of beta that is not `base`, with the precision of float32, and
-    `inverse` is 1 / (T + sum beta).
+    `in_row` is D + alpha, `in_word` W plus the part of beta beyond `base`, in float32, `inverse` 1 / (T + sum beta).
     """
     whole = np.rint(in_word)
     if abs(in_word - whole) < _ROUNDING * whole:  # otherwise the error could exceed a tiny beta
@@ -281,8 +280,7 @@ def _count_rows(
 ):
     """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
 
-    The topics of a row are in order of first occurrence in its words, ascending, those of the large cells last; the
-    order does not depend on the blocks.
+    Topics are in order of first occurrence in the row's words, ascending, those of large cells last, for any blocks.
     """
     n_rows = len(row_tokens)
     first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
