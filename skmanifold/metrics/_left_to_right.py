@@ -64,13 +64,12 @@ def left_to_right(
     (systematically) with probabilities proportional to the weights, and the mean weight becomes a factor of the
     estimate of the run.
 
-    The Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` invariant. So the estimate of a run has the expectation p(w)
-    exactly, for any R: it is a sequential Monte Carlo sampler [3]_ with the moves of [4]_. The mean of the `n_runs`
-    independent runs is therefore **unbiased for p(w)**. On average its logarithm is lower than log p(w), by about half
-    its squared standard error. Algorithm 3 of [1]_ averages the :math:`p_n` of the particles at each position without
-    weights, and the sequential sampler of [2]_ averages along one chain. Their products of averages are not unbiased
-    for p(w) with a finite number of draws. Weights without resampling (R = 1 and many runs) are unbiased, but for more
-    than about fifty tokens their distribution is so skewed that their mean is almost always far too low.
+    The Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` invariant: a run is a sequential Monte Carlo sampler [3]_ with
+    the moves of [4]_, whose estimate has the expectation p(w) for any R. The mean of the `n_runs` independent runs is
+    therefore **unbiased for p(w)**; its logarithm is on average too low by about half its squared standard error.
+    Averages over particles at each position (algorithm 3 of [1]_) or along one chain [2]_ have products that are
+    biased. Weights without resampling (R = 1) are unbiased, but so skewed for more than about fifty tokens that their
+    mean is almost always far too low.
 
     The cost grows with the square of the length of a document.
 

@@ -100,9 +100,8 @@ def expected_variation_of_information(labels: ArrayLike, draws: ArrayLike) -> An
     .. math::
         \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
 
-    This is the Monte Carlo estimate of the posterior expected loss of the partition c. It is not the lower bound by
-    Jensen's inequality that Wade and Ghahramani (2018) minimise, which needs only co-clustering probabilities. The
-    running time is proportional to draws times rows, for any number of clusters.
+    This is the Monte Carlo estimate of the posterior expected loss of the partition c, not the lower bound that Wade
+    and Ghahramani (2018) minimise. The running time is proportional to draws times rows, for any number of clusters.
 
     Parameters
     ----------
@@ -155,20 +154,16 @@ def point_partition(
 
     This is the Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018). The search uses sweeps as in
     SALSO (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, possibly a new one, with the least
-    expected variation given the other rows. After a sweep, clusters are merged if that lowers the expected variation.
-    A search ends when no row moves and no two clusters merge. One search starts from the best draw and one from a
-    single cluster. Three others assign the rows one by one, in random order, starting without clusters. The search
-    that is best after a few sweeps, the first one in a tie, is continued to its end. The result is a local minimum with
-    respect to these moves, not necessarily the global one. It is never worse than the draw from which the first search
-    starts, and never worse than a single cluster.
+    expected variation given the others; after a sweep, clusters are merged if that lowers it. One search starts from
+    the best draw, one from a single cluster, and three assign the rows one by one in random order. The best after a few
+    sweeps is continued until no row moves and no two clusters merge: a local minimum, never worse than the best draw or
+    a single cluster.
 
-    If the draws are so uncertain that two of them have little in common, a single cluster may have a smaller expected
-    variation than any partition that resembles the draws. If the draws agree on most rows, a row that is with no other
-    row in half of the draws forms a cluster by itself. The estimate may then have more clusters than any draw;
-    `max_components` limits their number. This estimate is not an estimate of the number of clusters.
+    If draws have little in common, a single cluster may be better than any partition that resembles them. A row that is
+    alone in half of the draws forms a cluster, so that there may be more clusters than in any draw; `max_components`
+    limits them. This is not an estimate of the number of clusters.
 
-    The best draw is searched among all draws, if that compares at most about 10^9 labels (draws squared times distinct
-    rows). Otherwise it is searched among as many evenly spaced draws as this limit allows.
+    The best draw is searched among all, or as many evenly spaced ones as need about 10^9 comparisons of labels.
 
     Parameters
     ----------

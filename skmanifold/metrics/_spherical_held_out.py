@@ -90,24 +90,21 @@ def spherical_document_likelihood(
     .. math:: p(v \mid \beta) = \int \mathrm{Dir}(\theta \mid \alpha) \, c_V(\kappa)
         \exp\left(\kappa \, v^\top \frac{\beta\theta}{\|\beta\theta\|}\right) d\theta.
 
-    With ``method="fitted"`` the estimate uses importance sampling with a proposal that is fitted to each document by
-    expectation propagation [2]_. The likelihood is approximated by a normal density over unnormalised topic weights.
-    The weights are drawn in turn, each from its own prior times a normal factor for the document and for the remaining
-    topics, and then divided by their sum. This proposal also covers proportions close to 0. The importance weights are
-    therefore nearly equal for all :math:`\alpha`, unless :math:`\kappa` is small or the document points away from all
-    topics. A pilot run of 50 draws comes first. If its effective sample size is less than 30%, the prior is tried as
-    the proposal in the same way; for :math:`\kappa \le 5` the prior is tried first. If that fails too, the estimate
-    comes from annealed importance sampling [3]_ with `n_draws` / 8 particles, from the prior along increasing
-    concentrations. The pilot draws are not used in the estimate. So the mean of the weights is **unbiased for the
-    density**. On average its logarithm is too low, by about half its squared standard error.
+    With ``method="fitted"`` the proposal of importance sampling is fitted to each document by expectation propagation
+    [2]_: topic weights are drawn in turn, each from its prior times a normal factor for the document and the remaining
+    topics, and divided by their sum. Importance weights are nearly equal for all :math:`\alpha`, unless :math:`\kappa`
+    is small or the document points away from all topics. If the effective sample size of a pilot of 50 draws is less
+    than 30%, the prior is tried as the proposal (first, for :math:`\kappa \le 5`), and then annealed importance
+    sampling [3]_ with `n_draws` / 8 particles, from the prior along increasing concentrations. Pilots are not used in
+    the estimate, so that the mean of the weights is **unbiased for the density**. On average its logarithm is too low,
+    by about half its squared standard error.
 
-    If a document points away from all topics and :math:`\kappa` is large, annealing may miss modes of the posterior
-    (for small :math:`\alpha`) or not converge (for large :math:`\alpha`). The estimated error is then too small, and
-    the logarithm is too low by a few nats or more.
+    If a document points away from all topics and :math:`\kappa` is large, annealing may miss modes (for small
+    :math:`\alpha`) or not converge (for large). Then the estimated error is too small, and the logarithm too low by a
+    few nats or more.
 
-    With ``method="prior"`` the draws come from the prior, as in [1]_. That is unbiased as well. But if :math:`\kappa`
-    is in the thousands, the largest weight dominates the mean, and the logarithm is too low by many nats, especially
-    with few draws.
+    With ``method="prior"`` the draws come from the prior, as in [1]_: unbiased as well, but if :math:`\kappa` is in the
+    thousands, the largest weight dominates, and the logarithm is too low by many nats.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ class SubspaceMatch(NamedTuple):
 def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Principal angles between two subspaces of any dimensions.
 
-    Sines and cosines are computed by two singular value decompositions, and each angle from both [1]_. So errors are of
-    the order of 1e-16 for all angles, also for those close to 0 or to a right angle. The cost is O(n_features d^2).
+    Sines and cosines are computed by two singular value decompositions, and each angle from both [1]_, with errors of
+    the order of 1e-16 also near 0 and a right angle. The cost is O(n_features d^2).
 
     Parameters
     ----------
