@@ -99,7 +99,6 @@ def tune_step_size(
     position : ndarray of shape (n_chains, *shape) or shape, optional
         Initial positions of the chains; by default random points of the manifold.
     random_state : None, int or RandomState
-        Seed.
 
     Returns
     -------

@@ -41,9 +41,7 @@ class CalibrationDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     References
     ----------

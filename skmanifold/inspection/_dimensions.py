@@ -37,9 +37,7 @@ class DimensionPosteriorDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     Examples
     --------

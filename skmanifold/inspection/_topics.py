@@ -67,9 +67,7 @@ class TopicDisplay:
     Attributes
     ----------
     axes_ : ndarray of matplotlib axes of shape (n_topics,)
-        The panels.
     figure_ : matplotlib figure
-        Figure with the panels.
 
     Examples
     --------

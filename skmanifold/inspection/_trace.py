@@ -86,7 +86,6 @@ class TraceDisplay:
     axes_ : ndarray of matplotlib axes
         The panels: the trace, and if available effective sample sizes and scores.
     figure_ : matplotlib figure
-        Figure with the panels.
 
     References
     ----------

@@ -156,15 +156,12 @@ class DPCategoricalMixture(DPMixture):
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

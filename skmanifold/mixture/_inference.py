@@ -57,17 +57,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1. There is one column for each entry of ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X)
 
@@ -81,7 +75,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
@@ -101,17 +94,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Indices into ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X).argmax(axis=1)
 
@@ -128,7 +115,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Seed.
 
         Returns
         -------
@@ -214,7 +200,6 @@ class MixtureInference(WithEmission, EstimateInference):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------

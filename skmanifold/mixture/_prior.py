@@ -82,7 +82,6 @@ class DrawsFromPrior(EstimateInference):
             Multinomial rows only: number of tokens of each row, 100 if it is None. Without `n_features`, the numbers
             are those of random rows of `fit`.
         random_state : int, RandomState instance or None, default=None
-            Seed.
         return_parameters : bool, default=False
             Whether to return the parameters too.
 

@@ -39,13 +39,11 @@ class DensityScores:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
         y : Ignored
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
         """
         return labels_of_all(self.fit(X), X)
 

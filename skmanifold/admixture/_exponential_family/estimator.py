@@ -148,15 +148,12 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass, burn-in included; use it to check convergence. Not set by `partial_fit`.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -314,7 +311,6 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`.
         y : None
             Ignored.
 

@@ -133,11 +133,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood of each pass, burn-in included.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
-        Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

@@ -196,14 +196,12 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         Log likelihood (or log joint density, or lower bound of the evidence) after each pass, burn-in included; use it
         to check convergence. Not set by `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if `tol` or a callback ended the fit early. Not set by
         `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

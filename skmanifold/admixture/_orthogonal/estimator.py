@@ -128,11 +128,9 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
-        Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

@@ -144,13 +144,11 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass (for "vb" and "svb" the objective). Not set by `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

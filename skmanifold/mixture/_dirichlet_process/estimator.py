@@ -167,13 +167,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         The emission that was used. It has the learned numbers of the prior of Gaussian components, and the learned
         dispersions of negative binomial ones, see Notes.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 

@@ -112,7 +112,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Weights of the components.
     components_ : ndarray of shape (n_components, n_features) or list of ndarray
         Expected row of each component: probabilities of ones, probabilities of words, means or rates. For codes of
         categories, their probabilities: an array of shape (n_components, n_categories) for each column. For
@@ -138,9 +137,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         For each component, the index of the fitted row with the highest density in it among the rows with its label; -1
         if there are none. Not set by `partial_fit`.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
         as many draws as `max_draws_bytes` allows, with the parameters of the emission as in the attributes above:
@@ -159,7 +156,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -330,12 +326,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
             Rows as in `fit`.
         y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows as in `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
 
         Raises
         ------
@@ -362,7 +356,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
         y : Ignored
 
         Returns

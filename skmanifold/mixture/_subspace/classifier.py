@@ -83,7 +83,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     class_prior_ : ndarray of shape (n_classes,)
         Prior probabilities :math:`\pi`, normalised.
     n_features_in_ : int
-        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -158,7 +157,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Class labels.
 
         Returns
         -------
@@ -256,11 +254,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         -------
         log_probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -297,12 +290,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Class labels.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         best = self.predict_log_proba(X).argmax(axis=1)  # raises NotFittedError before `classes_` is read
         return self.classes_[best]

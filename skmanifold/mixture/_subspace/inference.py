@@ -101,11 +101,6 @@ class SubspaceInference(DrawsFromPrior):
         -------
         distances : ndarray of shape (n_samples, n_components)
             In the units of X.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         rows, K = self._read(X), len(self.means_)
         terms, no_offsets = np.zeros((rows.n_rows, K)), np.zeros(K)

@@ -106,7 +106,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Weights of the components.
     mean_directions_ : ndarray of shape (n_components, n_features)
         Unit vectors :math:`\mu_k`.
     concentrations_ : ndarray of shape (n_components,)
@@ -126,7 +125,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Number of minibatches passed to `partial_fit` since the last `fit`. `partial_fit` does not set the four
         attributes of iterations and ``labels_``.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -306,7 +304,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
         y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows within the minibatch.
@@ -420,20 +417,12 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
         y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
-
-        Raises
-        ------
-        ValueError
-            As in `fit`.
         """
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
@@ -446,18 +435,12 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
             In nats, relative to the uniform distribution; NaN for a row of zeros, which `score` and the information
             criteria leave out.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         return self._at_estimate(self._read(X))[1]
 
