@@ -61,8 +61,7 @@ class HasShares(Protocol):
         Parameters
         ----------
         rows : object
-        first, stop : int
-        first_block : int
+        first, stop, first_block : int
         shares : ndarray of shape (stop - first, K)
 
         Returns
@@ -95,8 +94,7 @@ class ExpectsRows(Protocol):
         Parameters
         ----------
         rows : object
-        first, stop : int
-        first_block : int
+        first, stop, first_block : int
         parameters : object
         log_weights : ndarray of shape (K,)
         row_weights : ndarray of shape (n_rows,)
@@ -156,8 +154,7 @@ class CompletesRows(Protocol):
         Parameters
         ----------
         rows : object
-        first, stop : int
-        first_block : int
+        first, stop, first_block : int
         shares : ndarray of shape (stop - first, K)
         parameters : object
 
@@ -344,7 +341,6 @@ class HasClusters(Protocol):
         Returns
         -------
         clusters : Family
-            Statistics, draws and marginal densities of clusters.
         """
         ...
 
@@ -393,7 +389,6 @@ class LearnsPrior(Protocol):
         Parameters
         ----------
         clusters : Family
-            Clusters of a family of this emission.
 
         Returns
         -------

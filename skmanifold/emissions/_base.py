@@ -46,7 +46,6 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         Returns
         -------
         family_type : type or None
-            The class.
         """
         return self.row_family
 
@@ -81,7 +80,6 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         Returns
         -------
         rows : object
-            What `read` returns.
         """
         reader: Any = BaseEstimator()
         for name in ("n_features_in_", *self.stores):

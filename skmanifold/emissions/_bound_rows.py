@@ -145,7 +145,6 @@ class BoundRows:
         Returns
         -------
         effort : StartEffort
-            Numbers of rows, seeds and rounds.
         """
         return StartEffort()
 
@@ -155,7 +154,6 @@ class BoundRows:
         Parameters
         ----------
         n_clusters : int
-            Number of seeds.
         key : uint64
 
         Returns
@@ -218,7 +216,6 @@ class BoundRows:
         Returns
         -------
         posterior : NamedTuple
-            Space for the labels.
         sides : tuple of NamedTuple
             Statistics and posterior of two sides without rows, and of a label for scratch.
         """
@@ -254,7 +251,6 @@ class BoundRows:
         rows : ndarray of shape (n,), int64
         new_labels : ndarray of shape (n,), int32
         labels : ndarray of shape (n_rows,), int32
-            Old labels of all rows.
         statistics : NamedTuple
         workers : Workers
         """
@@ -282,7 +278,6 @@ class BoundRows:
         rows : ndarray of shape (n,), int64
         new_labels : ndarray of shape (n,), int32
         labels : ndarray of shape (n_rows,), int32
-            Old labels of all rows.
         statistics : NamedTuple
         components : object
         place_of : ndarray of int64
@@ -301,7 +296,6 @@ class BoundRows:
         labels : ndarray of shape (n_rows,), int32
         statistics : NamedTuple
         new_labels : ndarray of int64
-            The new name of each old label.
         workers : Workers
 
         Returns

@@ -54,7 +54,6 @@ class ColumnDistributions:
         Returns
         -------
         values : ndarray of shape (K, n_columns)
-            Means and codes.
         """
         raise NotImplementedError
 
@@ -64,7 +63,6 @@ class ColumnDistributions:
         Parameters
         ----------
         weights : ndarray of shape (K,)
-            Weights of the components.
 
         Returns
         -------
@@ -87,7 +85,6 @@ class CellDistribution(ColumnDistributions):
         Returns
         -------
         sums : ExpectedCells
-            Zeros.
         """
         shape = n_rows, len(self.n_categories)
         return ExpectedCells(
@@ -102,9 +99,7 @@ class CellDistribution(ColumnDistributions):
         values : ndarray of shape (n_rows, n_columns)
             Cells; NaN where missing.
         shares : ndarray of shape (n_rows, K)
-            Membership probabilities.
         out : ExpectedCells
-            Sums.
         """
         raise NotImplementedError
 
@@ -179,7 +174,6 @@ class IndependentNumbers(CellDistribution):
         ----------
         column : int
         values : ndarray of shape (n_values,)
-            Its values.
 
         Returns
         -------

@@ -53,7 +53,6 @@ class DenseRows(NamedTuple):
         ----------
         start, stop : int
         origin : ndarray of shape (n_features,)
-            Values for missing cells.
 
         Returns
         -------
@@ -136,7 +135,6 @@ class IncompleteRows(DenseRows):
         Returns
         -------
         complete : ndarray of int64
-            In their order.
         incomplete : ndarray of int64
             Rows with the same pattern are next to each other, in their order.
         """

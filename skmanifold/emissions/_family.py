@@ -76,8 +76,7 @@ class Family(BoundRows):
 
         Parameters
         ----------
-        n_rows : int
-        first_block : int
+        n_rows, first_block : int
         add : callable
             ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
             array is that of the blocks, the others are those of the statistics.
@@ -129,7 +128,6 @@ class Family(BoundRows):
         ----------
         statistics : NamedTuple
         labels : ndarray of shape (K,), int64
-            Labels, also of components without rows.
         key : uint64
         workers : Workers
 
@@ -184,7 +182,6 @@ class Family(BoundRows):
         Parameters
         ----------
         attributes : dict of str to ndarray
-            What `cell_attributes` returns.
 
         Returns
         -------

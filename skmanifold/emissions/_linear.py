@@ -128,7 +128,6 @@ class LinearFamily(Family):
         Returns
         -------
         n_observed : ndarray of shape (n_features, K)
-            Numbers of observed cells.
         """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)

@@ -65,7 +65,6 @@ class LinearRows(NamedTuple):
         Returns
         -------
         rows : LinearRows
-            Without entries.
         """
         return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), n_features, None)
 
@@ -104,7 +103,6 @@ class LinearRows(NamedTuple):
         cells : ndarray of shape (n_rows, n_features)
             NaN where a cell is missing.
         columns : ndarray of shape (n_features,), int64
-            Indices of columns.
         """
         return np.sqrt(self.cells()), np.arange(self.n_features)
 
@@ -118,9 +116,7 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         n_statistics : int
-            Number of statistics.
         row_weights : ndarray of shape (n_rows,), optional
-            Weights of the rows.
 
         Returns
         -------

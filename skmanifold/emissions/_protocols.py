@@ -65,8 +65,7 @@ class RowEmission(Protocol):
 
         Returns
         -------
-        family : object
-            A `RowFamily`.
+        family : RowFamily
 
         Raises
         ------
@@ -92,8 +91,7 @@ class WeightedRowEmission(RowEmission, Protocol):
 
         Returns
         -------
-        family : object
-            A `RowFamily`.
+        family : RowFamily
 
         Raises
         ------
@@ -134,7 +132,6 @@ class TokenEmission(Protocol):
         Returns
         -------
         counts : Counts
-            Counts of the tokens in each row.
 
         Raises
         ------
@@ -149,7 +146,6 @@ class TokenEmission(Protocol):
         Parameters
         ----------
         tokens : Counts
-            What `read_tokens` returned.
         n_components : int
         word_vectors : array-like of shape (n_features, n_dims), default=None
             One vector for each column of X, for emissions whose tokens are vectors.
@@ -180,7 +176,6 @@ class HasStatistics(Protocol):
         Returns
         -------
         shapes : tuple of tuple of int
-            A shape for each array.
         """
         ...
 
@@ -190,7 +185,6 @@ class HasStatistics(Protocol):
         Returns
         -------
         n_cells : int
-            The sum of the sizes of all arrays.
         """
         ...
 
@@ -228,7 +222,6 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters from a file.
 
         Raises
         ------
@@ -240,7 +233,12 @@ class HasStatistics(Protocol):
 
 @runtime_checkable
 class RowFamily(HasStatistics, Protocol):
-    """A family of rows, for mixtures, with log densities and statistics of rows."""
+    """A family of rows, for mixtures, with log densities and statistics of rows.
+
+    In the methods of families, `rows` are what the emission's ``read`` returned, ``first:stop`` is a range of them and
+    `first_block` the number of the block of statistics that begins with it. Statistics are sums over rows, with the
+    shapes that ``shapes`` returns, by label or component; parameters are those of all K components.
+    """
 
     def add_log_densities(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
@@ -260,8 +258,7 @@ class RowFamily(HasStatistics, Protocol):
         Parameters
         ----------
         rows : object
-        first, stop : int
-        first_block : int
+        first, stop, first_block : int
         labels : ndarray of shape (stop - first,), int32
 
         Returns
@@ -295,7 +292,6 @@ class HasKernels(Protocol):
         Parameters
         ----------
         capacity : int
-            Number of labels.
 
         Returns
         -------
@@ -310,7 +306,6 @@ class HasKernels(Protocol):
         Parameters
         ----------
         capacity : int
-            Number of labels.
         statistics : NamedTuple
         key : uint64
 
@@ -336,7 +331,6 @@ class TokenFamily(HasStatistics, Protocol):
         Returns
         -------
         statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
         """
         ...
 

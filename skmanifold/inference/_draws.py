@@ -54,7 +54,6 @@ class Draws:
         Returns
         -------
         ndarray of shape (n_chains * n_draws, ...)
-            The points.
         """
         return self.position.reshape(-1, *self.position.shape[2:])
 
@@ -70,7 +69,6 @@ class Draws:
         Returns
         -------
         Draws
-            The draws of the values.
 
         Raises
         ------
@@ -91,7 +89,6 @@ class Draws:
         Returns
         -------
         ndarray
-            The mean, of the shape of a point.
         """
         return self.position.mean(axis=(0, 1))
 
@@ -164,7 +161,6 @@ class Draws:
         Returns
         -------
         pandas.DataFrame
-            The table.
 
         Raises
         ------

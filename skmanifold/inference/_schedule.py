@@ -29,7 +29,6 @@ class Schedule(NamedTuple):
         Parameters
         ----------
         max_iter : int
-            Number of passes.
         burn_in : int or None
             Passes that are discarded; None is half of them.
         thin : int
@@ -38,7 +37,6 @@ class Schedule(NamedTuple):
         Returns
         -------
         schedule : Schedule
-            With a number for `burn_in`.
 
         Raises
         ------

@@ -93,7 +93,6 @@ class CalibrationDisplay:
             Ranks from 0 to `n_draws`, as :func:`~skmanifold.metrics.calibration_ranks` returns them, of one quantity or
             by name. All quantities have the same number of simulations.
         n_draws : int
-            Number of draws of each simulation.
         level : float, default=0.95
             Level of the band.
         ax : matplotlib axes, default=None

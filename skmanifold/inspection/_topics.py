@@ -204,7 +204,6 @@ class TopicDisplay:
         Parameters
         ----------
         class_words : ClassWords
-            Result of :func:`class_words`.
         classes : int or array-like of int, default=None
             Clusters to show, in this order, from ``class_words.classes``. None shows the twelve largest clusters, in
             descending order of size.

@@ -212,7 +212,6 @@ class TraceDisplay:
         Parameters
         ----------
         draws : Draws
-            The result of `sample`.
         ax : matplotlib axes, or array of one for each panel, default=None
             Axes to draw on. A single axes object is divided into panels. None creates a new figure.
 

@@ -128,7 +128,6 @@ def spherical_document_likelihood(
     Returns
     -------
     SphericalLikelihood
-        Log densities and diagnostics of each document.
 
     Raises
     ------

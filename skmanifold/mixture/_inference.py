@@ -113,7 +113,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows.
         random_state : int, RandomState instance or None, default=None
 
         Returns

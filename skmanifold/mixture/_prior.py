@@ -73,7 +73,6 @@ class DrawsFromPrior(EstimateInference):
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows.
         n_features : int, default=None
             Number of columns. Hyperparameters are then those of the constructor, and none may depend on data. None
             means a fitted estimator: its columns and the hyperparameters of the fit, and its number of components if

@@ -120,7 +120,6 @@ class Columns(BaseEmission, BaseComposition):
         Parameters
         ----------
         **params : object
-            Values by name.
 
         Returns
         -------

@@ -134,7 +134,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         **params : dict
-            Estimator parameters.
 
         Returns
         -------

@@ -146,7 +146,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, max(dimensions_))
-            Coordinates as returned by `project`.
         labels : array-like of shape (n_samples,)
 
         Returns
