@@ -89,11 +89,10 @@ class SummarizesClusters(MixtureInference):
 
         Notes
         -----
-        With a Dirichlet process, each cluster of ``labels_`` is matched to at most one drawn cluster of each draw, so
-        that the matched clusters have as many rows in common as possible. Its drawn size is the number of rows of the
-        matched cluster, or 0 if there is none. ``size`` can lie outside of the interval of the drawn sizes, because
-        ``labels_`` is a compromise between the draws: usually it has fewer small clusters than a draw, so that its
-        large clusters also have rows that are in small clusters of the draws.
+        With a Dirichlet process, each cluster of ``labels_`` is matched to at most one drawn cluster of each draw, with
+        as many rows in common as possible; its drawn size is that of the matched cluster, or 0. ``size`` can lie
+        outside of the interval: ``labels_`` is a compromise between the draws, usually with fewer small and larger
+        large clusters.
         """
         check_is_fitted(self)
         try:

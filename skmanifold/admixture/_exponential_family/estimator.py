@@ -273,8 +273,7 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
             Counts; for "bernoulli" zeros, ones and NaN. A
             :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
             workers inside ``with distributed(client):``, where X can also be a Dask array or data frame.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -311,8 +310,7 @@ class ExponentialFamilyAdmixture(DrawsFromPrior, FamilyAdmixtureInference, BaseS
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -387,8 +387,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
             - inside ``with distributed(client):`` (:func:`~skmanifold.distributed`), a Dask data frame, a Dask array
               whose blocks are dense or SciPy sparse matrices, or a Dask bag of documents. A document is a mapping from
               column index to count, or an array of column indices, one per token. Requires "esca" or "gibbs".
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -448,8 +447,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
             Counts of words in documents: one minibatch. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is
             read into memory as a whole; use ``corpus.rows(start, stop)`` for a part of it.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

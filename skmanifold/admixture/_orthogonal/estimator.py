@@ -259,8 +259,7 @@ class OrthogonalSphericalAdmixture(DrawsFramesFromPrior, SphericalInference, Fra
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Documents, such as tf-idf; rows of any length, with entries of any sign.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

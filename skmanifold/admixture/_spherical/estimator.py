@@ -290,8 +290,7 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Documents, such as tf-idf; rows of any length, with entries of any sign.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -332,8 +331,7 @@ class SphericalAdmixture(DrawsTopicsAboutMean, SphericalInference, TopicUncertai
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of any length, with entries of any sign. The first minibatch needs at least as many nonzero rows as
             there are topics.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -193,20 +193,18 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     The number of Gaussian components depends on the prior of means and covariances. Hyperparameters of
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
     given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
-    which start from one number of seeds). The partitions come from several numbers of seeds, a few
-    passes and merges; the one with the highest estimated evidence is used. The learned prior does not depend on the
-    number of components in the draws, and is the same for all chains. Given hyperparameters are not learned. This is
-    empirical Bayes: the rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers
-    because they are fixed during sampling. So intervals can be too narrow, most of all with few rows. To see how much
-    the result depends on the prior, repeat the fit with other numbers, for example with those of ``emission_`` and
-    twice its `mean_precision_prior`. Dispersions of :class:`~skmanifold.emissions.NegativeBinomial` are learned in the
-    same way.
+    which start from one number of seeds); of those from several numbers of seeds, a few passes and merges, the one with
+    the highest estimated evidence is used. The learned prior is the same for all chains. This is empirical Bayes: the
+    rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers, so that intervals
+    can be too narrow, most of all with few rows. To see how much the result depends on the prior, repeat the fit with
+    other numbers, for example those of ``emission_`` and twice its `mean_precision_prior`. Dispersions of
+    :class:`~skmanifold.emissions.NegativeBinomial` are learned in the same way.
 
-    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, or rounded and then
-    standardised), priors and initial labels are found with each number spread uniformly over its cell of the grid. If
-    more rows are equal than rounding explains, repeated rows are left out of this search, and a warning shows how many
-    they are. The draws are given the rows as they are: intervals treat repeated rows as separate observations, and
-    columns with few different numbers can have a cluster for each number, if there are very many rows.
+    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, also before
+    standardising), priors and initial labels are found with each number spread uniformly over its cell. If more rows
+    are equal than rounding explains, repeated rows are left out of this search, with a warning. Draws use the rows as
+    they are: repeated rows are separate observations, and columns with few different numbers can have a cluster for
+    each number, if there are very many rows.
 
     References
     ----------

@@ -148,13 +148,11 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     approximations), and :math:`N = \sum_k n_k`.
 
     The terms 1 and :math:`A_0` are a prior that is equivalent to one additional row per component. Without them the
-    equations would be those of maximum likelihood, which is unbounded: a component of a single direction has
-    :math:`\|r_k\| = n_k`. The scale of the prior is estimated from the initial clusters: the iterations start with
-    three rounds of spherical k-means, and :math:`A_0 = \sum_k \|r_k\| / N` is the value after the third, at most
-    :math:`1 - 10^{-6}`. In this way the prior has a suitable scale for wide and narrow clusters and any number of
-    features. It shrinks :math:`1 - \|r_k\| / n_k` towards the average of the clusters by a relative amount of about
-    :math:`1 / n_k`, and does not affect a single component. With a shared concentration, :math:`A_V(\kappa) = (\sum_k
-    \|r_k\| + A_0) / (N + 1)`.
+    likelihood is unbounded: a component of a single direction has :math:`\|r_k\| = n_k`. :math:`A_0 = \sum_k \|r_k\| /
+    N`, at most :math:`1 - 10^{-6}`, is the value after the three rounds of spherical k-means with which the iterations
+    start: a suitable scale for wide and narrow clusters and any number of features. The prior shrinks :math:`1 -
+    \|r_k\| / n_k` towards the average of the clusters by a relative amount of about :math:`1 / n_k`, and does not
+    affect a single component. With a shared concentration, :math:`A_V(\kappa) = (\sum_k \|r_k\| + A_0) / (N + 1)`.
 
     Equivalently, each iteration increases the log likelihood minus :math:`\sum_k KL(\kappa_0 \| \kappa_k)`, where the
     divergences are between distributions with concentrations :math:`\kappa_0 = A_V^{-1}(A_0)` and :math:`\kappa_k` and
