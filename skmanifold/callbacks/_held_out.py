@@ -130,7 +130,6 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The data passed to ``fit``.
         *others : array-like of shape (n_samples,) or None
@@ -203,7 +202,6 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
 
         Returns
         -------
@@ -220,9 +218,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The fit.
 
         Raises
         ------
@@ -245,9 +241,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The fit.
         """
         super().teardown(estimator, context)
         self._runs.pop(estimator, None)
@@ -260,9 +254,7 @@ class HeldOutMonitor(ScoringMonitor):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The task that has ended.
         fitted_estimator : estimator instance, default=None
             An estimator with the fitted attributes after this task; None if the fit has not created one.
 

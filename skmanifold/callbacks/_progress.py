@@ -62,9 +62,7 @@ class ProgressBar(TaskBars):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The task that begins.
         """
         self._begun.setdefault(estimator, perf_counter())
         super().on_fit_task_begin(estimator, context)
@@ -75,9 +73,7 @@ class ProgressBar(TaskBars):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The task that has ended.
         """
         report = getattr(estimator, "_pass_report", None)
         if report is not None and context.max_subtasks == 0:

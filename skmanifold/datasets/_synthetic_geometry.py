@@ -225,7 +225,6 @@ class SubspaceData(Bunch):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------

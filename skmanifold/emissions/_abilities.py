@@ -24,14 +24,11 @@ class HasDraw(Protocol):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         parameters : object
-            Parameters of all components.
         """
         ...
 
@@ -46,12 +43,10 @@ class HasParametersOf(Protocol):
         Parameters
         ----------
         attributes : dict of str to ndarray
-            Fitted attributes, as `attributes` returns them.
 
         Returns
         -------
         parameters : object
-            Parameters of all components.
         """
         ...
 
@@ -66,20 +61,12 @@ class HasShares(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
+        first, stop, first_block : int
         shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
 
         Returns
         -------
         sums : BlockSums
-            The statistics, by blocks of rows.
         """
         ...
 
@@ -107,17 +94,9 @@ class ExpectsRows(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
+        first, stop, first_block : int
         parameters : object
-            Parameters of all components.
         log_weights : ndarray of shape (K,)
-            Logs of the weights of the components.
         row_weights : ndarray of shape (n_rows,)
             Weights of all rows in the statistics.
         log_density : ndarray of shape (n_rows,)
@@ -126,7 +105,6 @@ class ExpectsRows(Protocol):
         Returns
         -------
         sums : BlockSums
-            The statistics, by blocks of rows.
         """
         ...
 
@@ -153,15 +131,9 @@ class CompletesRows(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
+        first, stop : int
         labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
         parameters : object
-            Parameters of all components.
         key : uint64
             Key of the random numbers. The draws of a row depend only on the key and on the number of the row.
         first_row : int
@@ -182,22 +154,13 @@ class CompletesRows(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
+        first, stop, first_block : int
         shares : ndarray of shape (stop - first, K)
-            Membership probabilities of these rows.
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
         sums : BlockSums
-            The statistics, by blocks of rows.
         """
         ...
 
@@ -212,7 +175,6 @@ class HasFeatureVariances(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
@@ -232,7 +194,6 @@ class HasLogJoint(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
@@ -247,9 +208,7 @@ class HasLogJoint(Protocol):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
@@ -269,7 +228,6 @@ class HasHighestLogDensities(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
 
         Returns
         -------
@@ -289,14 +247,11 @@ class HasSeeds(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,), int32
-            Components.
         """
         ...
 
@@ -311,16 +266,12 @@ class HasNewRows(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
         labels : ndarray of shape (n_rows,), int32
-            Components of the rows.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         X : ndarray of shape (n_rows, n_features)
-            New rows.
         """
         ...
 
@@ -349,15 +300,12 @@ class HasParts(Protocol):
 
         Parameters
         ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last; a larger number means all rows.
+        start, stop : int
+            A larger `stop` means all rows.
 
         Returns
         -------
         rows : object
-            These rows alone.
         """
         ...
 
@@ -367,7 +315,6 @@ class HasParts(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random numbers.
         first_row : int
             Number of the first row in the whole data.
 
@@ -394,7 +341,6 @@ class HasClusters(Protocol):
         Returns
         -------
         clusters : Family
-            Statistics, draws and marginal densities of clusters.
         """
         ...
 
@@ -443,11 +389,9 @@ class LearnsPrior(Protocol):
         Parameters
         ----------
         clusters : Family
-            Clusters of a family of this emission.
 
         Returns
         -------
         emission : BaseEmission
-            A new emission.
         """
         ...

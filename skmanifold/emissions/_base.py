@@ -45,7 +45,6 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         Returns
         -------
         family_type : type or None
-            The class.
         """
         return self.row_family
 
@@ -74,14 +73,12 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         Parameters
         ----------
         estimator : estimator instance
-            The fitted estimator.
         values : ndarray of shape (n_samples, n_features)
             Numbers or codes; NaN where a cell is missing.
 
         Returns
         -------
         rows : object
-            What `read` returns.
         """
         reader: Any = BaseEstimator()
         for name in ("n_features_in_", *self.stores):
@@ -99,29 +96,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
 
 @contextmanager
 def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = False) -> Iterator[None]:
-    """Replace the error of a validation that rejects sparse X or NaN by a sentence that names the emission.
-
-    Parameters
-    ----------
-    emission : BaseEmission or None
-        Its class declares which X it accepts; None keeps the original error.
-    X : object
-        As the user gave it.
-    tokens : bool, default=False
-        Whether X is read for an admixture.
-
-    Returns
-    -------
-    context : iterator of None
-        For ``with``, around the validation of X.
-
-    Raises
-    ------
-    ValueError
-        If X has NaN that the emission does not accept.
-    TypeError
-        If X is sparse and the emission does not accept that.
-    """
+    """Context in which errors about sparse X or NaN become a sentence that names the emission; None keeps them."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -146,27 +121,7 @@ def _sentence(emission: BaseEmission, what: str, flag: str, cure: str) -> str:
 
 
 def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
-    """Validate a hyperparameter and return one positive number for each feature.
-
-    Parameters
-    ----------
-    value : float or array-like of shape (n_features,)
-        As the user gave it.
-    n_features : int
-        Number of features.
-    name : str
-        Name of the hyperparameter, for errors.
-
-    Returns
-    -------
-    values : ndarray of shape (n_features,)
-        Positive numbers.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, or a number is not positive or is above 1e18.
-    """
+    """One positive number for each feature, (n_features,), or a ValueError that begins with `name`; at most 1e18."""
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (n_features,)):
         raise ValueError(f"{name} must be a number or have shape ({n_features},); got {values.shape}.")
@@ -176,20 +131,7 @@ def positive_prior(value: Any, n_features: int, name: str) -> np.ndarray:
 
 
 def refuse_unset(emission: BaseEmission, *names: str) -> None:
-    """Raise a ValueError if hyperparameters that depend on rows are None.
-
-    Parameters
-    ----------
-    emission : BaseEmission
-        The emission.
-    *names : str
-        Names of the hyperparameters.
-
-    Raises
-    ------
-    ValueError
-        If one of them is None.
-    """
+    """Raise a ValueError if one of these hyperparameters, which depend on rows, is None."""
     unset = [name for name in names if getattr(emission, name) is None]
     if unset:
         raise ValueError(
@@ -204,16 +146,5 @@ class NoModeError(ValueError):
 
 
 def dense_topics(counts: TokenCounts) -> np.ndarray:
-    """Counts of tokens by component as a dense array.
-
-    Parameters
-    ----------
-    counts : TokenCounts
-        Counts of tokens by component.
-
-    Returns
-    -------
-    table : ndarray of shape (n_tokens, K), float64
-        The counts.
-    """
+    """Counts of tokens by component as a dense array, (n_tokens, K), float64."""
     return np.asarray(sp.csr_array(counts.tocsr()).toarray(), dtype=np.float64)

@@ -262,12 +262,7 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 class BernoulliFamily(FeatureFamily):
     """Family of binary rows, whose statistics are the ones of a row, followed by its missing cells.
 
-    Parameters
-    ----------
-    ones, zeros : ndarray of shape (n_features,)
-        Pseudo-counts.
-    n_components : int
-        Number of components K.
+    `ones` and `zeros`, (n_features,), are pseudo-counts.
     """
 
     ones: Annotated[np.ndarray, PRIOR]

@@ -72,12 +72,10 @@ class BoundRows:
         Parameters
         ----------
         n_components : int
-            Number of components K.
 
         Returns
         -------
         family : Family
-            A copy; arrays are shared.
         """
         other = copy(self)
         other.n_components = n_components
@@ -108,12 +106,10 @@ class BoundRows:
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of the rows.
 
         Returns
         -------
         family : Family
-            A copy.
         """
         return self._bound(self.rows.take(rows))
 
@@ -123,12 +119,10 @@ class BoundRows:
         Parameters
         ----------
         prior : object
-            The prior.
 
         Returns
         -------
         family : Family
-            The same rows.
         """
         other = copy(self)
         other.prior = prior
@@ -140,7 +134,6 @@ class BoundRows:
         Returns
         -------
         family : Family
-            The same rows.
         """
         return self
 
@@ -152,7 +145,6 @@ class BoundRows:
         Returns
         -------
         effort : StartEffort
-            Numbers of rows, seeds and rounds.
         """
         return StartEffort()
 
@@ -162,14 +154,11 @@ class BoundRows:
         Parameters
         ----------
         n_clusters : int
-            Number of seeds.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,), int32
-            Clusters.
         """
         family = self.with_components(min(n_clusters, self.n_rows))
         return family.seed_labels(self.rows, key).astype(np.int32)
@@ -180,14 +169,11 @@ class BoundRows:
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of the rows.
         labels : ndarray of shape (n_rows,), int32
-            Labels of all rows.
 
         Returns
         -------
         rows : ndarray of shape (n,), int64
-            The same indices in another order.
         """
         return rows
 
@@ -197,7 +183,6 @@ class BoundRows:
         Returns
         -------
         n_rows : int
-            Number of rows.
         """
         return max(1, _ENTRIES_OF_BATCH // (1 + self._n_cells_of_label()))
 
@@ -207,12 +192,10 @@ class BoundRows:
         Parameters
         ----------
         n_components : float
-            Number of components.
 
         Returns
         -------
         n_bytes : float
-            Bytes.
         """
         return self.bytes_of_cell * n_components * self._n_cells_of_label()
 
@@ -228,14 +211,11 @@ class BoundRows:
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         posterior : NamedTuple
-            Space for the labels.
         sides : tuple of NamedTuple
             Statistics and posterior of two sides without rows, and of a label for scratch.
         """
@@ -249,11 +229,8 @@ class BoundRows:
         Parameters
         ----------
         labels : ndarray of shape (n_rows,), int32
-            Labels of all rows.
         statistics : NamedTuple
-            Sums of the rows of each label.
         workers : Workers
-            Threads.
         """
         self._count_some(np.arange(self.n_rows), 1, labels, statistics, workers)
 
@@ -272,15 +249,10 @@ class BoundRows:
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of the rows.
         new_labels : ndarray of shape (n,), int32
-            Their new labels.
         labels : ndarray of shape (n_rows,), int32
-            Old labels of all rows.
         statistics : NamedTuple
-            Sums of the rows of each label.
         workers : Workers
-            Threads.
         """
         n_labels, old = len(statistics.sizes), labels[rows]
         moved = old != new_labels
@@ -304,21 +276,14 @@ class BoundRows:
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of the rows.
         new_labels : ndarray of shape (n,), int32
-            Their new labels.
         labels : ndarray of shape (n_rows,), int32
-            Old labels of all rows.
         statistics : NamedTuple
-            Sums of the rows of each label.
         components : object
-            Drawn parameters.
         place_of : ndarray of int64
             Index of each label among the components.
         key : uint64
-            Key of the random numbers.
         workers : Workers
-            Threads.
         """
 
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
@@ -329,18 +294,13 @@ class BoundRows:
         Parameters
         ----------
         labels : ndarray of shape (n_rows,), int32
-            Labels of all rows.
         statistics : NamedTuple
-            Sums of the rows of each label.
         new_labels : ndarray of int64
-            The new name of each old label.
         workers : Workers
-            Threads.
 
         Returns
         -------
         statistics : NamedTuple
-            Sums by new label.
         """
         if all(array.dtype.kind == "i" for array in statistics):
             return with_labels(statistics, new_labels)
@@ -365,7 +325,6 @@ class BoundRows:
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
 
         Returns
         -------
@@ -382,11 +341,8 @@ class BoundRows:
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
         out : ndarray of shape (n_rows, K)
-            Log densities are added to this array.
         workers : Workers
-            Threads.
         """
         posterior = self.new_posterior(len(statistics.sizes), statistics, np.uint64(0))
         _refresh_all(self.data, statistics, posterior)
@@ -402,11 +358,8 @@ class BoundRows:
         Parameters
         ----------
         components : object
-            Parameters of K components.
         out : ndarray of shape (n_rows, K)
-            Log densities are added to this array.
         workers : Workers
-            Threads.
         """
 
         def add(first: int, stop: int, scores: np.ndarray) -> None:
@@ -422,11 +375,8 @@ class BoundRows:
         Parameters
         ----------
         components : object
-            Parameters of K components.
         out : ndarray of shape (n_rows, 1)
-            Log densities are added to this array.
         workers : Workers
-            Threads.
         """
         self.add_log_predictive(self.no_statistics(1), out, workers)
 

@@ -18,17 +18,7 @@ from ._codes import Table, category_table, fill_codes, fit_categories, given_cat
 
 
 class CategoricalFamily(CategoryFamily):
-    """Family of rows of codes, whose statistics are one token for each observed cell.
-
-    Parameters
-    ----------
-    prior : float
-        Pseudo-count of each category.
-    column_start : ndarray of shape (n_features + 1,), int64
-        Column c has the categories ``column_start[c]:column_start[c + 1]``.
-    n_components : int
-        Number of components K.
-    """
+    """Family of rows of codes, whose statistics are one token for each observed cell; `prior` is a pseudo-count."""
 
     column_start: Annotated[np.ndarray, Pointer("n_dimensions", "n_categories")]
     prior: Annotated[np.ndarray, Array("float64", "n_categories", above=0, high=MOST_COUNTED)]

@@ -29,12 +29,8 @@ _KEY = np.uint64(24)
 class ExpectedCells(NamedTuple):
     """Sums over components and draws of conditional expectations, weighted by memberships.
 
-    Attributes
-    ----------
-    firsts, seconds : ndarray of shape (n_rows, n_columns)
-        Of numbers, and of their squares; zero for observed cells of blocks with covariance matrices.
-    probabilities : list of ndarray or None
-        Of the categories of each column, (n_rows, n_categories); None for numbers.
+    `firsts` and `seconds`, (n_rows, n_columns), are of numbers and squares, zero for observed cells of blocks with
+    covariance matrices; `probabilities` are of the categories of each column, (n_rows, n_categories), None for numbers.
     """
 
     firsts: np.ndarray
@@ -42,30 +38,13 @@ class ExpectedCells(NamedTuple):
     probabilities: list[np.ndarray | None]
 
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> ExpectedCells:
-        """A function of all arrays.
-
-        Parameters
-        ----------
-        function : callable
-            Of an array with a row for each row.
-
-        Returns
-        -------
-        expected : ExpectedCells
-            What it returns.
-        """
+        """Apply a function to all arrays, which have a row for each row."""
         of_categories = [None if each is None else function(each) for each in self.probabilities]
         return ExpectedCells(function(self.firsts), function(self.seconds), of_categories)
 
 
 class ColumnDistributions:
-    """Base class of distributions of each column given the component, for summaries of components.
-
-    Attributes
-    ----------
-    n_categories : list of int
-        Number of categories of each column, 0 for numbers.
-    """
+    """Base class of distributions of each column given the component; `n_categories` is 0 for numbers."""
 
     n_categories: list[int]
 
@@ -75,7 +54,6 @@ class ColumnDistributions:
         Returns
         -------
         values : ndarray of shape (K, n_columns)
-            Means and codes.
         """
         raise NotImplementedError
 
@@ -85,7 +63,6 @@ class ColumnDistributions:
         Parameters
         ----------
         weights : ndarray of shape (K,)
-            Weights of the components.
 
         Returns
         -------
@@ -104,12 +81,10 @@ class CellDistribution(ColumnDistributions):
         Parameters
         ----------
         n_rows : int
-            Number of rows.
 
         Returns
         -------
         sums : ExpectedCells
-            Zeros.
         """
         shape = n_rows, len(self.n_categories)
         return ExpectedCells(
@@ -124,9 +99,7 @@ class CellDistribution(ColumnDistributions):
         values : ndarray of shape (n_rows, n_columns)
             Cells; NaN where missing.
         shares : ndarray of shape (n_rows, K)
-            Membership probabilities.
         out : ExpectedCells
-            Sums.
         """
         raise NotImplementedError
 
@@ -138,9 +111,7 @@ class CellDistribution(ColumnDistributions):
         values : ndarray of shape (n_rows, n_columns)
             Cells; NaN where missing.
         labels : ndarray of shape (n_rows,), int32
-            Components.
         key : uint64
-            Key of the random numbers.
         first_row : int
             Number of the first row; the draws of a row depend only on the key and its number.
 
@@ -153,13 +124,7 @@ class CellDistribution(ColumnDistributions):
 
 
 class Tokens(ColumnDistributions):
-    """Numbers of tokens: their probabilities are those of one token.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (K, n_columns)
-        Of the columns, as the categories of a token.
-    """
+    """Numbers of tokens, with the probabilities of one token, (K, n_columns)."""
 
     def __init__(self, probabilities: np.ndarray) -> None:
         self.probabilities = probabilities
@@ -208,9 +173,7 @@ class IndependentNumbers(CellDistribution):
         Parameters
         ----------
         column : int
-            Index of the column.
         values : ndarray of shape (n_values,)
-            Its values.
 
         Returns
         -------
@@ -240,13 +203,7 @@ class NormalCells(IndependentNumbers):
 
 
 class CountCells(IndependentNumbers):
-    """Poisson counts.
-
-    Parameters
-    ----------
-    rates : ndarray of shape (K, n_columns)
-        Means.
-    """
+    """Poisson counts, with means `rates`, (K, n_columns)."""
 
     def __init__(self, rates: np.ndarray) -> None:
         super().__init__(rates, rates)
@@ -261,15 +218,7 @@ class CountCells(IndependentNumbers):
 
 
 class OverdispersedCells(IndependentNumbers):
-    """Negative binomial counts.
-
-    Parameters
-    ----------
-    means : ndarray of shape (K, n_columns)
-        Means.
-    dispersions : ndarray of shape (n_columns,)
-        The variances are ``means + dispersions * means**2``.
-    """
+    """Negative binomial counts: means, (K, n_columns), and variances ``means + dispersions * means**2``."""
 
     def __init__(self, means: np.ndarray, dispersions: np.ndarray) -> None:
         super().__init__(means, means + dispersions * means**2)
@@ -287,15 +236,7 @@ class OverdispersedCells(IndependentNumbers):
 
 
 class MatrixNormalCells(NormalCells):
-    """Numbers with a covariance matrix, so that missing cells depend on the observed ones; each column is normal.
-
-    Parameters
-    ----------
-    means : ndarray of shape (K, d)
-        Means.
-    covariances : ndarray of shape (K, d, d) or (d, d)
-        Of each component, or of all.
-    """
+    """Normal numbers, with covariances (K, d, d) or (d, d), so that missing cells depend on the observed ones."""
 
     def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
         covariances = covariances.reshape(-1, means.shape[1], means.shape[1])
@@ -324,13 +265,7 @@ class MatrixNormalCells(NormalCells):
 
 
 class CategoryCells(CellDistribution):
-    """Codes of categories.
-
-    Parameters
-    ----------
-    probabilities : list of ndarray of shape (K, n_categories)
-        Of each column.
-    """
+    """Codes of categories, with the probabilities of each column, (K, n_categories)."""
 
     def __init__(self, probabilities: list[np.ndarray]) -> None:
         self.probabilities = probabilities
@@ -358,13 +293,7 @@ class CategoryCells(CellDistribution):
 
 
 class EventCells(CategoryCells):
-    """Events with probabilities: codes 0 and 1.
-
-    Parameters
-    ----------
-    ones : ndarray of shape (K, n_columns)
-        Probabilities of a one.
-    """
+    """Events, codes 0 and 1; `ones`, (K, n_columns), are the probabilities of a one."""
 
     def __init__(self, ones: np.ndarray) -> None:
         super().__init__([np.stack((1.0 - column, column), axis=1) for column in ones.T])
@@ -380,15 +309,7 @@ class EventCells(CategoryCells):
 
 
 class JoinedCells(CellDistribution):
-    """Cells of several blocks, which are independent given the component.
-
-    Parameters
-    ----------
-    parts : iterable of ColumnDistributions
-        Of each block; for missing cells, a CellDistribution each.
-    places : tuple of ndarray of int64
-        Columns of each block.
-    """
+    """Cells of several blocks, at `places` among the columns, which are independent given the component."""
 
     def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...]) -> None:
         self.parts, self.places = list(parts), places

@@ -22,12 +22,11 @@ _CELLS_PER_BLOCK = 1 << 16  # converted at once: half a megabyte
 
 
 class Table(NamedTuple):
-    """Counts of categories by row, in CSR format; each category belongs to a column.
+    """Counts of categories by row, in CSR format; a component has a distribution over the categories of each column.
 
-    Row i holds ``counts[e]`` tokens of category ``indices[e]`` for e in ``indptr[i]:indptr[i + 1]``. Indices are sorted
-    and counts are positive. Column b has the categories ``column_start[b]:column_start[b + 1]``. A component has a
-    separate distribution over the categories of each column. Counts of a multinomial form one column. A categorical
-    table has one column for each column of X, and one token for each cell that is not missing.
+    Row i has ``counts[e]``, positive, tokens of category ``indices[e]``, sorted, for e in ``indptr[i]:indptr[i + 1]``.
+    Column b has the categories ``column_start[b]:column_start[b + 1]``. Counts of a multinomial form one column; a
+    categorical table has one for each column of X, and one token for each cell that is not missing.
     """
 
     indptr: np.ndarray  # (n_rows + 1,) int64
@@ -64,18 +63,7 @@ class Table(NamedTuple):
         return Table(*self._entries().part(start, stop)[:3], self.column_start)
 
     def take(self, rows: np.ndarray) -> Table:
-        """The rows with these indices.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int64
-            Indices of rows.
-
-        Returns
-        -------
-        table : Table
-            These rows alone.
-        """
+        """The rows with these indices."""
         return Table(*self._entries().take(rows)[:3], self.column_start)
 
     def cells(self) -> np.ndarray:
@@ -127,8 +115,7 @@ def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
 def fit_categories(estimator, codes: np.ndarray, min_categories) -> np.ndarray:
     """Find the categories of each column: ``column_start`` of a `Table`, (n_columns + 1,) int64.
 
-    The number of categories of a column is its largest code plus 1, and at least `min_categories` (an int, or one for
-    each column; None means 1). A column with a single category does not affect the fit.
+    A column has its largest code plus 1, but at least `min_categories` (of all or each; None is 1).
     """
     n_rows, n_columns = codes.shape
     least = in_column_order(min_categories, getattr(estimator, "feature_names_in_", None), "min_categories")
@@ -160,8 +147,7 @@ def _column_start(n_categories: np.ndarray) -> np.ndarray:
 def category_table(estimator, codes: np.ndarray, column_start: np.ndarray, *, handle_unknown: str) -> Table:
     """Table with a token for each cell that is not NaN.
 
-    A code beyond the fitted categories of its column raises an error if `handle_unknown` is "error", and counts as
-    missing if it is "ignore".
+    Unknown codes raise an error if `handle_unknown` is "error", and count as missing if it is "ignore".
     """
     n_rows, n_columns = codes.shape
     indptr = np.zeros(n_rows + 1, np.int64)

@@ -51,12 +51,8 @@ class DenseRows(NamedTuple):
 
         Parameters
         ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
+        start, stop : int
         origin : ndarray of shape (n_features,)
-            Values for missing cells.
 
         Returns
         -------
@@ -90,12 +86,10 @@ class DenseRows(NamedTuple):
         Parameters
         ----------
         rows : ndarray of shape (n,), int64, or slice
-            Indices of rows.
 
         Returns
         -------
         taken : DenseRows
-            These rows alone.
         """
         others = (None if array is None else array[rows] for array in self[1:])
         return type(self)(self.values[rows], *others)
@@ -126,7 +120,6 @@ class IncompleteRows(DenseRows):
         Returns
         -------
         rows : IncompleteRows
-            The rows.
         """
         patterns = np.empty(len(values), np.uint64)
         fill_patterns(values, patterns)
@@ -137,15 +130,11 @@ class IncompleteRows(DenseRows):
 
         Parameters
         ----------
-        start : int
-            The first row.
-        stop : int
-            The row after the last.
+        start, stop : int
 
         Returns
         -------
         complete : ndarray of int64
-            In their order.
         incomplete : ndarray of int64
             Rows with the same pattern are next to each other, in their order.
         """
@@ -170,7 +159,6 @@ def read_dense(
     estimator : estimator instance
         Validation stores the number and names of columns in it, as scikit-learn does.
     X : array-like of shape (n_samples, n_features)
-        As the user gave it.
     reset : bool
         Whether to store the number and names of columns, or to compare them with those of `fit`.
     emission : BaseEmission, default=None

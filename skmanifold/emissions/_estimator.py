@@ -56,54 +56,23 @@ _WORDS = {
 
 
 def in_words(names: Iterable[str]) -> str:
-    """A description of members of protocols, for errors.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Members of protocols.
-
-    Returns
-    -------
-    words : str
-        What each member does, with its name in brackets, joined by "and".
-    """
+    """What each of these members of protocols does, its name in brackets, joined by "and", for errors."""
     return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
 
 
 def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
-    """The protocols that a family must satisfy so that its model satisfies others.
+    """The protocols that a family must satisfy so that its model satisfies `protocols`.
 
-    Parameters
-    ----------
-    needs_of_method : dict of str to tuple of type
-        The protocols of the family that a method of the model needs, by the method's name.
-    protocols : iterable of type
-        Protocols that the model should satisfy.
-
-    Returns
-    -------
-    needs : list of type
-        Protocols that the family must satisfy.
+    `needs_of_method` has the protocols of the family that a method of the model needs.
     """
     methods = [name for protocol in protocols for name in members(protocol)]
     return [need for name in methods for need in needs_of_method.get(name, ())]
 
 
 def sort_hyperparameters(emission: BaseEmission, names: Any) -> None:
-    """Sort tables of hyperparameters by the names of the columns of X; see `in_column_order`.
+    """Sort hyperparameters that are tables, of a clone of the user's emission, by the names of X (`in_column_order`).
 
-    Parameters
-    ----------
-    emission : BaseEmission
-        A clone of the user's emission; its parameters are replaced.
-    names : sequence of str or None
-        Names of the columns of X, if they have names.
-
-    Raises
-    ------
-    ValueError
-        If a table has as many columns as X, but other names.
+    ValueError if a table has as many columns as X, but other names.
     """
     for name, value in emission.get_params(deep=False).items():
         axes = (0, 1) if name == "covariance_prior" else (1,)
@@ -111,11 +80,10 @@ def sort_hyperparameters(emission: BaseEmission, names: Any) -> None:
 
 
 class WithEmission:
-    """Mixin for estimators with the constructor parameter `emission`; not public. It precedes the base class.
+    """Mixin, before the base class, for estimators with the constructor parameter `emission`; not public.
 
-    The estimator lists its emissions by short name in ``_emissions`` and their families in ``_families``. The protocol
-    that an emission must satisfy is ``_emission_protocol``. The protocols of the family that a method of the model
-    needs are in ``_family_needs``, by the name of the method.
+    ``_emissions`` are emissions by short name, ``_families`` their families, ``_emission_protocol`` what an emission
+    must satisfy, ``_family_needs`` the protocols of the family that each method of the model needs.
     """
 
     _samplers: ClassVar[dict[str, type[BaseSampler]]]

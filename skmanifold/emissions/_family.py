@@ -79,10 +79,7 @@ class Family(BoundRows):
 
         Parameters
         ----------
-        n_rows : int
-            Number of rows.
-        first_block : int
-            Number of the block that begins with the first row.
+        n_rows, first_block : int
         add : callable
             ``add(start, stop, *arrays)`` adds the rows `start` to `stop` of the `n_rows` rows. The first axis of each
             array is that of the blocks, the others are those of the statistics.
@@ -133,18 +130,13 @@ class Family(BoundRows):
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
         labels : ndarray of shape (K,), int64
-            Labels, also of components without rows.
         key : uint64
-            Key of the random numbers.
         workers : Workers
-            Threads.
 
         Returns
         -------
         components : object
-            Parameters of K components.
         """
         return self.draw(selected(statistics, labels), key)
 
@@ -154,12 +146,10 @@ class Family(BoundRows):
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
 
         Returns
         -------
         parameters : object
-            Parameters of all components.
         """
         return self.mode(statistics)
 
@@ -169,12 +159,10 @@ class Family(BoundRows):
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
 
         Returns
         -------
         attributes : dict of str to ndarray
-            By name.
         """
         return self.attributes(self.mean(statistics))
 
@@ -184,12 +172,10 @@ class Family(BoundRows):
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
 
         Returns
         -------
         attributes : dict of str to ndarray
-            By name.
         """
         return self.expected(statistics)
 
@@ -199,7 +185,6 @@ class Family(BoundRows):
         Parameters
         ----------
         attributes : dict of str to ndarray
-            What `cell_attributes` returns.
 
         Returns
         -------
@@ -221,12 +206,10 @@ class Family(BoundRows):
         Parameters
         ----------
         components : object
-            Parameters of K components.
 
         Returns
         -------
         attributes : dict of str to ndarray
-            By name.
         """
         return self.attributes(components)
 
@@ -236,12 +219,10 @@ class Family(BoundRows):
         Parameters
         ----------
         components : object
-            Parameters of K components.
 
         Returns
         -------
         arrays : dict of str to ndarray
-            By name.
         """
         return {name.removesuffix("_"): array for name, array in self.drawn_attributes(components).items()}
 
@@ -251,16 +232,12 @@ class Family(BoundRows):
         Parameters
         ----------
         statistics : NamedTuple
-            Sums of the rows of each label.
         labels : ndarray of shape (n,), int32
-            Clusters of the rows.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
         X : ndarray of shape (n, n_features)
-            New rows.
         """
         rows = []
         for start, stop in split_range(len(labels), max(1, _CELLS_DRAWN // (1 + self._n_cells_of_label()))):

@@ -40,9 +40,8 @@ class LinearCounts(NamedTuple):
 class FeatureFamily(LinearFamily):
     """Base class of families of binary rows and of counts, whose statistics are followed by those of missing cells.
 
-    Statistics are a `LinearCounts`, or a tuple of the same arrays with float64 numbers. The parameters of a drawn or
-    estimated component are a `LinearParameters`, with `means` of each feature. The rows of a bound family have whole
-    cells.
+    Statistics are a `LinearCounts`, or a tuple of the same arrays in float64. Components are `LinearParameters`, with
+    `means` of each feature. The rows of a bound family have whole cells.
     """
 
     bounds_of_means = 0.0, np.inf
@@ -149,8 +148,8 @@ class FeatureFamily(LinearFamily):
 class CountEmission(BaseEmission):
     """Base class of emissions of counts whose cells may be missing.
 
-    A ``shape_prior`` of None makes the prior mean of a feature, ``shape_prior / rate_prior``, that of the data; half a
-    count is added to the sum of each feature, because it may be zero.
+    With a ``shape_prior`` of None the prior mean ``shape_prior / rate_prior`` of a feature is that of the data, with
+    half a count added to its sum, which may be zero.
     """
 
     allows_missing = True
@@ -215,14 +214,7 @@ def _fill_log_gammas(first, stop, key, shapes, out):
 
 
 def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:
-    """The groups of features with equal priors, and each feature with missing cells by itself.
-
-    Parameters
-    ----------
-    rows : LinearRows
-    *priors : (n_features,)
-        Parameters of the prior.
-    """
+    """Groups of features with equal priors, each (n_features,), and each feature with missing cells by itself."""
     n = rows.n_features
     is_missing = np.zeros(2 * n, bool)
     is_missing[rows.indices] = True

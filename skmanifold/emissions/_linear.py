@@ -117,12 +117,10 @@ class LinearFamily(Family):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
         n_observed : ndarray of shape (n_features, K)
-            Numbers of observed cells.
         """
         sizes, totals = statistics
         return np.maximum(sizes - totals[self.n_features :], 0)

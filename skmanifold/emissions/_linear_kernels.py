@@ -18,10 +18,10 @@ from ._statistics import move_entry
 
 
 class FeatureGroups(NamedTuple):
-    """Features with the same prior and no missing cells in any row, and each feature with missing cells by itself.
+    """Features with the same prior and no missing cells in any row; each with missing cells by itself.
 
-    The number of observed cells in a cluster is the same for all features of a group, so that terms that depend on no
-    other statistic are computed once per group.
+    Observed cells of a cluster are equally many for a group: terms without other statistics are computed once per
+    group.
     """
 
     of_feature: np.ndarray  # (n_features,) int64: the group of each feature
@@ -45,18 +45,7 @@ class LinearPosterior(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def add_linear_scores(first, stop, indptr, indices, counts, offsets, table, out):
-    """Add the scores of rows to `out`: the offset of each component plus the counts times its column of `table`.
-
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    indptr, indices, counts
-        Statistics of rows in CSR order.
-    offsets : (K,)
-    table : (n_statistics, K)
-    out : (stop - first, K)
-    """
+    """Add to `out`, (stop - first, K), the offsets, (K,), plus the counts of rows times `table`, (n_statistics, K)."""
     n_components = table.shape[1]
     for row in range(first, stop):
         scores = out[row - first]
@@ -153,21 +142,10 @@ def log_factor_of_sums(data, size_0, sums_0, size_1, sums_1):
 
 @njit(cache=True, nogil=True)
 def add_given_sums(first, stop, data, offsets, naturals, shapes, others, out):
-    """Add to `out` the log densities of rows given the sums of the components, whose parameters are integrated out.
+    """Add to `out` the log densities of rows given the sums of components, whose parameters are integrated out.
 
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    data : NamedTuple
-        Rows and prior.
-    offsets : (K,)
-        Log densities of a row of zeros.
-    naturals : (n_statistics, K)
-        What a count of one and a missing cell add to them.
-    shapes, others : (n_features, K)
-        What `log_of_count` needs.
-    out : (stop - first, K)
+    `offsets`, (K,), are those of a row of zeros; `naturals`, (n_statistics, K), what a count of one and a missing cell
+    add; `shapes` and `others`, (n_features, K), are for `log_of_count`.
     """
     n_components = len(offsets)
     for row in range(first, stop):

@@ -61,12 +61,10 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         n_features : int
-            Number of features.
 
         Returns
         -------
         rows : LinearRows
-            Without entries.
         """
         return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), n_features, None)
 
@@ -76,12 +74,10 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         rows : ndarray of shape (n,), int64
-            Indices of rows.
 
         Returns
         -------
         taken : LinearRows
-            These rows alone.
         """
         log_base = None if self.log_base is None else self.log_base[rows]
         return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
@@ -107,7 +103,6 @@ class LinearRows(NamedTuple):
         cells : ndarray of shape (n_rows, n_features)
             NaN where a cell is missing.
         columns : ndarray of shape (n_features,), int64
-            Indices of columns.
         """
         return np.sqrt(self.cells()), np.arange(self.n_features)
 
@@ -121,14 +116,11 @@ class LinearRows(NamedTuple):
         Parameters
         ----------
         n_statistics : int
-            Number of statistics.
         row_weights : ndarray of shape (n_rows,), optional
-            Weights of the rows.
 
         Returns
         -------
         sums : ndarray of shape (n_statistics,)
-            Sums over rows.
         """
         counts = self.counts
         if row_weights is not None:
@@ -146,7 +138,6 @@ def read_counts(
     estimator : estimator instance
         Validation stores the number and names of columns in it, as scikit-learn does.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        As the user gave it.
     reset : bool
         Whether to store the number and names of columns, or to compare them with those of `fit`.
     missing : bool
@@ -175,16 +166,7 @@ def read_counts(
 
 
 def refuse_fractions(rows: LinearRows, emission: str, values: str) -> None:
-    """Raise a ValueError if a count is a fraction.
-
-    Parameters
-    ----------
-    rows : LinearRows
-    emission : str
-        Name of the emission.
-    values : str
-        What the cells should be.
-    """
+    """Raise a ValueError that names the emission, and what cells should be, if a count is a fraction."""
     if rows.counts.dtype.kind != "f":
         return
     entry = int((rows.counts % 1 != 0).argmax())

@@ -23,18 +23,9 @@ from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
 
 
 class MultinomialFamily(CategoryFamily):
-    """Family of multinomial rows and tokens, whose statistics are the counts of a row.
+    """Family of multinomial rows and tokens, whose statistics are the counts of a row; `prior` has pseudo-counts.
 
-    Parameters
-    ----------
-    prior : ndarray of shape (n_features,)
-        Pseudo-counts.
-    n_components : int
-        Number of components K.
-    lengths : ndarray of shape (n_rows,), optional
-        Numbers of tokens in the rows; the number of a new row is one of them, drawn at random.
-    row_weights : ndarray of shape (n_rows,), optional
-        Weights of the rows in this draw.
+    The number of tokens of a new row is drawn from `lengths`, (n_rows,), by `row_weights`.
     """
 
     prior: Annotated[np.ndarray, PRIOR]

@@ -203,12 +203,7 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
 class PoissonFamily(CountFamily):
     """Family of Poisson rows, whose statistics are the counts of a row, followed by its missing cells.
 
-    Parameters
-    ----------
-    shape, rate : ndarray of shape (n_features,)
-        Parameters of the gamma priors.
-    n_components : int
-        Number of components K.
+    The gamma priors have `shape` and `rate`, (n_features,).
     """
 
     shape: Annotated[np.ndarray, PRIOR]

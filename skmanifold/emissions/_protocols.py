@@ -24,13 +24,7 @@ class TokenCounts(Protocol):
         ...
 
     def tocsr(self) -> Any:
-        """The counts as a sparse array.
-
-        Returns
-        -------
-        counts : csr_array of shape (n_tokens, K)
-            Non-zero counts.
-        """
+        """The non-zero counts as a csr_array, (n_tokens, K)."""
         ...
 
 
@@ -46,7 +40,6 @@ class RowEmission(Protocol):
         estimator : estimator instance
             Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
         reset : bool
             Whether to store the number and names of columns, or to compare them with those of `fit`.
 
@@ -68,14 +61,11 @@ class RowEmission(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         n_components : int
-            Number of components K.
 
         Returns
         -------
-        family : object
-            A `RowFamily`.
+        family : RowFamily
 
         Raises
         ------
@@ -95,16 +85,13 @@ class WeightedRowEmission(RowEmission, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         n_components : int
-            Number of components K.
         row_weights : ndarray of shape (n_rows,)
             Positive weights.
 
         Returns
         -------
-        family : object
-            A `RowFamily`.
+        family : RowFamily
 
         Raises
         ------
@@ -118,26 +105,9 @@ class HasPriorFamily(Protocol):
     """An emission that makes a family without rows."""
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> Any:
-        """Make a family whose hyperparameters do not depend on rows.
+        """Make a family whose hyperparameters do not depend on rows; ValueError if `bind` would compute one.
 
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-        n_components : int
-            Number of components K.
-        n_tokens : int
-            Number of tokens of each row, for emissions whose rows have a given number of them.
-
-        Returns
-        -------
-        family : Family
-            The family.
-
-        Raises
-        ------
-        ValueError
-            If a hyperparameter is None that `bind` would compute from rows.
+        `n_tokens` is the number of tokens of each row, for emissions whose rows have a given number of them.
         """
         ...
 
@@ -154,7 +124,6 @@ class TokenEmission(Protocol):
         estimator : estimator instance
             Validation stores the number and names of columns in it, as scikit-learn does.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As the user gave it.
         key : uint64 or None
             Key of the random numbers that make counts whole, as a fit needs them. None leaves counts as they are.
         reset : bool
@@ -163,7 +132,6 @@ class TokenEmission(Protocol):
         Returns
         -------
         counts : Counts
-            Counts of the tokens in each row.
 
         Raises
         ------
@@ -178,9 +146,7 @@ class TokenEmission(Protocol):
         Parameters
         ----------
         tokens : Counts
-            What `read_tokens` returned.
         n_components : int
-            Number of components K.
         word_vectors : array-like of shape (n_features, n_dims), default=None
             One vector for each column of X, for emissions whose tokens are vectors.
 
@@ -210,7 +176,6 @@ class HasStatistics(Protocol):
         Returns
         -------
         shapes : tuple of tuple of int
-            A shape for each array.
         """
         ...
 
@@ -220,7 +185,6 @@ class HasStatistics(Protocol):
         Returns
         -------
         n_cells : int
-            The sum of the sizes of all arrays.
         """
         ...
 
@@ -230,12 +194,10 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         statistics : tuple of ndarray
-            Sums over rows or tokens, with the shapes that `shapes` returns.
 
         Returns
         -------
         parameters : object
-            Parameters of all components.
         """
         ...
 
@@ -247,12 +209,10 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
         attributes : dict of str to ndarray
-            Fitted attributes by their names.
         """
         ...
 
@@ -262,7 +222,6 @@ class HasStatistics(Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters from a file.
 
         Raises
         ------
@@ -274,7 +233,12 @@ class HasStatistics(Protocol):
 
 @runtime_checkable
 class RowFamily(HasStatistics, Protocol):
-    """A family of rows, for mixtures, with log densities and statistics of rows."""
+    """A family of rows, for mixtures, with log densities and statistics of rows.
+
+    In the methods of families, `rows` are what the emission's ``read`` returned, ``first:stop`` is a range of them and
+    `first_block` the number of the block of statistics that begins with it. Statistics are sums over rows, with the
+    shapes that ``shapes`` returns, by label or component; parameters are those of all K components.
+    """
 
     def add_log_densities(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``.
@@ -282,15 +246,9 @@ class RowFamily(HasStatistics, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
+        first, stop : int
         parameters : object
-            Parameters of all components.
         out : ndarray of shape (stop - first, K)
-            Log densities are added to this array.
         """
         ...
 
@@ -300,20 +258,12 @@ class RowFamily(HasStatistics, Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
-        first : int
-            The first row.
-        stop : int
-            The row after the last.
-        first_block : int
-            Number of the block that begins with the first row.
+        first, stop, first_block : int
         labels : ndarray of shape (stop - first,), int32
-            Components of these rows.
 
         Returns
         -------
         sums : BlockSums
-            The statistics, by blocks of rows.
         """
         ...
 
@@ -328,7 +278,6 @@ class HasKernels(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
 
         Returns
         -------
@@ -343,7 +292,6 @@ class HasKernels(Protocol):
         Parameters
         ----------
         capacity : int
-            Number of labels.
 
         Returns
         -------
@@ -358,11 +306,8 @@ class HasKernels(Protocol):
         Parameters
         ----------
         capacity : int
-            Number of labels.
         statistics : NamedTuple
-            Sums of the rows of each label.
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
@@ -382,12 +327,10 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         counts : TokenCounts
-            Counts of tokens by component.
 
         Returns
         -------
         statistics : tuple of ndarray
-            Arrays with the shapes that `shapes` returns.
         """
         ...
 
@@ -397,7 +340,6 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         parameters : object
-            Parameters of all components.
 
         Returns
         -------
@@ -412,7 +354,6 @@ class TokenFamily(HasStatistics, Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random numbers.
 
         Returns
         -------
@@ -432,16 +373,13 @@ class HasWeightedSeeds(Protocol):
         Parameters
         ----------
         rows : object
-            What the emission's `read` returned.
         key : uint64
-            Key of the random numbers.
         row_weights : ndarray of shape (n_rows,)
             Positive weights.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,), int32
-            Components.
         """
         ...
 

@@ -29,28 +29,11 @@ def cluster_rows(
     row_weights: np.ndarray | None = None,
     n_sampled: int | None = None,
 ) -> np.ndarray:
-    """Cluster rows by k-means, with features scaled to equal ranges; the result does not depend on the threads.
+    """Labels, (n,) int32, of k-means with features scaled to equal ranges; they do not depend on the threads.
 
-    Scaling by ranges separates clusters better than scaling by standard deviations (Milligan and Cooper, 1988), which
-    gives features that are the same in nearly all rows too much weight.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-    n_clusters : int
-        Number of clusters K.
-    key : uint64
-        Key of the random choices.
-    row_weights : ndarray of shape (n,), optional
-        Positive weights. Whole numbers have the same effect as copies of a row next to it.
-    n_sampled : int, optional
-        Number of random rows in which the centres are found; then each row has the label of the nearest centre.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int32
-        Clusters.
+    Ranges separate clusters better than standard deviations (Milligan and Cooper, 1988), which give features that are
+    the same in nearly all rows too much weight. A positive whole weight has the effect of copies of a row next to it.
+    Centres are found in `n_sampled` random rows, and rows get the nearest centre.
     """
     lowest = np.fmin.reduce(X, axis=0)
     scales = np.fmax.reduce(X, axis=0) - lowest
@@ -65,28 +48,10 @@ def cluster_rows(
 def k_means(
     X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cluster rows by k-means as they are; the result does not depend on the threads.
+    """Cluster rows by k-means as they are: labels, (n,) int32, and centres, (K, d); they do not depend on threads.
 
-    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), for which missing cells have the mean of the column.
-    Then distances from centres, and centres, use the observed cells.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-    n_clusters : int
-        Number of clusters; with fewer rows, that of the rows.
-    key : uint64
-        Key of the random choices.
-    row_weights : ndarray of shape (n,), optional
-        Positive weights.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int32
-        Clusters; some may be empty if rows are equal.
-    centres : ndarray of shape (K, d)
-        Their means.
+    Seeds are those of k-means++ (Arthur and Vassilvitskii, 2007), with means of columns in missing cells, which
+    distances and centres then omit. Clusters may be empty if rows are equal; K is at most the number of rows.
     """
     from sklearn.cluster import kmeans_plusplus  # slow to import
 
@@ -107,20 +72,7 @@ def k_means(
 
 
 def nearest(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """The nearest centre of each row, by the observed cells.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-    centres : ndarray of shape (K, d)
-        Centres.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int32
-        Indices of centres.
-    """
+    """Index of the nearest centre of each row, (n,) int32, by the observed cells."""
     labels, of_centres = np.empty(len(X), np.int32), (centres, np.ones_like(centres), np.zeros_like(centres))
     for start, stop in split_range(len(X), max(1, _CELLS_AT_ONCE // len(centres))):
         nearness = np.zeros((stop - start, len(centres)))
@@ -160,51 +112,18 @@ def _sums_of_cells(
 
 
 def weighted_indicators(labels: np.ndarray, weights: np.ndarray, n_labels: int) -> np.ndarray:
-    """The weight of each row in the column of its label, and zeros in the other columns.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Labels from 0.
-    weights : ndarray of shape (n,)
-        Weights of the rows.
-    n_labels : int
-        Number of labels.
-
-    Returns
-    -------
-    indicators : ndarray of shape (n, n_labels)
-        For sums that take membership probabilities.
-    """
+    """The weight of each row in the column of its label, (n, n_labels), for sums that use membership probabilities."""
     indicators = np.zeros((len(labels), n_labels))
     indicators[np.arange(len(labels)), labels] = weights
     return indicators
 
 
 def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None = None) -> np.ndarray:
-    """Initial labels from K seeds, which are rows smoothed by the mean row, and a few rounds of hard assignments.
+    """Initial labels, (n_rows,) int32, from K seeds, rows smoothed by the mean row, and a few hard assignments.
 
-    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007). The distance of a row is the difference between
-    the highest log density that the family could give it and its log density given the best seed. The median of these
-    distances is subtracted, because with many features most rows are far from all seeds, and only rows that are
-    farther than others should become seeds. Each seed is the one of a few candidates that increases the log densities
-    most.
-
-    Parameters
-    ----------
-    family : LinearFamily
-        With ``highest_log_densities``.
-    rows : LinearRows
-        Rows of the family.
-    key : uint64
-        Key of the random choices.
-    row_weights : ndarray of shape (n_rows,), optional
-        Positive weights. Whole numbers have the same effect as copies of a row next to it.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,), int32
-        Components.
+    Seeds are chosen as in k-means++ (Arthur and Vassilvitskii, 2007), each the best of a few candidates. The distance
+    of a row is its `highest_log_densities` minus the log density given the best seed, minus the median of these: with
+    many features most rows are far from all seeds, and only those farther than others should become seeds.
     """
     weights = np.ones(rows.n_rows) if row_weights is None else row_weights
     levels = np.cumsum(weights)
@@ -255,24 +174,7 @@ def _sums(family: Any, rows: Any, labels: np.ndarray, weights: np.ndarray | None
 
 
 def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Initial labels: the likeliest components, estimated from a random part of the rows if there are many.
-
-    Parameters
-    ----------
-    family : LinearFamily
-        With ``seed_labels`` and any number of components.
-    rows : LinearRows or Table
-        Rows of the family.
-    n_clusters : int
-        Number of seeds; some clusters may have no rows.
-    key : uint64
-        Key of the random choices.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,), int32
-        Clusters.
-    """
+    """Initial labels, (n_rows,) int32: the likeliest components, estimated from a random part of the rows if many."""
     family = family.with_components(n_clusters)
     n_chosen = max(_MIN_ROWS, _ROWS_PER_CLUSTER * n_clusters)
     if n_chosen >= rows.n_rows:

@@ -27,9 +27,8 @@ def count_row(data, statistics, row, label, sign):
 def fill_scores(data, statistics, rows, n_above, current, components, scores):
     """Fill `scores`, (n, K), with the log densities of rows given the first ``n_above[i]`` components.
 
-    Rows with one component need none. ``current[i]`` is the component that the row has now, which most rows keep. A
-    score may be -inf if it is more than 42 below the highest of its row: then it does not change the draw of a label,
-    whose random number has 53 bits.
+    Rows with one component need none; most keep ``current[i]``. A score more than 42 below the highest of its row may
+    be -inf: a label's random number has 53 bits.
     """
 
 

@@ -27,37 +27,12 @@ def to_tree(
     stats: Collection[str] = SAMPLE_STATS,
     component_draws: np.ndarray | None = None,
 ) -> Any:
-    """Named draws as a tree whose variables have named axes.
+    """Named draws as an `xarray.DataTree` whose variables have named axes; ValueError if shapes do not agree.
 
-    Draws are in the group ``posterior``. Log densities and the other variables in `stats` are in ``sample_stats``. A
-    group of ArviZ has a single dimension of draws, so variables with fewer draws are in a separate group,
-    ``posterior_thinned``, whose ``draw`` has the indices of these draws in ``posterior``. Variables without
-    entries, and statistics of which all values are NaN, are omitted.
-
-    Parameters
-    ----------
-    draws : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws by name. If lengths differ between draws, they are padded with NaN.
-    axes : dict of str to list of str
-        Names of the axes of each variable after those of chains and draws; a missing variable has no further axes.
-    coords : dict of str to array-like, optional
-        Labels along an axis, such as names of features; an axis without labels is numbered.
-    stats : collection of str
-        Variables that are statistics of the run.
-    component_draws : sequence of int, optional
-        Indices of the draws, from 0, that were kept of the variables with fewer draws.
-
-    Returns
-    -------
-    xarray.DataTree
-        The tree.
-
-    Raises
-    ------
-    ImportError
-        If arviz-base is not installed.
-    ValueError
-        If there are no draws, or the shapes do not agree with the axes.
+    Draws, (n_chains, n_draws, ...), are in the group ``posterior``, padded with NaN if lengths differ between draws;
+    variables in `stats` in ``sample_stats``. A group of ArviZ has a single dimension of draws, so those with fewer are
+    in ``posterior_thinned``, whose ``draw`` has their indices, `component_draws`. `axes` are names after chain and
+    draw, `coords` labels along axes. Variables without entries, and statistics that are all NaN, are omitted.
     """
     try:
         from arviz_base import from_dict

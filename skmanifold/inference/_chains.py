@@ -41,24 +41,10 @@ class Plan(Protocol):
 
 
 class Chain:
-    """One chain: its state, the sum of its last statistics, its trace and its draws.
+    """One chain: its state, the sum of its last statistics, the `log_density` of each pass, the `draws` of `record`.
 
-    With `stored`, which `check_chain` has validated, the chain continues from a checkpoint.
-
-    Attributes
-    ----------
-    sampler : BaseSampler
-        What makes the passes: ``plan.passes``.
-    model : object
-        The model of the next pass; during burn-in `adapt` may replace it after each pass.
-    state : NamedTuple
-        The state after the last pass, of one of the sampler's ``state_types``.
-    schedule : Schedule
-        Which passes are burn-in; burn-in ends early when all chains have settled.
-    log_density : list of float
-        One value per pass.
-    draws : list of dict of ndarray
-        The results of `record` at each draw.
+    During burn-in, which ends early when all chains have settled, `adapt` may replace the model after a pass. With
+    `stored`, validated by `check_chain`, the chain continues from a checkpoint.
     """
 
     def __init__(
@@ -139,29 +125,10 @@ def run_chains(
     workers: Workers,
     checkpoints: Checkpoints | None = None,
 ) -> list[Chain]:
-    """Run `n_chains` chains in parallel until the end of the schedule, or until `after_pass` returns True.
+    """Run `n_chains` chains, a task each, to the end of the schedule or until ``after_pass(pass, chains)`` is true.
 
-    Parameters
-    ----------
-    plan : Plan
-    model : object
-        The model that the chains run on.
-    key : uint64
-        The key of chain c is ``subkey(key, Purpose.CHAIN, c)``.
-    n_chains : int
-        Number of chains.
-    schedule : Schedule
-    after_pass : callable
-        Function of the number of the pass and the chains, called after each pass.
-    workers : Workers
-        One task a chain.
-    checkpoints : Checkpoints, optional
-        Checkpoints to write and to resume from, for models whose rows are in shards.
-
-    Returns
-    -------
-    chains : list of Chain
-        The chains after the last pass.
+    The key of chain c is ``subkey(key, Purpose.CHAIN, c)``. With `checkpoints`, for models whose rows are in shards,
+    they are written and resumed from. Returns the chains after the last pass.
     """
     keys = [subkey(key, Purpose.CHAIN, chain) for chain in range(n_chains)]
     chain_arguments = [(plan, model, chain_key, schedule) for chain_key in keys]
@@ -198,21 +165,7 @@ def run_chains(
 
 
 def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) -> Schedule:
-    """The schedule after the last of the passes with these log densities: another one if all chains have settled.
-
-    Parameters
-    ----------
-    plan : Plan
-    schedule : Schedule
-        The schedule that the chains follow.
-    traces : list of list of float
-        The log densities of the passes of each chain.
-
-    Returns
-    -------
-    schedule : Schedule
-        The same object unless burn-in ends early with this pass.
-    """
+    """The schedule after these traces: another one if all chains have settled, so that burn-in ends early."""
     iteration, first = len(traces[0]), plan.n_unsettled
     if iteration >= schedule.burn_in or not all(plan.has_settled(trace[first:]) for trace in traces):
         return schedule

@@ -101,8 +101,7 @@ def _coordinate(manifold: Any, index: int) -> tuple[str, str]:
 def _suspects(values: np.ndarray, least: float) -> np.ndarray:
     """Coordinates whose mean, or mean distance from the mean, varies between the halves of chains, worst first.
 
-    Ranks of all coordinates would take as long as fast samplers. The limit is ten times `least`, because this estimate
-    of the effective sample size is rough.
+    Ranks of all coordinates would take as long as fast samplers. The limit is ten times `least`: the estimate is rough.
     """
     n_chains, n_draws, _ = values.shape
     with np.errstate(all="ignore"):  # coordinates that do not vary, or overflow
@@ -128,8 +127,7 @@ def _halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def ess_and_rhat(values: np.ndarray) -> tuple[float, float]:
     """Effective sample size and rank-normalised split R-hat of one coordinate (Vehtari et al. 2021).
 
-    They are the worse ones of the values and of their distances from the median. arviz-stats computes the same numbers,
-    but may not be installed.
+    They are the worse of values and distances from the median, as of arviz-stats, which may not be installed.
     """
     split = np.concatenate(_halves(values))
     (ess, rhat), (ess_of_spread, rhat_of_spread) = map(_of_scores, (split, np.abs(split - np.median(split))))

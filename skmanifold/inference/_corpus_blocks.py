@@ -16,12 +16,9 @@ _TOKENS_AT_ONCE = 1 << 20  # a longer document is a block by itself
 
 
 def count_blocks(corpora: list[Corpus], n_features: int) -> Iterator[Counts]:
-    """Consecutive documents of corpora one after the other, as `Counts`.
+    """Yield consecutive documents of corpora, one after the other, as `Counts`.
 
-    Raises
-    ------
-    ValueError
-        If there are no documents, one is too long, or the number of columns is not `n_features`.
+    ValueError if there are no documents, one is too long, or the number of columns is not `n_features`.
     """
     _check(corpora, n_features)
     for corpus in corpora:

@@ -17,27 +17,10 @@ Draw = TypeVar("Draw")
 class DrawStore(Generic[Draw]):
     """Stores evenly spaced draws of a stream, at most `max_draws` of them.
 
-    Draws are stored at the times ``interval, 2 * interval, ...`` until there are `max_draws`. Then the interval is
-    doubled, and draws at times that are not multiples of it are dropped. So from then on more than half of `max_draws`
-    are stored, and they cover the stream from its start. The stored times depend only on the number of draws, so a
-    stream that is interrupted, pickled and resumed has the same store as one that is not.
-
-    `add` never modifies a list in place, so a shallow copy (``copy.copy``) is an independent store.
-
-    Parameters
-    ----------
-    max_draws : int
-        Maximum number of draws. With 0 the store stays empty. With 1 it has one draw, at the last time that is
-        `interval` times a power of two.
-    interval : int, default=1
-        Initial time between draws.
-
-    Attributes
-    ----------
-    max_draws : int
-        Maximum number of draws.
-    interval : int
-        Current time between draws.
+    Draws are stored at multiples of `interval` until there are `max_draws`. Then it is doubled, and draws at other
+    times are dropped, so that more than half of `max_draws` cover the stream from its start (with 1, one draw). Stored
+    times depend only on the number of draws: an interrupted, pickled and resumed stream has the same store. `add`
+    modifies no list in place, so a shallow copy is an independent store.
     """
 
     max_draws: Saved[int]
@@ -76,13 +59,7 @@ class DrawStore(Generic[Draw]):
         return time > 0 and time % self._make_room()[0] == 0
 
     def add(self, time: int, draw: Any) -> None:
-        """Store a draw for which `wants` is true.
-
-        Raises
-        ------
-        ValueError
-            If the time is not a multiple of the interval, or is not later than that of the last draw.
-        """
+        """Store a draw for which `wants` is true; ValueError for another time or one not after the last draw."""
         if not self.wants(time):
             raise ValueError(f"The draw at time {time} is not stored: call `wants` before computing it.")
         self.interval, held = self._make_room()

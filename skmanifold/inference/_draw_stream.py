@@ -18,15 +18,9 @@ Advance = Callable[[Any, bool], tuple[Any, float, dict[str, np.ndarray] | None]]
 
 
 class ChainStream:
-    """The states of the chains, and their draws.
+    """The states of the chains, and their draws at regular intervals of minibatches; the first half is burn-in.
 
-    Draws are stored at regular intervals of minibatches. If there are too many, every second one is dropped and the
-    interval is doubled. Draws of the first half of the stream are burn-in.
-
-    Parameters
-    ----------
-    states : list
-        State of each chain.
+    If there are too many, every second draw is dropped and the interval is doubled (`DrawStore`).
     """
 
     n_batches: Saved[int]
@@ -43,20 +37,10 @@ class ChainStream:
         return after
 
     def advanced(self, advance: Advance, workers: Workers) -> Self:
-        """The stream after one more minibatch.
+        """The stream after one more minibatch; one task per chain.
 
-        Parameters
-        ----------
-        advance : callable
-            Function of the state of a chain, and of whether a draw is needed. It returns the state after the minibatch,
-            its log likelihood, and the draw or None. It does not modify the given state.
-        workers : Workers
-            Threads; one task per chain.
-
-        Returns
-        -------
-        stream : ChainStream
-            The new stream.
+        ``advance(state, draw needed)`` returns the next state, its log likelihood, and a draw or None; it modifies no
+        state.
         """
         after = copy.copy(self)
         after.n_batches += 1
@@ -82,15 +66,7 @@ class ChainStream:
 
 
 class DrawStream(ChainStream):
-    """A stream whose best chain gives the estimate: that with the highest running mean of log likelihoods.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the sampler.
-    states : list
-        State of each chain.
-    """
+    """A stream whose best chain, that with the highest running mean of log likelihoods, gives the estimate."""
 
     kind: Saved[type]
     log_likelihood: Annotated[np.ndarray, Array("float64", "n_chains")]

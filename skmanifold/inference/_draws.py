@@ -54,7 +54,6 @@ class Draws:
         Returns
         -------
         ndarray of shape (n_chains * n_draws, ...)
-            The points.
         """
         return self.position.reshape(-1, *self.position.shape[2:])
 
@@ -70,7 +69,6 @@ class Draws:
         Returns
         -------
         Draws
-            The draws of the values.
 
         Raises
         ------
@@ -91,7 +89,6 @@ class Draws:
         Returns
         -------
         ndarray
-            The mean, of the shape of a point.
         """
         return self.position.mean(axis=(0, 1))
 
@@ -111,11 +108,6 @@ class Draws:
         -------
         ndarray
             Effective sample sizes, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         ess = self._diagnose("ess", options)
         constant = (self.position == self.position[:, :1]).all(axis=1).any(axis=0)
@@ -137,11 +129,6 @@ class Draws:
         -------
         ndarray
             R-hat, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         return self._diagnose("rhat", options)
 
@@ -157,11 +144,6 @@ class Draws:
         -------
         ndarray
             Standard errors, of the shape of a point.
-
-        Raises
-        ------
-        ImportError
-            If arviz-stats is not installed.
         """
         return self._diagnose("mcse", options)
 
@@ -179,7 +161,6 @@ class Draws:
         Returns
         -------
         pandas.DataFrame
-            The table.
 
         Raises
         ------
@@ -201,11 +182,6 @@ class Draws:
             The group ``posterior`` has ``position``, with the axis ``coordinate`` for vectors and the axes ``row`` and
             ``column`` for matrices. The group ``sample_stats`` has `stats`, with the names of ArviZ where they differ:
             ``log_density`` is ``lp``.
-
-        Raises
-        ------
-        ImportError
-            If arviz-base is not installed.
         """
         draws = {"position": self.position, **self.stats}
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)

@@ -14,25 +14,11 @@ _CHUNK_CELLS = 1 << 20  # number of values sorted at a time
 
 
 def equal_tailed_intervals(draws: np.ndarray, level: float = 0.9) -> np.ndarray:
-    """Equal-tailed credible intervals of each entry, from the draws of one chain.
+    """Ends, (2, n_rows, n_columns) float32, of equal-tailed credible intervals of each entry, from one chain's draws.
 
-    The ends are the quantiles (1 - level) / 2 and (1 + level) / 2 in the definition of Weibull (``method="weibull"`` of
-    `numpy.quantile`, type 6 of Hyndman and Fan): the j-th of n sorted draws is the quantile j / (n + 1). A new
-    independent draw is between these ends with probability `level`. With the default method of numpy the probability
-    would be lower (81% instead of 90% for 20 draws). If n is less than `draws_needed`, the interval is the range of the
-    draws, and its probability is `reached_level`.
-
-    Parameters
-    ----------
-    draws : ndarray of shape (n_draws, n_rows, n_columns)
-        Draws of one chain.
-    level : float, default=0.9
-        Posterior probability of each interval, one entry at a time.
-
-    Returns
-    -------
-    ndarray of shape (2, n_rows, n_columns), float32
-        Lower and upper ends.
+    They are Weibull's quantiles (1 - level) / 2 and (1 + level) / 2: the j-th of n sorted draws is the quantile j / (n
+    + 1), and a new independent draw is between them with probability `level`; with numpy's default with less (81%
+    instead of 90% for 20 draws). With fewer than `draws_needed` it is the range, of probability `reached_level`.
     """
     if np.ndim(draws) != 3 or len(draws) == 0:
         raise ValueError("draws must be those of one chain, of shape (n_draws, n_rows, n_columns), and not empty.")
@@ -71,17 +57,7 @@ def reached_level(level: float, n_draws: int) -> float:
 
 
 def warn_of_level(level: float, n_draws: int, ess: np.ndarray) -> None:
-    """Warn if there are too few draws for `level`, or if the effective sample size is too small for half of the topics.
-
-    Parameters
-    ----------
-    level : float
-        The requested level.
-    n_draws : int
-        Number of draws of one chain.
-    ess : ndarray of shape (n_topics,)
-        Effective sample size for each topic; NaN if it is unknown.
-    """
+    """Warn of too few draws for `level`, or too small an ESS, (n_topics,), NaN if unknown, for half of the topics."""
     needed = draws_needed(level)
     slow = ess[ess < needed]
     if n_draws < needed:

@@ -11,14 +11,9 @@ from ..samplers._states import PassState
 
 
 class MinibatchPasses(BaseSampler):
-    """As many steps of a sampler as read each row once on average, as one pass.
+    """As many steps of `sampler`, with one chain, as read each row once on average, as one pass.
 
     A subclass defines `_init`, `_begin_pass` and `_end_pass` for its model.
-
-    Parameters
-    ----------
-    sampler : ManifoldSampler
-        It moves one chain, which is the first axis of its arrays.
     """
 
     draws_parameters = True

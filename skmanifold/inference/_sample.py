@@ -83,11 +83,11 @@ def sample(
         If `SGRLD` or `SGRHMC` is used with a density of gamma shapes or Dirichlet concentrations below 1/2.
     ConvergenceWarning
         If the mean kinetic temperature of a sampler with a velocity, ``stats["temperature"]``, differs from 1 by more
-        than 20% beyond chance. The cause is uncompensated noise of minibatches, or steps that are too large. Otherwise
-        about the first of these problems: more than 0.1% of the trajectories of `NUTS` diverged; more than 5% of them
-        ended at ``max_depth``, or a chain of `HMC` or `GMC` accepted less than 10% of its proposals, with at least 20
-        draws per chain; or, with several chains of at least 100 draws, the effective sample size of a coordinate is
-        below 100, or 2 per chain if that is more, and below 5% of the draws. The message names the worst coordinate.
+        than 20% beyond chance: noise of minibatches is not compensated, or steps are too large. Otherwise about the
+        first of these: more than 0.1% of the trajectories of `NUTS` diverged; more than 5% ended at ``max_depth``, or a
+        chain of `HMC` or `GMC` accepted less than 10% of at least 20 proposals; or, with several chains of at least 100
+        draws, the effective sample size of a coordinate, which the message names, is below 100, or 2 per chain if that
+        is more, and below 5% of the draws.
 
     Examples
     --------

@@ -30,7 +30,6 @@ class Schedule(NamedTuple):
         Parameters
         ----------
         max_iter : int
-            Number of passes.
         burn_in : int or None
             Passes that are discarded; None is half of them.
         thin : int
@@ -39,7 +38,6 @@ class Schedule(NamedTuple):
         Returns
         -------
         schedule : Schedule
-            With a number for `burn_in`.
 
         Raises
         ------

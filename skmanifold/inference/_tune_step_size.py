@@ -72,10 +72,10 @@ def tune_step_size(
     """Find a step size for a sampler and a density.
 
     For samplers with a Metropolis-Hastings test (`HMC`, `GMC`) it is a step size at which about 80% of the proposals
-    are accepted. For others it is the largest step size, among those that differ from the given one by powers of two,
-    at which means and standard deviations of all coordinates change by less than `tolerance` if the step size is
-    halved, and at which the kinetic temperature, if the sampler has a momentum, differs from 1 by less than
-    `tolerance`. A temperature alone would not suffice: samplers can have the temperature 1 and a wrong distribution.
+    are accepted. For others it is the largest, in powers of two times the given one, at which means and standard
+    deviations of all coordinates change by less than `tolerance` if it is halved, and the kinetic temperature, if there
+    is a momentum, differs from 1 by less than `tolerance`; a temperature of 1 alone does not exclude a wrong
+    distribution.
 
     Runs with h and h / 2 cover the same time. Their length is doubled until the standard errors of the changes are
     below a quarter of the tolerance, or until a chain makes `max_steps` steps; then changes of less than four standard
@@ -99,7 +99,6 @@ def tune_step_size(
     position : ndarray of shape (n_chains, *shape) or shape, optional
         Initial positions of the chains; by default random points of the manifold.
     random_state : None, int or RandomState
-        Seed.
 
     Returns
     -------

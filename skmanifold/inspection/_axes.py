@@ -85,27 +85,10 @@ def is_alone(ax: Any) -> bool:
 def several_panels(
     caller: str, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
 ) -> np.ndarray:
-    """Axes for n panels: in a new figure, in place of a single axes object, or the given ones.
+    """Axes, (n,), for n panels: in a new figure, in place of a single axes object, or the given ones.
 
-    Parameters
-    ----------
-    caller : str
-        Name of the calling method, for messages.
-    ax : matplotlib axes, array-like of n of them, or None
-        Axes to draw on.
-    n : int
-        Number of panels.
-    shape : (int, int)
-        Rows and columns of a grid for the panels.
-    figsize : (float, float)
-        Size of a new figure, in inches.
-    **layout
-        Options of ``subplots`` and grids of matplotlib: ``height_ratios``, ``sharex``.
-
-    Returns
-    -------
-    axes : ndarray of matplotlib axes of shape (n,)
-        The axes.
+    `shape` are rows and columns of the grid, `figsize` inches, `layout` options of ``subplots``; messages name
+    `caller`.
     """
     plt = pyplot(caller)
     if not is_alone(ax):

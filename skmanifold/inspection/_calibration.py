@@ -43,9 +43,7 @@ class CalibrationDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     References
     ----------
@@ -89,7 +87,6 @@ class CalibrationDisplay:
             Ranks from 0 to `n_draws`, as :func:`~skmanifold.metrics.calibration_ranks` returns them, of one quantity or
             by name. All quantities have the same number of simulations.
         n_draws : int
-            Number of draws of each simulation.
         level : float, default=0.95
             Level of the band.
         ax : matplotlib axes, default=None
@@ -100,14 +97,11 @@ class CalibrationDisplay:
         Returns
         -------
         display : CalibrationDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If ranks are not integers from 0 to `n_draws`, their numbers differ, or the level is not between 0 and 1.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_ranks")
         by_name = dict(ranks) if isinstance(ranks, Mapping) else {"rank": ranks}
@@ -138,12 +132,6 @@ class CalibrationDisplay:
         Returns
         -------
         self : CalibrationDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.8, 3.2))
         self.figure_ = self.ax_.figure

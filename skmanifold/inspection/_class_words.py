@@ -75,11 +75,6 @@ class ClassWords:
         -------
         frame : pandas.DataFrame
             A row for each word of each class, with the columns class, word, value, low and high.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
         """
         try:
             import pandas as pd
@@ -151,8 +146,6 @@ class ClassWords:
 
         Raises
         ------
-        ImportError
-            If pyLDAvis is not installed.
         ValueError
             If counts are not those of the same texts, or the number of names differs from the number of columns.
         """
@@ -244,23 +237,20 @@ def class_words(
 
     Notes
     -----
-    The intervals are conditional on the memberships and the background distribution, which are treated as known, so
-    they do not include the uncertainty of the clustering. Words are modelled as independent draws. Intervals are
-    therefore too short for words that tend to be repeated within a text.
+    The intervals are conditional on the memberships and the background distribution: they do not include the
+    uncertainty of the clustering. Words are modelled as independent draws, so that intervals are too short for words
+    that tend to be repeated within a text.
 
     :math:`\phi_{kw}` has a beta distribution, so the intervals of lift and c-tf-idf are exact. For log-odds, the prior
-    of the other classes together is the sum of their priors, of weight :math:`(K - 1) \alpha` for K classes with words.
-    The log odds ratio is the difference of two independent logits of beta variables: one of the counts of the word in
-    the class and elsewhere, and one of the counts of all other words, which has a small variance. The quantiles of each
-    logit are exact. The median of the difference is approximated by the difference of the medians, and the distance of
-    an end from it by the square root of the sum of the squared distances of the two terms [3]_. Unlike a normal
-    approximation, this allows for the skewness of words that are rare outside the class.
+    of the other classes together has the weight :math:`(K - 1) \alpha` for K classes with words. The log odds ratio is
+    the difference of two independent logits of beta variables, with exact quantiles: of the word in the class and
+    elsewhere, and of all other words. The median of the difference is approximated by that of the medians, and the
+    distance of an end from it by the root of the sum of the squared distances of both terms [3]_, which allows for
+    skewness.
 
     The default prior moves a class of average size by about a tenth towards the background, and smaller classes
-    further. It is relative to the size of the data because its weight for a word has to be comparable with the
-    frequency of the word: for a word that occurs in one class only, it is about :math:`0.1 f_w` occurrences in the
-    others. With a much smaller weight, the posterior probability of such a word in the other classes is nearly 0, and
-    intervals of log-odds extend to very large values.
+    further: for a word of one class only it is about :math:`0.1 f_w` occurrences in the others. With a much smaller
+    weight, its probability there is nearly 0, and intervals of log-odds extend to very large values.
 
     References
     ----------

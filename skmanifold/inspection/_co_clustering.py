@@ -42,9 +42,7 @@ class CoClusteringDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     Examples
     --------
@@ -94,14 +92,11 @@ class CoClusteringDisplay:
         Returns
         -------
         display : CoClusteringDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no method `co_clustering`, or if X is None and no labels were kept.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         if not hasattr(estimator, "co_clustering"):
@@ -145,12 +140,6 @@ class CoClusteringDisplay:
         Returns
         -------
         self : CoClusteringDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         check_consistent_length(self.similarity, self.labels)
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))

@@ -39,9 +39,7 @@ class DimensionPosteriorDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     Examples
     --------
@@ -84,14 +82,11 @@ class DimensionPosteriorDisplay:
         Returns
         -------
         display : DimensionPosteriorDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no such posterior.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         counted = OrthogonalSphericalAdmixture, HDPAdmixture, DPCategoricalMixture, DPMixture
@@ -130,12 +125,6 @@ class DimensionPosteriorDisplay:
         Returns
         -------
         self : DimensionPosteriorDisplay
-            The display.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         probabilities = np.asarray(self.probabilities)
         seen = np.flatnonzero(probabilities.max(axis=0) >= _LEAST_SHOWN)

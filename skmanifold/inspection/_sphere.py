@@ -61,9 +61,7 @@ class SphereDisplay:
     Attributes
     ----------
     ax_ : matplotlib axes
-        Axes with the plot.
     figure_ : matplotlib figure
-        Figure with the axes.
 
     Examples
     --------
@@ -102,14 +100,11 @@ class SphereDisplay:
         Returns
         -------
         display : SphereDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the draws are not points on a circle or a sphere.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_draws")
         if not isinstance(draws, Draws):
@@ -150,14 +145,11 @@ class SphereDisplay:
         Returns
         -------
         display : SphereDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the components of the estimator are not unit vectors, or do not have two or three features.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         if not isinstance(estimator, (VonMisesFisherMixture, SphericalAdmixture, OrthogonalSphericalAdmixture)):
@@ -203,14 +195,11 @@ class SphereDisplay:
         Returns
         -------
         self : SphereDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the directions do not have two or three coordinates.
-        ImportError
-            If matplotlib is not installed.
         """
         directions = np.asarray(self.directions)
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):

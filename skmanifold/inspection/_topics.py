@@ -69,9 +69,7 @@ class TopicDisplay:
     Attributes
     ----------
     axes_ : ndarray of matplotlib axes of shape (n_topics,)
-        The panels.
     figure_ : matplotlib figure
-        Figure with the panels.
 
     Examples
     --------
@@ -141,14 +139,11 @@ class TopicDisplay:
         Returns
         -------
         display : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no topics of words, or a parameter is not valid for it.
-        ImportError
-            If matplotlib is not installed.
 
         Warns
         -----
@@ -197,7 +192,6 @@ class TopicDisplay:
         Parameters
         ----------
         class_words : ClassWords
-            Result of :func:`class_words`.
         classes : int or array-like of int, default=None
             Clusters to show, in this order, from ``class_words.classes``. None shows the twelve largest clusters, in
             descending order of size.
@@ -207,14 +201,11 @@ class TopicDisplay:
         Returns
         -------
         display : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If one of `classes` does not exist.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_class_words")
         known = class_words.classes
@@ -254,14 +245,11 @@ class TopicDisplay:
         Returns
         -------
         self : TopicDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the number of axes differs from the number of topics.
-        ImportError
-            If matplotlib is not installed.
         """
         n_topics = len(self.topics)
         n_rows = -(-n_topics // _MAX_COLUMNS)

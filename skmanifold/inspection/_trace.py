@@ -88,7 +88,6 @@ class TraceDisplay:
     axes_ : ndarray of matplotlib axes
         The panels: the trace, and if available effective sample sizes and scores.
     figure_ : matplotlib figure
-        Figure with the panels.
 
     References
     ----------
@@ -150,14 +149,11 @@ class TraceDisplay:
         Returns
         -------
         display : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the estimator has no trace, or the monitor has no scores of it.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_estimator")
         kind = type(estimator).__name__
@@ -202,21 +198,17 @@ class TraceDisplay:
         Parameters
         ----------
         draws : Draws
-            The result of `sample`.
         ax : matplotlib axes, or array of one for each panel, default=None
             Axes to draw on. A single axes object is divided into panels. None creates a new figure.
 
         Returns
         -------
         display : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If `draws` are not Draws.
-        ImportError
-            If matplotlib is not installed.
         """
         pyplot(f"{cls.__name__}.from_draws")
         if not isinstance(draws, Draws):
@@ -251,14 +243,11 @@ class TraceDisplay:
         Returns
         -------
         self : TraceDisplay
-            The display.
 
         Raises
         ------
         ValueError
             If the number of axes differs from the number of panels.
-        ImportError
-            If matplotlib is not installed.
         """
         below = [draw for draw, shown in ((self._draw_ess, self.ess), (self._draw_scores, self.scores)) if shown]
         n = 1 + len(below)

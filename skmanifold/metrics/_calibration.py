@@ -60,9 +60,7 @@ def calibration_ranks(truth: ArrayLike, draws: ArrayLike, *, random_state: Rando
     Parameters
     ----------
     truth : array-like of shape (n_simulations,)
-        True values.
     draws : array-like of shape (n_simulations, n_draws)
-        The values in the draws.
     random_state : int, RandomState instance or None, default=None
         Seed for ties.
 
@@ -160,7 +158,6 @@ def calibration_band(n_simulations: int, n_draws: int, *, level: float = 0.95) -
     Parameters
     ----------
     n_simulations : int
-        Number of ranks.
     n_draws : int
         Number of draws L of each simulation; ranks are 0, ..., L.
     level : float, default=0.95

@@ -29,14 +29,9 @@ _CHUNK_CELLS = 1 << 23  # proportions in memory at a time
 
 
 class PerDocument(NamedTuple):
-    """Scores of documents, in the order of the rows; an excluded document has 0 tokens and log likelihood 0.
+    """Log likelihood, in nats, and number of scored tokens of each document, both 0 if it is excluded.
 
-    Parameters
-    ----------
-    log_likelihood : ndarray of shape (n_rows,)
-        Sum over the scored tokens of the document, in nats.
-    n_tokens : ndarray of shape (n_rows,), int64
-        Number of scored tokens. For fractional counts it is their sum, float64.
+    `n_tokens` are int64, or float64 sums of fractional counts.
     """
 
     log_likelihood: np.ndarray
@@ -96,9 +91,8 @@ def document_completion(
     .. math:: \sum_{v} h_v \log \sum_k \theta_k \phi_{kv}.
 
     It is the likelihood of a plug-in prediction, not a bound. The split depends only on the content of the document and
-    on `random_state`. So equal documents are split in the same way, in every batch and position, and all models predict
-    the same tokens. Documents with fewer than two tokens are excluded. This is the document completion of [1]_,
-    section 5, with tokens chosen at random instead of a first and a second half.
+    on `random_state`, so that all models predict the same tokens. Documents with fewer than two tokens are excluded.
+    This is the document completion of [1]_, section 5, with tokens chosen at random.
 
     Fractional counts are weights. A count of 2.3 is three tokens with the weights 1, 1 and 0.3: half of the tokens are
     observed, and the weights of the others are the :math:`h_v`. Counts are not rounded.
@@ -108,13 +102,10 @@ def document_completion(
 
     .. math:: \sum_{v} h_v \log \frac{1}{S} \sum_{s=1}^{S} \sum_k \theta_{sk} \phi_{skv}.
 
-    The mean is computed for each token, not for each document (which would be the log of the mean over s of the product
-    over the tokens of the document). A product of a hundred probabilities differs between draws by many orders of
-    magnitude, so its mean is dominated by the best draw and keeps growing with S. The mean of the probability of one
-    token converges after a few draws. The result is in nats per token, comparable with that of a single matrix, and by
-    Jensen's inequality not less than the mean of the scores of the draws. Topics are not compared between draws, so
-    draws of several chains may be pooled without matching. All draws have the same weight. `standard_error` does not
-    include the variation over draws.
+    The mean is that of each token, not of each document, whose product of probabilities would be dominated by the best
+    draw and keep growing with S; it converges after a few draws. The score is comparable with that of a single matrix
+    and, by Jensen's inequality, not less than the mean of the scores of the draws. Draws of several chains may be
+    pooled without matching; all have the same weight. `standard_error` does not include the variation over draws.
 
     Parameters
     ----------

@@ -64,13 +64,12 @@ def left_to_right(
     (systematically) with probabilities proportional to the weights, and the mean weight becomes a factor of the
     estimate of the run.
 
-    The Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` invariant. So the estimate of a run has the expectation p(w)
-    exactly, for any R: it is a sequential Monte Carlo sampler [3]_ with the moves of [4]_. The mean of the `n_runs`
-    independent runs is therefore **unbiased for p(w)**. On average its logarithm is lower than log p(w), by about half
-    its squared standard error. Algorithm 3 of [1]_ averages the :math:`p_n` of the particles at each position without
-    weights, and the sequential sampler of [2]_ averages along one chain. Their products of averages are not unbiased
-    for p(w) with a finite number of draws. Weights without resampling (R = 1 and many runs) are unbiased, but for more
-    than about fifty tokens their distribution is so skewed that their mean is almost always far too low.
+    The Gibbs draws leave :math:`p(z_{<n} \mid w_{<n})` invariant: a run is a sequential Monte Carlo sampler [3]_ with
+    the moves of [4]_, whose estimate has the expectation p(w) for any R. The mean of the `n_runs` independent runs is
+    therefore **unbiased for p(w)**; its logarithm is on average too low by about half its squared standard error.
+    Averages over particles at each position (algorithm 3 of [1]_) or along one chain [2]_ have products that are
+    biased. Weights without resampling (R = 1) are unbiased, but so skewed for more than about fifty tokens that their
+    mean is almost always far too low.
 
     The cost grows with the square of the length of a document.
 
@@ -198,9 +197,11 @@ def _evaluate_rows(
             n_tokens += counts[j]
             most_entries = max(most_entries, word_indptr[v + 1] - word_indptr[v])
             if word_indptr[v + 1] == word_indptr[v] and base[v] == 0.0:
+                # A word of probability zero in all topics: there is nothing to draw.
                 out[row, :] = -np.inf
         out_tokens[row] = n_tokens
         most_tokens = max(most_tokens, n_tokens)
+    # Scratch arrays of the longest document serve all.
     tokens = np.empty(most_tokens, dtype=np.int64)
     latents = np.zeros((n_particles, most_tokens), dtype=np.int32)
     topic_counts = np.zeros((n_particles, len(prior)), dtype=np.int32)
@@ -217,6 +218,7 @@ def _evaluate_rows(
                     tokens[n] = indices[j]
                     n += 1
             stream = fold_in(row_stream, run)
+            # Each run has another order of the tokens.
             _shuffle(tokens[:n], fold_in(stream, 0))
             out[row, run] = _run_particles(tokens[:n], model, stream, latents, topic_counts, cumulative)
 

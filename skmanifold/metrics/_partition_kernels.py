@@ -33,20 +33,13 @@ def name_by_first_row(labels, n_names, out):
 
 @njit(cache=True, nogil=True)
 def find_groups(codes, group_of, first):
-    """Group the rows that are equal in every draw; returns the number of groups.
+    """Group the rows that are equal in every draw, (n_rows, n_draws); returns the number of groups.
 
-    It uses a hash table of rows. Rows with the same hash are compared label by label, so collisions do no harm.
-
-    Parameters
-    ----------
-    codes : (n_rows, n_draws)
-        Labels of the rows in the draws.
-    group_of : (n_rows,) int64
-        Overwritten: the group of each row. Groups are numbered in the order of their first rows.
-    first : (n_rows,) int64
-        Overwritten: the first row of each group.
+    `group_of` becomes each row's group, numbered by first rows, which are in `first`. Rows with the same hash are
+    compared label by label, so collisions do no harm.
     """
     n_rows, n_draws = codes.shape
+    # Open addressing in a table that is at most half full.
     n_slots = 2
     while n_slots < 2 * n_rows:
         n_slots *= 2
@@ -79,29 +72,15 @@ def find_groups(codes, group_of, first):
 
 @njit(cache=True, nogil=True)
 def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out):
-    """Variation of information between one partition and each draw.
+    """Variation of information, in nats, between one partition, (n_items,), and each draw, in `out`, (n_draws,).
 
-    The sum over pairs of clusters is (1 / n) sum_kl n_kl (log(a_k / n_kl) + log(b_l / n_kl)). No term is negative, and
-    all terms are exactly zero for equal partitions. The clusters of `labels` are compared with all draws one after the
-    other. No complete contingency table is built, so the time is proportional to rows times draws for any number of
-    clusters.
-
-    Parameters
-    ----------
-    labels : (n_items,) int64
-        The partition; labels are less than `n_labels`.
-    weights : (n_items,) int64
-        Number of rows that each item represents.
-    codes, offsets
-        Draws, and the numbers of their first clusters, (n_draws + 1,).
-    draw_sizes : (n_clusters,) int64
-        Numbers of rows of the clusters of all draws.
-    logs : (n_rows + 1,) float64
-        Logarithms of the integers.
-    out : (n_draws,) float64
-        Overwritten, in nats.
+    It is (1 / n) sum_kl n_kl (log(a_k / n_kl) + log(b_l / n_kl)): no term is negative, and all are exactly zero for
+    equal partitions. No contingency table is complete, so that time is proportional to rows times draws for any number
+    of clusters. `weights` are rows of each item; `offsets`, (n_draws + 1,), first clusters of draws in `draw_sizes`;
+    `logs` of integers.
     """
     n_items, n_draws = codes.shape
+    # Items sorted by cluster: a counting sort.
     starts = np.zeros(n_labels + 1, np.int64)
     sizes = np.zeros(n_labels, np.int64)
     n_rows = 0
@@ -119,6 +98,7 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
         filled[label] += 1
     joint = np.zeros(len(draw_sizes), np.int64)
     out[:] = 0.0
+    # One cluster after the other: its row of all contingency tables is counted, used and cleared.
     for k in range(n_labels):
         log_size = logs[sizes[k]]
         for position in range(starts[k], starts[k + 1]):
@@ -172,32 +152,10 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
 
         f(a_k + w) - f(a_k) - (2 / T) sum_t [f(n_tkl + w) - f(n_tkl)],  l the cluster of the item in draw t.
 
-    For an empty cluster the same formula gives -f(w). The item moves if the sum decreases by more than rounding errors.
-
-    Parameters
-    ----------
-    order : (n_items,) int64
-        The order of the items; the first `begin` are skipped.
-    labels : (n_items,) int64
-        The cluster of each item, negative if it has none yet; overwritten.
-    weights, codes, offsets
-        As in `variations`.
-    xlogx : float64
-        f of 0, 1, ..., up to the number of rows plus the largest weight.
-    may_grow : bool
-        Whether the caller can add columns to the tables.
-    sizes : (n_columns,) int64
-        Number of rows of each cluster.
-    counts : (n_clusters, n_columns) int32
-        Number of rows in each pair of a cluster of the draws and a cluster of the partition.
-    gains : (n_clusters, n_columns) float64
-        f(count + 1) - f(count), the increments for an item of one row, so that its scores are sums of table rows.
-
-    Returns
-    -------
-    position, n_moves : int
-        Position in `order` at which the sweep stopped, and the number of moves. It stops before the end only if no
-        empty column is left and `may_grow` is true.
+    The item moves if the sum decreases by more than rounding errors. `labels` are negative for items without a cluster;
+    items before `begin` in `order` are skipped. `sizes` are rows of each column; `counts`, int32, and `gains`, f(count
+    + 1) - f(count), have a row for each cluster of the draws. Returns the position and the number of moves: it stops
+    before the end only without empty columns if `may_grow` says that the caller can add some.
     """
     n_items, n_draws = codes.shape
     n_columns = len(sizes)
@@ -212,11 +170,13 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
         n_empty += sizes[k] == 0
     n_moves = 0
     for position in range(begin, n_items):
+        # Without an empty column the item could not become a new cluster.
         if n_empty == 0 and may_grow:
             return position, n_moves
         i = order[position]
         w = weights[i]
         old = labels[i]
+        # The last sums of the formula for all columns at once; those of single rows are tabulated.
         score[:] = 0.0
         if w == 1:
             for t in range(n_draws):
@@ -233,6 +193,7 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
             for t in range(n_draws):
                 count = counts[offsets[t] + np.int64(codes[i, t]), old]
                 score[old] += xlogx[count] - xlogx[count - w]
+        # Another cluster has to be better than the present one by more than rounding errors.
         best = -1
         least = np.inf
         if old >= 0:
@@ -245,6 +206,7 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
                     best, least = k, rise
         if best == old:
             continue
+        # Move the item: sizes, counts and tabulated increments of the two columns change.
         n_moves += 1
         n_empty -= sizes[best] == 0
         sizes[best] += w
@@ -266,11 +228,10 @@ def sweep(order, begin, labels, weights, codes, offsets, xlogx, may_grow, sizes,
 
 @njit(cache=True, nogil=True)
 def merge_clusters(labels, xlogx, n_draws, sizes, counts, gains):
-    """Merge each cluster in turn with the one that lowers the expected variation of information most, if one does.
+    """Merge each cluster with the one that lowers the expected variation most, if one does; returns how many.
 
-    Moves of single rows do not find merges, because they would first increase the expected variation. The time is at
-    most that of a sweep, because there are at most rows times draws positive counts. The arguments are those of
-    `sweep`; returns the number of merges.
+    Moves of single rows would first increase it. Arguments are those of `sweep`, whose time this needs at most: at most
+    rows times draws counts are positive.
     """
     n_columns = len(sizes)
     score = np.empty(n_columns)
@@ -281,6 +242,7 @@ def merge_clusters(labels, xlogx, n_draws, sizes, counts, gains):
         if sizes[old] == 0:
             continue
         score[:] = 0.0
+        # Only clusters of draws that share rows with both change the sum.
         for cluster in range(len(counts)):
             count = counts[cluster, old]
             if count > 0:

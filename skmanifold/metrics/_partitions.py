@@ -100,9 +100,8 @@ def expected_variation_of_information(labels: ArrayLike, draws: ArrayLike) -> An
     .. math::
         \frac{1}{T} \sum_{t=1}^T VI(c, z_t)
 
-    This is the Monte Carlo estimate of the posterior expected loss of the partition c. It is not the lower bound by
-    Jensen's inequality that Wade and Ghahramani (2018) minimise, which needs only co-clustering probabilities. The
-    running time is proportional to draws times rows, for any number of clusters.
+    This is the Monte Carlo estimate of the posterior expected loss of the partition c, not the lower bound that Wade
+    and Ghahramani (2018) minimise. The running time is proportional to draws times rows, for any number of clusters.
 
     Parameters
     ----------
@@ -155,20 +154,16 @@ def point_partition(
 
     This is the Bayes estimate of a partition under this loss (Wade and Ghahramani, 2018). The search uses sweeps as in
     SALSO (Dahl, Johnson and Mueller, 2022): each row in turn moves to the cluster, possibly a new one, with the least
-    expected variation given the other rows. After a sweep, clusters are merged if that lowers the expected variation.
-    A search ends when no row moves and no two clusters merge. One search starts from the best draw and one from a
-    single cluster. Three others assign the rows one by one, in random order, starting without clusters. The search
-    that is best after a few sweeps, the first one in a tie, is continued to its end. The result is a local minimum with
-    respect to these moves, not necessarily the global one. It is never worse than the draw from which the first search
-    starts, and never worse than a single cluster.
+    expected variation given the others; after a sweep, clusters are merged if that lowers it. One search starts from
+    the best draw, one from a single cluster, and three assign the rows one by one in random order. The best after a few
+    sweeps is continued until no row moves and no two clusters merge: a local minimum, never worse than the best draw or
+    a single cluster.
 
-    If the draws are so uncertain that two of them have little in common, a single cluster may have a smaller expected
-    variation than any partition that resembles the draws. If the draws agree on most rows, a row that is with no other
-    row in half of the draws forms a cluster by itself. The estimate may then have more clusters than any draw;
-    `max_components` limits their number. This estimate is not an estimate of the number of clusters.
+    If draws have little in common, a single cluster may be better than any partition that resembles them. A row that is
+    alone in half of the draws forms a cluster, so that there may be more clusters than in any draw; `max_components`
+    limits them. This is not an estimate of the number of clusters.
 
-    The best draw is searched among all draws, if that compares at most about 10^9 labels (draws squared times distinct
-    rows). Otherwise it is searched among as many evenly spaced draws as this limit allows.
+    The best draw is searched among all, or as many evenly spaced ones as need about 10^9 comparisons of labels.
 
     Parameters
     ----------
@@ -284,18 +279,7 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
 
 
 def compact_labels(labels: ArrayLike) -> np.ndarray:
-    """Relabel clusters 0, 1, ... by decreasing size; clusters of equal size by their first rows.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_rows,)
-        Non-negative integers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int64
-        The new labels.
-    """
+    """Relabel clusters 0, 1, ... by decreasing size, equal ones by their first rows; (n_rows,) int64."""
     names, _ = _name(_check_labels(labels, "labels", "n_rows"))
     largest_first = np.argsort(-np.bincount(names), kind="stable")  # names are in the order of first rows
     rank = np.empty_like(largest_first)
@@ -354,10 +338,9 @@ def _variations(labels, draws):
 def _group(draws):
     """Items, each of which represents rows that are together in every draw, and the item of each row.
 
-    Such rows are together in every optimum too. Let x of the w rows of an item be in one of two clusters and the others
-    in the other. As a function of x, n times the expected variation has the second derivative
-    1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at + x) + 1 / (n_bt + w - x)]. Because n_at <= a and
-    n_bt <= b, it is negative, so the minimum is at x = 0 or x = w.
+    Such rows are together in every optimum too. If x of an item's w rows are in one cluster and the others in another,
+    n times the expected variation has the second derivative 1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at +
+    x) + 1 / (n_bt + w - x)], negative because n_at <= a and n_bt <= b: the minimum is at x = 0 or x = w.
     """
     n_rows = len(draws.codes)
     item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
@@ -387,8 +370,8 @@ def _best_draw(items, limit, workers):
 def _search(items, labels, order, n_columns, limit, max_sweeps) -> _SearchResult:
     """Sweep from `labels`, and merge clusters, until neither lowers the expected variation.
 
-    The first sweep uses at most `n_columns` clusters. Without this limit, an assignment of rows one by one would create
-    far too many clusters, because two single rows are put together only if they are together in most of the draws.
+    The first sweep uses at most `n_columns` clusters: otherwise far too many would arise, because two single rows are
+    joined only if they are together in most draws.
     """
     n_rows = len(items.logs) - 1
     whole = np.arange(n_rows + items.weights.max() + 1, dtype=np.float64)

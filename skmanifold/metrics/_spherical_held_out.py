@@ -107,24 +107,21 @@ def spherical_document_likelihood(
     .. math:: p(v \mid \beta) = \int \mathrm{Dir}(\theta \mid \alpha) \, c_V(\kappa)
         \exp\left(\kappa \, v^\top \frac{\beta\theta}{\|\beta\theta\|}\right) d\theta.
 
-    With ``method="fitted"`` the estimate uses importance sampling with a proposal that is fitted to each document by
-    expectation propagation [2]_. The likelihood is approximated by a normal density over unnormalised topic weights.
-    The weights are drawn in turn, each from its own prior times a normal factor for the document and for the remaining
-    topics, and then divided by their sum. This proposal also covers proportions close to 0. The importance weights are
-    therefore nearly equal for all :math:`\alpha`, unless :math:`\kappa` is small or the document points away from all
-    topics. A pilot run of 50 draws comes first. If its effective sample size is less than 30%, the prior is tried as
-    the proposal in the same way; for :math:`\kappa \le 5` the prior is tried first. If that fails too, the estimate
-    comes from annealed importance sampling [3]_ with `n_draws` / 8 particles, from the prior along increasing
-    concentrations. The pilot draws are not used in the estimate. So the mean of the weights is **unbiased for the
-    density**. On average its logarithm is too low, by about half its squared standard error.
+    With ``method="fitted"`` the proposal of importance sampling is fitted to each document by expectation propagation
+    [2]_: topic weights are drawn in turn, each from its prior times a normal factor for the document and the remaining
+    topics, and divided by their sum. Importance weights are nearly equal for all :math:`\alpha`, unless :math:`\kappa`
+    is small or the document points away from all topics. If the effective sample size of a pilot of 50 draws is less
+    than 30%, the prior is tried as the proposal (first, for :math:`\kappa \le 5`), and then annealed importance
+    sampling [3]_ with `n_draws` / 8 particles, from the prior along increasing concentrations. Pilots are not used in
+    the estimate, so that the mean of the weights is **unbiased for the density**. On average its logarithm is too low,
+    by about half its squared standard error.
 
-    If a document points away from all topics and :math:`\kappa` is large, annealing may miss modes of the posterior
-    (for small :math:`\alpha`) or not converge (for large :math:`\alpha`). The estimated error is then too small, and
-    the logarithm is too low by a few nats or more.
+    If a document points away from all topics and :math:`\kappa` is large, annealing may miss modes (for small
+    :math:`\alpha`) or not converge (for large). Then the estimated error is too small, and the logarithm too low by a
+    few nats or more.
 
-    With ``method="prior"`` the draws come from the prior, as in [1]_. That is unbiased as well. But if :math:`\kappa`
-    is in the thousands, the largest weight dominates the mean, and the logarithm is too low by many nats, especially
-    with few draws.
+    With ``method="prior"`` the draws come from the prior, as in [1]_: unbiased as well, but if :math:`\kappa` is in the
+    thousands, the largest weight dominates, and the logarithm is too low by many nats.
 
     Parameters
     ----------
@@ -148,7 +145,6 @@ def spherical_document_likelihood(
     Returns
     -------
     SphericalLikelihood
-        Log densities and diagnostics of each document.
 
     Raises
     ------
@@ -209,28 +205,10 @@ def integrate_documents(
     from_prior: bool = False,
     least_ess: float = LEAST_ESS,
 ) -> IntegratedDocuments:
-    """Compute `spherical_document_likelihood` of validated arrays.
+    """Compute `spherical_document_likelihood` of validated arrays: unit `topics`, float64, C-contiguous.
 
-    Parameters
-    ----------
-    directions : Directions or DenseDirections
-        Documents.
-    topics : ndarray of shape (n_components, n_features)
-        Unit rows, float64, C-contiguous.
-    alpha : ndarray of shape (n_components,)
-        Dirichlet parameters.
-    kappa : float or ndarray of shape (n_components,)
-        Concentration, at least 0; or one for each topic.
-    key : uint64
-        Key of the random streams, into which the content of each document is folded.
-    n_draws : int
-        Number of draws for each document.
-    workers : Workers
-        Threads.
-    from_prior : bool
-        Whether to draw only from the prior.
-    least_ess : float
-        Minimum effective sample size of a pilot, as a fraction. A row for which both pilots have less is annealed.
+    Contents of documents are folded into the key. A row of which both pilots have an effective sample size below the
+    fraction `least_ess` is annealed. With `from_prior` draws are from the prior alone.
     """
     n_rows, n_components, density = directions.n_rows, len(topics), density_of(kappa, directions.n_features)
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for

@@ -139,10 +139,10 @@ def _draw_normal(a, mu, key):
 
 @njit_part
 def _draw_gamma(a, mu, key):
-    """Draw from a gamma distribution.
+    """Draw from a gamma distribution of the same shape, tangent to the normal factor at its mean.
 
-    It has the same shape, and is tangent to the normal factor at its mean. For a large `a` it has the same mode and
-    curvature instead, and therefore a larger shape, which is only accurate if almost no draws are close to 0.
+    For a large `a` it has the same mode and curvature instead, so a larger shape: accurate if almost no draws are near
+    0.
     """
     shape = a
     if a < _LARGE:

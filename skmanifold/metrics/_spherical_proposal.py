@@ -104,9 +104,8 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
 def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift):
     """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
-    kappa cos = kappa b'w / s is replaced by kappa b'w - kappa cosine s, which is accurate if s is close to 1 or cos
-    close to `cosine`. The log density then depends on w linearly, through q = s^2 and through sum(w), and is expanded
-    to second order.
+    kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
+    density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
     """
     n = len(b)
     root = math.sqrt(squared)
@@ -185,11 +184,10 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
 
 @njit_part
 def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
-    """Fit the normal factors of the topics. Return k, or 0 if the fit fails.
+    """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
 
-    The first rows of `vectors`, (5, K), are the means, and the precisions and shifts of the factors. The first matrix
-    of `matrices`, (4, K, K), is the Cholesky factor of the precision. The others are scratch memory. `tables` are
-    `tabulate(alpha)`.
+    `vectors`, (5, K), begin with means, precisions and shifts of the factors, `matrices`, (4, K, K), with the Cholesky
+    factor of the precision; the rest is scratch. `tables` are `tabulate(alpha)`.
     """
     n = len(alpha)
     means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
@@ -204,6 +202,7 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift)
         ridges = 0
+        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
         while not _factor(precision, precisions, lower):
             ridges += 1
             if ridges > _MAX_RIDGES:
@@ -217,9 +216,11 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
             means[i] = 0.0
             for j in range(n):
                 means[i] += covariance[i, j] * (shift[j] + shifts[j])
+        # One last update of the means after convergence, so that means and factors belong together.
         if settled or iteration + 1 == _MAX_ITER:
             return k
         settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
+        # The expected squared length of the mixture includes the variances of the weights.
         along, squared, _ = _combine(means, b, B, spread)
         for i in range(n):
             for j in range(n):

@@ -35,8 +35,8 @@ class SubspaceMatch(NamedTuple):
 def principal_angles(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Principal angles between two subspaces of any dimensions.
 
-    Sines and cosines are computed by two singular value decompositions, and each angle from both [1]_. So errors are of
-    the order of 1e-16 for all angles, also for those close to 0 or to a right angle. The cost is O(n_features d^2).
+    Sines and cosines are computed by two singular value decompositions, and each angle from both [1]_, with errors of
+    the order of 1e-16 also near 0 and a right angle. The cost is O(n_features d^2).
 
     Parameters
     ----------
@@ -238,8 +238,8 @@ def _check_bases(bases):
 def _angles(A, B):
     """Angles of checked bases.
 
-    `scipy.linalg.subspace_angles` chooses between the sine and the cosine of an angle by the size of another angle:
-    with another one above 45 degrees it returns 0 for an angle of 1e-10.
+    `scipy.linalg.subspace_angles` chooses sine or cosine of an angle by another one: if that is above 45 degrees, it
+    returns 0 for 1e-10.
     """
     small, large = (A, B) if len(A) < len(B) else (B, A)
     cross = small @ large.T

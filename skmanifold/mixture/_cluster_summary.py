@@ -21,14 +21,9 @@ QUANTILES = {"": 0.5, "_low": 0.05, "_high": 0.95}
 
 
 class ClusterSummary(NamedTuple):
-    """The clusters and the columns of a fitted mixture, as data frames.
+    """Data frames of a fitted mixture: `clusters` with a row per cluster, `columns` with a row per column of X.
 
-    Attributes
-    ----------
-    clusters : DataFrame
-        A row for each cluster.
-    columns : DataFrame
-        A row for each column of X; none for emissions without distributions of single columns.
+    `columns` has no rows for emissions without distributions of single columns.
     """
 
     clusters: pd.DataFrame
@@ -89,20 +84,15 @@ class SummarizesClusters(MixtureInference):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If the number of names differs from the number of columns.
-        ImportError
-            If pandas is not installed.
 
         Notes
         -----
-        With a Dirichlet process, each cluster of ``labels_`` is matched to at most one drawn cluster of each draw, so
-        that the matched clusters have as many rows in common as possible. Its drawn size is the number of rows of the
-        matched cluster, or 0 if there is none. ``size`` can lie outside of the interval of the drawn sizes, because
-        ``labels_`` is a compromise between the draws: usually it has fewer small clusters than a draw, so that its
-        large clusters also have rows that are in small clusters of the draws.
+        With a Dirichlet process, each cluster of ``labels_`` is matched to at most one drawn cluster of each draw, with
+        as many rows in common as possible; its drawn size is that of the matched cluster, or 0. ``size`` can lie
+        outside of the interval: ``labels_`` is a compromise between the draws, usually with fewer small and larger
+        large clusters.
         """
         check_is_fitted(self)
         try:

@@ -66,22 +66,7 @@ def label_rows(estimate: Any, rows: Any, n_components: int, workers: Workers) ->
 
 
 def log_predictive(rows: Any, draws: Sequence[Any], workers: Workers) -> np.ndarray:
-    """Log of the density of each row, averaged over the draws, (n_rows,).
-
-    Parameters
-    ----------
-    rows : FamilyRows or Family
-        The rows, as the method `log_terms` of the draws takes them.
-    draws : sequence of Position, PartitionDraw or ParameterDraw
-        Draws, or one estimate.
-    workers : Workers
-        Threads.
-
-    Returns
-    -------
-    log_density : ndarray of shape (n_rows,)
-        In nats.
-    """
+    """Log of the density of each row averaged over the draws (one for an estimate), (n_rows,), in nats."""
     out = np.empty(rows.n_rows)
     for start, stop in split_range(rows.n_rows, _ROWS_AT_ONCE):
         part = rows.part(start, stop)
@@ -91,22 +76,7 @@ def log_predictive(rows: Any, draws: Sequence[Any], workers: Workers) -> np.ndar
 
 
 def typical_rows(of_own: np.ndarray, labels: np.ndarray, n_components: int) -> np.ndarray:
-    """The row of each component with the largest value of `of_own` among those with its label, (K,); -1 without rows.
-
-    Parameters
-    ----------
-    of_own : ndarray of shape (n_rows,)
-        Log density of each row in the component of its label.
-    labels : ndarray of shape (n_rows,)
-        Labels.
-    n_components : int
-        Number of components K.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_components,), int64
-        Indices of rows.
-    """
+    """Index of the row of each component with the largest `of_own`, its log density there, (K,); -1 without rows."""
     order = np.lexsort((-of_own, labels))
     first, stop = (np.searchsorted(labels[order], np.arange(n_components), side=side) for side in ("left", "right"))
     found = np.full(n_components, -1)

@@ -91,9 +91,8 @@ class DPCategoricalMixture(DPMixture):
     max_iter : int, default=200
         Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
-        Rows of a minibatch, after which components and weights are redrawn. With "auto" there are at most 20
-        minibatches (100 for samplers other than `Slice`), and drawing components takes at most about a fifth of the
-        time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
+        Rows of a minibatch, after which components and weights are redrawn; None uses all. "auto" is as in
+        :class:`DPMixture`.
     burn_in : int, default=None
         Number of discarded initial passes; None discards half of them.
     thin : int, default=2
@@ -119,15 +118,12 @@ class DPCategoricalMixture(DPMixture):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: among the partitions with no more components than the median of the draws, the one with
-        the smallest expected variation of information to the draws [3]_ that a greedy search finds. Without this limit,
-        each row that shares its component with no other row in half of the draws would be a separate component.
-        Components are in order of decreasing size. Not set by `partial_fit`.
+        The point partition: that of the smallest expected variation of information to the draws [3]_ found with at most
+        the median number of components of the draws. Components are in order of decreasing size. Not set by
+        `partial_fit`.
     n_components_ : int
-        Number of components of one partition, the point partition ``labels_``, and at most the median of
-        ``posterior_["n_components"]``. The posterior mode of the number, ``n_components_posterior_.argmax()``, is
-        often larger: draws also have small components that differ from draw to draw, which the point partition leaves
-        out. After `partial_fit`, the number of components with an expected size of at least half a row.
+        Number of components of ``labels_``, which may be smaller than the posterior mode of the number, see
+        :class:`DPMixture`. After `partial_fit`, the number with an expected size of at least half a row.
     weights_ : ndarray of shape (n_components_,)
         Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -142,27 +138,20 @@ class DPCategoricalMixture(DPMixture):
         Posterior probabilities of 0, 1, 2, ... components with rows, the shares of the draws. They overestimate a
         finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
-        ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"`` and ``"components"``
-        (padded with NaN, the component with the most rows first for "slice", else that with the largest weight;
-        categories of all columns concatenated) and ``"labels"``, which number the components of the same draw:
-        ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of different
-        draws do not correspond to each other.
+        As in :class:`DPMixture`: ``"log_joint"``, ``"n_components"``, ``"concentration"``, ``"weights"``,
+        ``"components"`` with the categories of all columns concatenated, and ``"labels"``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log joint density of every pass. It becomes flat in any mode, and may be higher in a worse mode; compare
-        fits by `score` on held-out rows. Not set by `partial_fit`.
+        The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows. Not
+        set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features,)
         Categorical tables: number of categories of each column.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -173,9 +162,7 @@ class DPCategoricalMixture(DPMixture):
 
     Notes
     -----
-    If the rows come from a finite mixture, the number of its components is overestimated: with a fixed concentration
-    the posterior does not concentrate at the true number, however many rows there are [4]_. Superfluous components are
-    small. Evaluate a fit by `score` on held-out rows.
+    The number of components is overestimated as in :class:`DPMixture` [4]_. Evaluate a fit by `score` on held-out rows.
 
     Densities are those of the cells or tokens of a row in their order. As in all scores of the library, multinomial
     coefficients are left out.
@@ -354,11 +341,7 @@ class DPCategoricalMixture(DPMixture):
 def _read_counts(
     mixture: DPCategoricalMixture, emission: BaseEmission, X: MatrixLike, key: np.uint64 | None, *, reset: bool
 ) -> Counts:
-    """Validate counts. Rows may have no tokens.
-
-    With a key, as in `fit`, fractional counts are randomly rounded to whole numbers. Without one they are kept. A
-    custom emission with a method `read_tokens` reads X itself.
-    """
+    """Validate counts, with `read_tokens` of a custom emission; a key, as in `fit`, rounds fractions at random."""
     if type(emission).read_tokens is not BaseEmission.read_tokens:
         return emission.read_tokens(mixture, X, key, reset=reset)
     csr = validate_counts(mixture, X, reset=reset)
@@ -373,9 +356,8 @@ def _read_counts(
 def _look_like_codes(csr: sp.csr_array) -> bool:
     """Whether dense counts are probably category codes, judged by the columns with values above 1.
 
-    Counts of events have a variance of at least about their mean, unless the row sums are fixed, and their highest
-    values are rare. Codes of few categories have a variance smaller than their mean, and their highest value is
-    frequent.
+    The variance of codes of few categories is smaller than their mean, and their highest value is frequent. That of
+    counts of events is at least about the mean, unless the row sums are fixed.
     """
     n_rows, n_columns = csr.shape
     highest = csr.max(axis=0).toarray().ravel()  # with two axes before SciPy 1.15

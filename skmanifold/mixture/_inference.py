@@ -68,17 +68,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_components)
             Rows sum to 1. There is one column for each entry of ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X)
 
@@ -92,7 +86,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
@@ -112,17 +105,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Indices into ``weights_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not allowed.
         """
         return self.predict_proba(X).argmax(axis=1)
 
@@ -137,9 +124,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Seed.
 
         Returns
         -------
@@ -236,7 +221,6 @@ class MixtureInference(WithEmission, EstimateInference):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------

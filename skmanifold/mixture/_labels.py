@@ -10,27 +10,10 @@ from ..random._keys import fold_in_each
 
 
 def read_labels(labels: Any, n_rows: int, n_labels: int | None, name: str) -> np.ndarray:
-    """Check labels that a user passed.
+    """Check a user's labels, (n_rows,), or raise a ValueError that begins with `name`; returns them as int64.
 
-    Whole numbers may have any numeric type: pandas stores a column of integers with missing values as floats.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_rows,)
-    n_rows : int
-    n_labels : int or None
-        Labels must be less than `n_labels`. None sets no limit.
-    name : str
-        Beginning of the error messages, such as ``"labels must be"``.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,), int64
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, or a label is not a whole number in the range.
+    They are whole numbers from 0, below `n_labels` if that is given, of any numeric type: pandas stores a column of
+    integers with missing values as floats.
     """
     given = np.asarray(labels)
     limit = 2**63 if n_labels is None else n_labels

@@ -73,7 +73,6 @@ class DrawsFromPrior(EstimateInference):
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows.
         n_features : int, default=None
             Number of columns. Hyperparameters are then those of the constructor, and none may depend on data. None
             means a fitted estimator: its columns and the hyperparameters of the fit, and its number of components if
@@ -82,7 +81,6 @@ class DrawsFromPrior(EstimateInference):
             Multinomial rows only: number of tokens of each row, 100 if it is None. Without `n_features`, the numbers
             are those of random rows of `fit`.
         random_state : int, RandomState instance or None, default=None
-            Seed.
         return_parameters : bool, default=False
             Whether to return the parameters too.
 

@@ -39,14 +39,11 @@ class DensityScores:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
         """
         return labels_of_all(self.fit(X), X)
 
@@ -57,8 +54,7 @@ class DensityScores:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as in `fit`. Rows without a density, such as rows of zeros in a mixture of directions, are left out.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows. A whole number has the same effect as this number of copies of the row.
             None weights all rows equally, also after a fit with weights.

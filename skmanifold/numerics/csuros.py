@@ -43,13 +43,7 @@ def round_to_register(count, precision, key, counter):
 
 
 def largest_precision(largest: int) -> int:
-    """The highest precision with which eight bits can represent numbers up to `largest`.
-
-    Raises
-    ------
-    ValueError
-        If `largest` is more than 3.2e10.
-    """
+    """The highest precision with which eight bits represent numbers up to `largest`; ValueError above 3.2e10."""
     for precision in _PRECISIONS:
         if register_value(_LARGEST_REGISTER, precision) >= largest:
             return precision

@@ -17,25 +17,9 @@ _N_TRIALS = 3  # random rows
 
 
 class RowProducts:
-    """Products of blocks of rows with the same vectors; for one thread.
+    """Products, (n_vectors, 256), of blocks of rows, (256, n_features), with the same vectors; for one thread.
 
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_vectors, n_features)
-        Converted to `dtype`.
-    dtype : dtype
-        float32 or float64, of the rows and of the products.
-
-    Attributes
-    ----------
-    block : ndarray of shape (256, n_features)
-        Space for rows; zeros at places without rows.
-    products : ndarray of shape (n_vectors, 256)
-        The products of the last call.
-    first : int
-        Place of the first row in a block.
-    n_rows : int
-        Number of rows that a block takes.
+    A block takes `n_rows` rows, from place `first` on, and has zeros elsewhere.
     """
 
     def __init__(self, vectors: np.ndarray, dtype: np.dtype) -> None:

@@ -72,11 +72,10 @@ def count_passed(builder, sums, value):
 
 
 def lane_of(builder, across, lanes, value):
-    """The lane whose running sum, of those across sixteen, first exceeds `value`, and the rest of `value` in that lane.
+    """The lane whose running sum, of those `across`, first exceeds `value` (else the last), and the rest of `value`.
 
-    `across` is the vector of these sums, `lanes` points to them in memory; the last lane if none exceeds it. The sums
-    are added in different orders, so that by rounding one may be less than the previous one. Therefore the result is
-    the first sum that exceeds the value, not the number of those that do not, and the rest is never negative.
+    The sums are added in different orders, so that by rounding one may be less than the previous one. Hence the first
+    sum that exceeds the value, not the number of those that do not; the rest is never negative.
     """
     above = builder.fcmp_ordered(">", across, splat(builder, value, across.type))
     mask = builder.zext(builder.bitcast(above, ir.IntType(LANES)), I64)

@@ -35,18 +35,9 @@ def _cosine_complement(key, dim, concentration):
 
 @njit(cache=True, nogil=True)
 def fill_direction(key, mean, concentration, out):
-    """Draw a direction from a von Mises-Fisher distribution.
+    """Fill `out` with a von Mises-Fisher unit vector about a mean of any length; a mean of zeros makes it uniform.
 
-    Parameters
-    ----------
-    key : uint64
-        Key of the random stream, which must not be used for other draws.
-    mean : ndarray of shape (d,)
-        Mean direction, of any length. Zeros mean the uniform distribution.
-    concentration : float
-        Concentration, at least 0.
-    out : ndarray of shape (d,)
-        Filled with a unit vector.
+    The key must not be used for other draws.
     """
     d, of_normals = len(mean), fold_in(key, _TANGENT)
     along, square = 0.0, 0.0

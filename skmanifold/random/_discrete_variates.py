@@ -22,10 +22,9 @@ _LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(_N_FACTORIALS)])
 
 @njit(cache=True, nogil=True)
 def _log_poisson(k, mean):
-    """Log of the Poisson probability of `k` times sqrt(2 pi max(k, 1)).
+    """Log Poisson probability of `k` times sqrt(2 pi max(k, 1)), by Stirling's series and a deviance (Loader, 2000).
 
-    Loader (2000): Stirling's series and a deviance of k from the mean. The plain k log(mean) - mean - log(k!) loses
-    log10(mean) digits, all of them at 1e15.
+    The plain k log(mean) - mean - log(k!) loses log10(mean) digits.
     """
     if k < _N_FACTORIALS:
         return k * math.log(mean) - mean - _LOG_FACTORIALS[int(k)] + 0.5 * math.log(2.0 * math.pi * max(k, 1.0))
@@ -158,10 +157,10 @@ def binomial(key, n, p):
 
 @njit(cache=True, nogil=True)
 def multinomial(key, n, weights, tails, out):
-    """Set the first of `out` to how many of `n` fall to each weight; `tails` becomes the sums of it and all behind it.
+    """Set the first of `out` to how many of `n` fall to each weight, by conditional binomials in the order of weights.
 
-    Conditional binomials in the order of the weights: the first of n, the next of what is left, and so on. All
-    weights must be finite and not negative, and one of them positive; otherwise the last takes what is left.
+    `tails` becomes the sums of each weight and all behind it. Weights must be finite and not negative, and one
+    positive; otherwise the last takes what is left.
     """
     last = len(weights) - 1
     tails[last] = weights[last]

@@ -124,7 +124,6 @@ def fold_in(key, value):
     Returns
     -------
     uint64
-        The derived key.
     """
     return mix64(np.uint64(key) + _FOLD_STEP * (np.uint64(value) + np.uint64(1)))
 
@@ -145,7 +144,6 @@ def random_bits(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
@@ -164,14 +162,12 @@ def uniform(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
     Returns
     -------
     float
-        The variate.
     """
     return (random_bits(key, np.uint64(counter)) >> np.uint64(11)) * _TO_UNIT
 
@@ -200,7 +196,6 @@ def subkey(key: int | np.integer, *values: int | np.integer) -> np.uint64:
     Returns
     -------
     uint64
-        The derived key.
     """
     for value in values:
         key = fold_in(np.uint64(key), np.uint64(value))

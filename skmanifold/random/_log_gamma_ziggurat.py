@@ -71,8 +71,8 @@ def _edges_at(shape, log_height):
 def _stack_layers(shape, log_lowest, area, edges, heights):
     """Stack layers of equal area on the lowest; returns their total height, inf if they reach the mode before the last.
 
-    Row i of `edges`: left and right edge of layer i. The width of the lowest includes the area of the tails.
-    Points within the edges of the next layer are always under the density.
+    Row i of `edges`: left and right edge of layer i; the lowest includes the tails. Points within the edges of the next
+    layer are always under the density.
     """
     left, right = _edges_at(shape, log_lowest)
     height = math.exp(log_lowest)

@@ -45,14 +45,12 @@ def open_uniform(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
     Returns
     -------
     float
-        The variate.
     """
     return ((random_bits(key, np.uint64(counter)) >> np.uint64(12)) + 0.5) * 2.0**-52
 
@@ -71,7 +69,6 @@ def exponential(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
@@ -133,14 +130,12 @@ def normal(key, counter):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     counter : int
         Number of the draw in the stream of the key.
 
     Returns
     -------
     float
-        The variate.
     """
     return _normal_from_bits(random_bits(key, np.uint64(counter)))
 
@@ -243,19 +238,9 @@ def log_gamma_variate(key, shape):
 
 @njit(cache=True, nogil=True)
 def log_beta_variate(key, a, b):
-    """The logarithms of x and of 1 - x, for x from Beta(a, b): both accurate, also if x rounds to one.
+    """The finite logs of x and 1 - x for x from Beta(a, b), accurate also if x rounds to one; a, b from 1e-300 to 1e12.
 
-    Parameters
-    ----------
-    key : uint64
-        Key of the random stream, which must not be used for other draws.
-    a, b : float
-        Parameters, from 1e-300 to 1e12.
-
-    Returns
-    -------
-    log_x, log_rest : float
-        The logarithms, finite.
+    The key must not be used for other draws.
     """
     x, rest = log_gamma_variate(fold_in(key, 0), a), log_gamma_variate(fold_in(key, 1), b)
     total = max(x, rest) + math.log1p(math.exp(-abs(x - rest)))
@@ -291,10 +276,8 @@ def gamma_variate(key, shape):
 def half_angle_sine(key, concentration):
     """The sine of half an angle with density proportional to exp(concentration cos(angle)): Best and Fisher (1979).
 
-    The concentration is at least 1e-16; below it the density is constant in float64.
-
-    Their r and f are near 1 at large concentrations, so r - 1 and 1 - f are used, without loss of digits. Their
-    r is (1 + root) / (2 concentration).
+    Their r and f are near 1 at large concentrations, so r - 1 and 1 - f are used; r is (1 + root) / (2 concentration).
+    At least 1e-16, below which the density is constant in float64.
     """
     root = math.hypot(1.0, 2.0 * concentration)
     beyond = (1.0 + 1.0 / (root + 2.0 * concentration)) / (2.0 * concentration)  # r - 1
@@ -393,29 +376,7 @@ def sample_rows(keys, purpose, n_samples, out):
 
 
 def some_rows(key, purpose, n_samples, n):
-    """Distinct rows of ``range(n_samples)``, ascending; all subsets have the same probability.
-
-    Parameters
-    ----------
-    key : uint64
-        Random key.
-    purpose : int
-        A `Purpose`, which is folded into the key.
-    n_samples : int
-        Number of rows to choose from.
-    n : int
-        Number of rows.
-
-    Returns
-    -------
-    rows : ndarray of shape (n,), int64
-        Indices.
-
-    Raises
-    ------
-    ValueError
-        If n is larger than `n_samples`.
-    """
+    """Choose n distinct rows of ``range(n_samples)``, ascending, equally probable subsets; ValueError if too many."""
     rows = np.empty((1, n), np.int64)
     sample_rows(np.array([key], np.uint64), purpose, n_samples, rows)
     return np.sort(rows[0])
@@ -435,7 +396,6 @@ def fill_log_gamma_variates(key, shapes, out):
     Parameters
     ----------
     key : uint64
-        Key of the random stream.
     shapes : ndarray of shape (m, n)
         Shapes, positive.
     out : ndarray of shape (m, n)

@@ -63,20 +63,7 @@ class Counts(NamedTuple):
 def take_rows(
     indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Some rows of a sparse array in CSR order.
-
-    Parameters
-    ----------
-    indptr, indices, counts : ndarray
-        Row i has the entries ``indptr[i]`` to ``indptr[i + 1]``.
-    rows : ndarray of shape (n,), int64
-        Indices of rows.
-
-    Returns
-    -------
-    indptr, indices, counts : ndarray
-        The same of these rows alone.
-    """
+    """Rows of a sparse array in CSR order, given their indices: the same three arrays."""
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
     entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
@@ -111,19 +98,7 @@ def sums_of_rows(rows: _Rows, values: np.ndarray) -> np.ndarray:
 
 
 def whole_sums_of_rows(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """As `sums_of_rows`, for integers: exact, and without arrays of the size of `values`.
-
-    Parameters
-    ----------
-    indptr : ndarray of shape (n_rows + 1,)
-        Start of each row.
-    values : ndarray of shape (nnz,)
-        Integers.
-
-    Returns
-    -------
-    sums : ndarray of shape (n_rows,), int64
-    """
+    """As `sums_of_rows`, for integers: int64, exact, and without arrays of the size of `values`."""
     sums = np.zeros(len(indptr) - 1, np.int64)
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
@@ -147,8 +122,7 @@ COUNT_TYPES = [np.float64, np.int64, np.int32]  # types that validation keeps; o
 def canonical_csr(X) -> sp.csr_array:
     """A CSR array with int32 indices sorted within rows, no duplicates and no explicit zeros.
 
-    Values of type float64, int64 and int32 keep their type, others become float64. The argument is not modified, but
-    the result may share its arrays.
+    float64, int64 and int32 keep their type, others become float64. The result may share arrays with X, which stays.
     """
     csr = sp.csr_array(X)  # a new array: scipy's flags (sorted, unique) can be out of date after changes of the arrays
     if csr.shape[1] > _INT32_MAX:
@@ -239,8 +213,8 @@ def as_counts(csr: sp.csr_array) -> Counts:
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Counts:
     """Whole counts from a canonical CSR array of non-negative values, by keyed stochastic rounding.
 
-    A value x becomes floor(x) + 1 with probability x - floor(x), else floor(x). The expected value is x, and whole
-    numbers are not changed. The draw depends on (key, row, column); `first_row` is the index of the first row in X.
+    x becomes floor(x) + 1 with probability x - floor(x), else floor(x): the expected value is x. The draw depends on
+    key, row from `first_row`, and column.
     """
     exact = as_counts(csr)
     if exact.counts.dtype != np.float64:
@@ -287,21 +261,9 @@ def check_tokens(counts: Counts, *, most_per_row: int = MAX_ROW_TOKENS, first_ro
 def check_token_start(
     token_start: np.ndarray, *, most: int = MAX_TOKENS, most_per_row: int = MAX_ROW_TOKENS, first_row: int = 0
 ) -> None:
-    """Raise an error if all rows or one row have more tokens than the algorithms for tokens support.
+    """Raise a ValueError if all rows, or one, have more tokens than the algorithms for tokens support.
 
-    Parameters
-    ----------
-    token_start : ndarray of shape (n_rows + 1,)
-        Index of the first token of each row, and the number of all tokens.
-    most, most_per_row : int
-        Limits.
-    first_row : int
-        Index of the first of these rows in all of X.
-
-    Raises
-    ------
-    ValueError
-        If a limit is exceeded.
+    `token_start` is (n_rows + 1,); `first_row` is the index of the first of these rows in X.
     """
     lengths = np.diff(token_start)
     longest = int(lengths.max(initial=0))

@@ -26,17 +26,9 @@ _MAX_BLOCKS = 32  # whose sums are separate
 
 
 class UnitRows:
-    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
+    """Dense finite rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-        Finite rows of any length.
-
-    Attributes
-    ----------
-    has_direction : ndarray of shape (n_rows,), bool
-        Whether a row has entries that are not zero.
+    `has_direction`, (n_rows,), is false for rows of zeros.
     """
 
     def __init__(self, values: np.ndarray) -> None:
@@ -142,15 +134,7 @@ class DenseDirections(UnitRows):
 
 
 class DenseSums:
-    """Sums of dense rows times weights, in blocks that depend only on the number of rows.
-
-    Parameters
-    ----------
-    directions : DenseDirections
-        Rows.
-    rows : ndarray of int64
-        Those that are summed.
-    """
+    """Sums of dense rows times weights, in blocks that depend only on the number of rows."""
 
     def __init__(self, directions: DenseDirections, rows: np.ndarray) -> None:
         self.directions, self.rows = directions, rows
@@ -174,14 +158,9 @@ AnyDirections = Directions | DenseDirections
 def read_directions(
     estimator: Any, X: Any, *, reset: bool, dense_type: Callable[[np.ndarray], Any] = DenseDirections
 ) -> Any:
-    """A user's dense or sparse X of finite numbers of either sign as directions; dense rows are not copied.
+    """A user's dense or sparse X of finite numbers as directions, which rows of zeros lack; dense rows are not copied.
 
-    A row of zeros has no direction.
-
-    Raises
-    ------
-    ValueError
-        If X has strings, values that are not finite, or a single column.
+    ValueError if X has strings, values that are not finite, or a single column.
     """
     valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
     if sp.issparse(valid):

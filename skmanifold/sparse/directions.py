@@ -85,15 +85,7 @@ class Directions(NamedTuple):
 
 
 class SparseSums:
-    """Sums of sparse rows times weights, word by word.
-
-    Parameters
-    ----------
-    directions : Directions
-        Rows.
-    rows : ndarray of int64
-        Those that are summed: all that have entries.
-    """
+    """Sums of sparse rows, all that have entries, times weights, word by word."""
 
     def __init__(self, directions: Directions, rows: np.ndarray) -> None:
         indptr = np.empty(directions.n_features + 1, np.int64)
@@ -115,10 +107,7 @@ class SparseSums:
 def validate_numbers(estimator, X, dtype, *, reset: bool):
     """A user's dense or sparse X of finite numbers of either sign, in a CSR format if it is sparse.
 
-    Raises
-    ------
-    ValueError
-        If X has strings, values that are not finite, or a single column.
+    ValueError if X has strings, values that are not finite, or a single column.
     """
     refuse_texts(estimator, X, "directions", "TfidfVectorizer")
     least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful

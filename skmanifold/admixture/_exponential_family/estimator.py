@@ -148,15 +148,12 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass, burn-in included; use it to check convergence. Not set by `partial_fit`.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -273,8 +270,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
             Counts; for "bernoulli" zeros, ones and NaN. A
             :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
             workers inside ``with distributed(client):``, where X can also be a Dask array or data frame.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -311,9 +307,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -49,28 +49,10 @@ def sample_with_births(
     max_topics: int,
     key: np.uint64,
 ) -> Born:
-    """Draw the topics of the tokens of some documents, in place, among the topics in use and new ones.
+    """Draw the topics of the tokens, (n_tokens,) uint16, of some documents in place, among topics in use and new ones.
 
-    Parameters
-    ----------
-    documents : Counts
-        The documents.
-    rows : ndarray of shape (n_rows,)
-        Their indices in the corpus, on which their streams depend.
-    token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of their tokens; new topics have the numbers from K on.
-    n_tokens : ndarray of shape (K,)
-        Number of tokens of each topic in the whole corpus, positive.
-    table : WordTable
-        Distributions of the topics over words.
-    weights : TopicWeights
-        Current weights.
-    given : Hyperparameters
-        Concentrations, and the prior of the topics.
-    max_topics : int
-        Largest number of topics; if there are so many, none begins.
-    key : uint64
-        Key of the draw.
+    New topics have the numbers from K on; none begins if there are `max_topics`. `rows` are indices of the documents in
+    the corpus, on which their streams depend; `n_tokens`, (K,), positive, are of the whole corpus.
     """
     is_local = count_tokens(token_topics, len(n_tokens)) == n_tokens
     column = np.full(documents.n_features, -1, np.int32)
@@ -112,8 +94,8 @@ def _sample_rows(
 ):
     """The step of `sample_with_births`; returns the weights by topic, and the log of the unused weight.
 
-    The words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word
-    v in its column ``column[v]``. The places of topics that end are used again.
+    Words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word v in
+    column ``column[v]``. Places of topics that end are used again.
     """
     alpha, beta, beta_total, n_old = given.alpha, given.beta, given.beta_total, len(used)
     n_open = int(np.count_nonzero(is_local))
@@ -133,6 +115,7 @@ def _sample_rows(
     in_row = np.zeros(n_old + size, np.int64)
     running = np.empty(n_old)
     n_topics, n_in_use = n_old, n_old
+    # A local topic has all of its tokens in these documents: its words can be counted here.
     for row in range(len(rows)):
         token = token_start[row]
         for pair in range(indptr[row], indptr[row + 1]):
@@ -142,6 +125,7 @@ def _sample_rows(
                     totals[at] += 1
                     word_counts[at, column[pair_word[pair]]] += 1
                 token += 1
+    # `in_row` has the topics of one document at a time, and is zero between documents.
     for row in range(len(rows)):
         row_key = fold_in(key, rows[row])
         for token in range(token_start[row], token_start[row + 1]):
@@ -153,6 +137,7 @@ def _sample_rows(
             scale = math.exp(log_scale[word])
             for _ in range(pair_count[pair]):
                 topic = np.int64(token_topics[token])
+                # Take the token out. An open topic without tokens ends, and its weight returns to the unused weight.
                 in_row[topic] -= 1
                 if place[topic] >= 0:
                     at = place[topic]
@@ -163,12 +148,14 @@ def _sample_rows(
                         expected[topic] = 0.0
                         place[topic] = -1
                         n_in_use -= 1
+                # Topics with tokens elsewhere: their distributions are given; scores are relative to `scale`.
                 total = 0.0
                 for k in range(n_old):
                     here = of_others[k] + in_row[k] if of_others[k] > 0 else 0.0
                     total += here * np.float64(scores[word, k])
                     running[k] = total
                 of_others_total = total * scale
+                # Open topics, with their distributions integrated out: the share of the word in the topic's tokens.
                 total = of_others_total
                 for at in range(n_open):
                     if totals[at] > 0:
@@ -176,7 +163,9 @@ def _sample_rows(
                         share = (word_counts[at, column[word]] + beta_of_word) / (totals[at] + beta_total)
                         total += (in_row[k] + expected[k]) * share
                     sums[at] = total
+                # A new topic has the unused weight, and the mean of the prior as its distribution.
                 of_new = alpha * math.exp(log_unused) * beta_of_word / beta_total if n_in_use < max_topics else 0.0
+                # One uniform selects the part and, by inversion of its running sums, the topic.
                 number = token - token_start[row]
                 value = uniform(row_key, number) * (total + of_new)
                 if value < of_others_total:
@@ -187,6 +176,7 @@ def _sample_rows(
                 elif value < total:
                     chosen = topic_at[np.searchsorted(sums[:n_open], value, side="right")]
                 else:
+                    # A new topic is counted in the first free place; without one, the tables are doubled.
                     at = 0
                     while at < n_open and totals[at] > 0:
                         at += 1
@@ -208,6 +198,7 @@ def _sample_rows(
                         in_row = _longer(in_row, size)
                         place = _longer(place, size)
                         place[chosen:] = -1
+                    # Its weight is broken off the unused weight: a stick of Beta(1, gamma).
                     n_in_use += 1
                     n_open = max(n_open, at + 1)
                     topic_at[at], place[chosen] = chosen, at

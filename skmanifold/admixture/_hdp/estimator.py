@@ -156,11 +156,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood of each pass, burn-in included.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
-        Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -299,8 +297,7 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
             Counts of words in documents; fractional counts are rounded at random. A
             :class:`~skmanifold.datasets.Corpus` and :class:`~skmanifold.datasets.RowFiles` are read into memory: of the
             workers inside ``with distributed(client):``, where X can also be a Dask array, data frame or bag.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -339,8 +336,6 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X has values that are negative or not finite, or another number of features than in `fit`.
         """
@@ -355,11 +350,6 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
             Its `doc_topic_prior` is ``doc_topic_prior_`` and its `topic_word_prior` is ``topic_word_prior_``. It has
             the same `transform` and `score`, and `partial_fit` continues from ``topic_word_counts_``. `fit` would begin
             again, with the same priors. It counts as fitted by one minibatch and has no ``posterior_``.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
         """
         check_is_fitted(self)
         lda = StochasticLDA(

@@ -122,27 +122,10 @@ def split_and_merge(
     n_moves: int,
     key: np.uint64,
 ) -> Moves:
-    """Make some moves, one after the other.
+    """Make `n_moves` proposals, one after the other; `topics` is the handle of the topics of all tokens, which change.
 
-    Parameters
-    ----------
-    ranges : Ranges
-        The corpus.
-    topics : object
-        Handle of the topics of all tokens, which are changed; new topics have the numbers from K on. If a topic is
-        split, the larger part keeps its number, and if topics are merged, the larger one.
-    n_tokens : ndarray of shape (K,)
-        Number of tokens of each topic.
-    weights : TopicWeights
-        Current weights.
-    given : Hyperparameters
-        Concentrations, and the prior of the topics.
-    max_topics : int
-        Largest number of topics; if there are so many, none is split.
-    n_moves : int
-        Number of proposals.
-    key : uint64
-        Key of the moves.
+    New topics have the numbers from K on; the larger part of a split, and the larger topic of a merge, keeps its
+    number. None is split if there are `max_topics`.
     """
     n_topics = n_in_use = len(weights.used)
     of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
@@ -212,6 +195,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
     starts = _starts_of_documents(union.rows)
     log_ratio = math.log(given.gamma * total)  # of the split, without q
     share = of_topic / total  # of the first part in the weight of both; 1 before a split
+    # The gain of the reverse split is known before any scan; many merges are rejected here.
     if not is_split:
         n_second = np.count_nonzero(target)
         count_sides(union, target, in_row, in_word)
@@ -221,9 +205,11 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
             return _Proposal(False, share, sides)
     scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
     arrays = given, in_row, in_word, totals
+    # The launch state: the chosen tokens on their sides, all others by scans with equal weights of both sides.
     sides[:] = -1
     for side in range(2):
         _place(union, chosen[side], chosen[side] + 1, side, sides, in_row, in_word, totals)
+    # Weights of at least `_WIDE` in the first three quarters of the scans let whole documents change sides.
     half = given.alpha * total / 2
     n_scans = _SCANS_BEFORE[np.int64(uniform(fold_in(move_key, _CHOICE), _N_SCANS) * len(_SCANS_BEFORE))]
     if n_scans > 0:
@@ -231,6 +217,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
     for scan in range(n_scans):
         at_first = half if _SHARE_WIDE * scan >= n_scans else max(half, _WIDE)
         _scan(union, chosen, sides, *arrays, (at_first, at_first), 1, target[:0], fold_in(scan_key, scan))
+    # The share of the first part is proposed from Beta(a, b): uniform without scans, else by numbers of documents.
     a, b, n_before = 1.0, 1.0, 0
     if n_scans > 0:
         of_sides = _documents_of_sides(union.rows, in_row)
@@ -239,6 +226,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
         share = math.exp(log_beta_variate(share_key, a, b)[0])
         share = min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
     expected = given.alpha * total * share, given.alpha * total * (1.0 - share)
+    # The last scan draws the sides of a split, or follows `target`, those before a merge.
     log_q = _log_beta_density(share, a, b)
     log_q += _scan(union, chosen, sides, *arrays, expected, n_before, target, fold_in(scan_key, n_scans))
     if is_split:
@@ -318,8 +306,7 @@ def _place(union, first, stop, side, sides, in_row, in_word, totals):
 def _scan(union, chosen, sides, given, in_row, in_word, totals, expected, n_before, target, key):
     """Draw the sides of the tokens in turn, or take those in `target`; returns the log of their probability.
 
-    `n_before` is how often each token is counted before: 1 in a Gibbs scan, and 0 if tokens are added one after the
-    other. The chosen tokens stay.
+    Each token is counted `n_before` times before: 1 in a Gibbs scan, 0 if tokens are added. The chosen tokens stay.
     """
     rows, words = union
     log_q, product = 0.0, 1.0

@@ -75,9 +75,8 @@ def _sweep_collapsed(
     """Redraw every token once, in CSR order, from its full conditional (Griffiths and Steyvers, 2004, eq. 5).
 
     p(z = k | the rest) ∝ (D_mk + alpha_k) (W_kv + beta_kv) / (T_k + sum_v beta_kv), where D, W and T (a row's, a word's
-    and all tokens of topic k) do not count the token itself. This is (13) in Zaheer et al. (2016) with corrected
-    parentheses. A draw uses one uniform, that of (key, row, feature, occurrence), and inverts the distribution function
-    in the order of the topics.
+    and all tokens of topic k) do not count the token: (13) in Zaheer et al. (2016) with corrected parentheses. A
+    uniform of (key, row, feature, occurrence) inverts the distribution function in the order of the topics.
     """
     n_components = len(alpha)
     n_blocks = (n_components + 7) // 8
@@ -90,6 +89,7 @@ def _sweep_collapsed(
         topic_scale[k] = 1.0 / (out_topic_total[k] + prior_total[k])
 
     for row in range(len(indptr) - 1):
+        # Topics of the document's tokens, and with them what the weights of all its words have in common.
         row_key = fold_in(key, row)
         token = token_start[row]
         doc_topic[:] = 0
@@ -146,8 +146,8 @@ def _weigh_topics(word_topic, word, prior, prior_start, topic_stride, doc_scale,
 def _pick_topic(weights, n_components, u, out_block_end):
     """The first topic at which the running sum of `weights` exceeds `u` times their total; its weight is positive.
 
-    `weights` is padded with zeros to blocks of eight, one entry of `out_block_end` each: adding eight at a time
-    shortens the chain of dependent additions.
+    `weights` is padded with zeros to blocks of eight, with entries of `out_block_end`: adding eight at a time shortens
+    the chain of dependent additions.
     """
     n_blocks = len(out_block_end)
     total = 0.0
@@ -177,9 +177,8 @@ def _pick_topic(weights, n_components, u, out_block_end):
 def _log_joint(token_start, assignments, word_topic, topic_total, alpha, prior, word_stride, topic_stride, prior_total):
     """Log p(w, z | alpha, beta), proportions and topics integrated out (Griffiths and Steyvers, 2004, eqs. 2 and 3).
 
-    With (x)_n = Gamma(x + n) / Gamma(x) it is the sum over rows m of sum_k log (alpha_k)_D_mk - log (sum_k alpha_k)_N_m
-    plus the sum over topics k of sum_v log (beta_kv)_W_kv - log (sum_v beta_kv)_T_k: the probability of the tokens in
-    their order, without multinomial coefficients.
+    With (x)_n = Gamma(x + n) / Gamma(x): sum over rows of sum_k log (alpha_k)_D_mk - log (sum_k alpha_k)_N_m, plus sum
+    over topics of sum_v log (beta_kv)_W_kv - log (sum_v beta_kv)_T_k, without multinomial coefficients.
     """
     n_components = len(alpha)
     alpha_total = alpha.sum()

@@ -64,10 +64,9 @@ def _update_rows(
 ):
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
-    gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised, where g is the
-    pair's previous gamma: one token of the pair is removed. D_m = sum_v c_mv gamma_mv is changed by each update, W and
-    T are not. Words with a topic in `seed_topics` keep their gamma: otherwise that of another topic could grow in each
-    sweep, from the tiny prior to one.
+    gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised; the previous
+    gamma g of the pair removes one token. D_m = sum_v c_mv gamma_mv is changed by each update, W and T are not. Words
+    with a topic in `seed_topics` keep their gamma: otherwise that of another could grow from the tiny prior to one.
     """
     n_components = len(alpha)
     doc_topic = np.empty(n_components)
@@ -182,10 +181,12 @@ def _score_rows(
             _add_scaled(np.float64(counts[j]), gamma, j, doc_topic)
         for k in range(n_components):
             doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
+        # The denominator of theta is the same for all topics, and left out of `doc_topic`.
         total = -n_tokens * math.log(n_tokens + alpha_total)
         of_prior = dot(doc_topic, beta)
         for j in range(indptr[row], indptr[row + 1]):
             word = indices[j]
+            # With the same beta for all words and topics its part is the same for all words of the document.
             if word_stride != 0 or topic_stride != 0:
                 _read_prior(prior, word * word_stride, topic_stride, beta)
                 of_prior = dot(doc_topic, beta)

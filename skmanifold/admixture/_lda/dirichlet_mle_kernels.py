@@ -187,9 +187,8 @@ def _log_rising_sum(x, values, weights, start, stop):
 def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, out_first, out_second):
     """The log likelihood, and the derivatives of its two parts.
 
-    Each parameter occurs `copies` times in the Dirichlet distribution. `out_first` and `out_second` are the derivatives
-    of the first sum in each parameter; returned with the value are those of the second sum in `copies` times the
-    parameters' total.
+    Each parameter occurs `copies` times. `out_first` and `out_second` are derivatives of the first sum in each
+    parameter; those of the second sum in `copies` times the parameters' total are returned with the value.
     """
     value = 0.0
     for k in range(len(prior)):
@@ -203,10 +202,9 @@ def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, o
 def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_iter, floor, ceiling):
     """Make up to `n_iter` steps towards the maximum of the likelihood within bounds; no step decreases it.
 
-    A step is the first of these that increases the likelihood: ``_step_by_newton``; Minka's fixed point (2000, eq. 55)
-    with all parameters multiplied by a factor in the direction of the derivative, because the total converges slowly
-    where Newton's method fails; the fixed point itself, which maximises a lower bound and never decreases the
-    likelihood.
+    A step is the first of these that increases it: ``_step_by_newton``; Minka's fixed point (2000, eq. 55) with all
+    parameters scaled in the direction of the derivative, because the total converges slowly where Newton's method
+    fails; the fixed point itself, which maximises a lower bound.
     """
     data = (copies, indptr, values, weights, lengths, length_weights)
     first, second = np.empty(len(prior)), np.empty(len(prior))
@@ -246,10 +244,9 @@ def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_it
 def _step_by_newton(prior, copies, first, second, slope, bend, floor, ceiling, out):
     """Newton's step for the reciprocals of the derivatives; False if it leaves the positive numbers.
 
-    The equations are g_k(x_k) = c d(A) with A = c sum x and c = `copies`. Both are sums of terms w / (x + i), and a
-    single term with the same value and derivative is a good model: g_k ~ p_k / (x_k + b_k) and d ~ q / (A + r). Then
-    the equations are linear, with a diagonal matrix plus a matrix of rank one. Parameters at an active bound do not
-    change.
+    The equations are g_k(x_k) = c d(A), A = c sum x, c = `copies`. Both are sums of terms w / (x + i), well modelled by
+    one term of the same value and derivative: g_k ~ p_k / (x_k + b_k), d ~ q / (A + r). Then they are linear, diagonal
+    plus rank one. Parameters at an active bound do not change.
     """
     total = copies * prior.sum()
     power, shift = 0.0, 0.0

@@ -190,14 +190,12 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         Log likelihood (or log joint density, or lower bound of the evidence) after each pass, burn-in included; use it
         to check convergence. Not set by `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if `tol` or a callback ended the fit early. Not set by
         `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of words.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -378,8 +376,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
             - inside ``with distributed(client):`` (:func:`~skmanifold.distributed`), a Dask data frame, a Dask array
               whose blocks are dense or SciPy sparse matrices, or a Dask bag of documents. A document is a mapping from
               column index to count, or an array of column indices, one per token. Requires "esca" or "gibbs".
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -439,8 +436,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
             Counts of words in documents: one minibatch. A :class:`~skmanifold.datasets.Corpus`, or a list of them, is
             read into memory as a whole; use ``corpus.rows(start, stop)`` for a part of it.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -139,11 +139,9 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
-        Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -285,8 +283,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Documents, such as tf-idf; rows of any length, with entries of any sign.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -68,12 +68,12 @@ def _insert(z, n, given, starts):
 
 @njit(cache=True, nogil=True)
 def _fill_starts(given, starts):
-    """Write the initial nodes: evenly between the two flat ends, near the likelihood's peak, and near the highest node.
+    """Write initial nodes: evenly between the flat ends, near the likelihood's peak, and near the highest node.
 
-    The rows of `starts` are z, in ascending order, and the log densities. Returns the number of nodes and the index of
-    the highest.
+    The rows of `starts` are z, ascending, and log densities. Returns the number of nodes and the index of the highest.
     """
     log_length, _, _, kappa, along, product = given
+    # Beyond low and high the likelihood and the curved part of the prior change by less than `_FLAT`.
     bend = kappa * abs(along) / _FLAT
     slope = kappa * abs(product) / _FLAT
     length = math.exp(log_length)
@@ -82,6 +82,7 @@ def _fill_starts(given, starts):
     for n in range(_N_EVEN):
         _insert(low + (high - low) * n / (_N_EVEN - 1), n, given, starts)
     n = _N_EVEN
+    # The likelihood is kappa times a cosine of the angle about its peak, which gives its width.
     peak = math.atan2(product, along)
     width = 1.0 / math.sqrt(kappa * math.hypot(along, product) + 1.0)
     for i in range(len(_PEAK)):
@@ -91,6 +92,7 @@ def _fill_starts(given, starts):
             if low < z < high:
                 _insert(z, n, given, starts)
                 n += 1
+    # Refine around the highest node until the log density is nearly linear between nodes.
     best = np.argmax(starts[1, :n])
     for _ in range(_MAX_ROUNDS):
         curved = False
@@ -116,10 +118,10 @@ def _area(low, high, width):
 
 @njit(cache=True, nogil=True)
 def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, areas, starts, pending):
-    """Fit the interpolation and return the number of nodes n. `heights` are relative to the largest initial one.
+    """Fit the interpolation; returns the number of nodes n. `heights` are relative to the largest initial one.
 
     ``areas[:n + 1]`` are the masses to the left of each node and of the right tail; ``areas[n + 1]`` is their sum.
-    `starts`, (2, _MAX_STARTS), and `pending`, (_MAX_DEPTH + 1, 2), are scratch memory.
+    `starts`, (2, _MAX_STARTS), and `pending`, (_MAX_DEPTH + 1, 2), are scratch.
     """
     given = (log_length, alpha, mass, kappa, along, product)
     n_starts, best = _fill_starts(given, starts)
@@ -129,6 +131,8 @@ def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, ar
         starts[1, i] -= top
         if i > 0:
             total += _area(starts[1, i - 1], starts[1, i], starts[0, i] - starts[0, i - 1])
+    # Between initial nodes, intervals are halved as long as linear interpolation errs by too much of the total area.
+    # `pending` is a stack of right ends: the leftmost interval is treated first, so that nodes are ascending.
     nodes[0], heights[0] = starts[0, 0], starts[1, 0]
     n = 1
     for i in range(1, n_starts):
@@ -152,6 +156,7 @@ def fit_share(log_length, alpha, mass, kappa, along, product, nodes, heights, ar
                 nodes[n], heights[n] = right, at_right
                 n += 1
                 n_pending -= 1
+    # Beyond the nodes the density is exp(alpha z) to the left and exp(-mass z) to the right, up to factors.
     areas[0] = math.exp(heights[0]) / alpha
     for i in range(1, n):
         areas[i] = _area(heights[i - 1], heights[i], nodes[i] - nodes[i - 1])
@@ -200,10 +205,10 @@ def log_share_density(z, alpha, mass, n, nodes, heights, areas):
 
 @njit(cache=True, nogil=True)
 def birth_death_factors(is_birth, start, stop, theta, products, new_products, alpha, kappa, key, log_odds, out):
-    """Write the logarithm of each document's factor in the acceptance ratio of a birth or death, for ``start:stop``.
+    """Write the log of each document's factor in the acceptance ratio of a birth or death, for ``start:stop``.
 
-    The factor is the density with the new topic (prior included), divided by the density without it and by the density
-    of the proposed share. `log_odds` of the shares are written for a birth and read for a death.
+    It is the density with the new topic and its prior over that without it and the density of the proposed share, whose
+    `log_odds` are written for a birth and read for a death.
     """
     n_topics = theta.shape[1]
     mass = n_topics * alpha

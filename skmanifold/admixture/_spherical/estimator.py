@@ -160,13 +160,11 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         Log likelihood after each pass (for "vb" and "svb" the objective). Not set by `partial_fit`.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes over the data; smaller than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of features V.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -317,8 +315,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Documents, such as tf-idf; rows of any length, with entries of any sign.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -359,8 +356,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of any length, with entries of any sign. The first minibatch needs at least as many nonzero rows as
             there are topics.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

@@ -31,8 +31,8 @@ _LEAST = 1e-300  # least proportion, so that its logarithm is finite
 def _add_draw(density, theta, b, gram, share, weights, coupling, scratch):
     """Add `share` times the terms of a draw of one document's proportions.
 
-    Returns the cosine, and what the normaliser adds to the log density beyond that at the reference. With one
-    concentration for each topic, terms and the cosine are multiplied by that of the document over the reference.
+    Returns the cosine, and the normaliser's part of the log density beyond that at the reference. With one
+    concentration for each topic, terms and cosine are multiplied by the document's over the reference.
     """
     cosine, root = cosine_terms(theta, b, gram, scratch)
     relative, log_beyond = relative_terms(density, theta)
@@ -71,9 +71,9 @@ def move_proportions(
 ):
     """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each and average their terms.
 
-    `points` and `log_steps` have the chains of all documents and are updated in place. `exponents` are those of the
-    density of a point: 2 alpha - 1 on the sphere, alpha in logarithms. `out_coupling`, (K, K), gets the sum over these
-    documents. The draws of theta are written to `out_draws`, (n, n_draws, K), unless its second axis has length 0.
+    `points` and `log_steps` have the chains of all documents and are updated. `exponents` are 2 alpha - 1 on the
+    sphere, alpha in logarithms. `out_coupling`, (K, K), gets the sum over these documents; `out_draws` the thetas, (n,
+    n_draws, K), unless its second axis has length 0.
     """
     n = products.shape[1]
     work = np.empty((4, n))
@@ -83,6 +83,7 @@ def move_proportions(
         b, x, theta = products[i], points[row], work[0]
         out_weights[i] = 0.0
         cosines, beyond = 0.0, 0.0
+        # Draws depend on the document's row, not on the minibatch or the task that it is in.
         row_key = fold_in(key, row)
         for draw in range(n_draws):
             step = math.exp(log_steps[row])
@@ -93,6 +94,7 @@ def move_proportions(
                 rate = move_in_logs(x, exponents, density, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
+            # `move_on_sphere` and `move_in_logs` leave theta in the first row of `work`.
             terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
             cosines += terms[0]
             beyond += terms[1]

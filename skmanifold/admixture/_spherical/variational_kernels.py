@@ -32,10 +32,10 @@ _LARGEST_SHAPE = 1e10
 def fit_rows(
     start, stop, projections, overlaps, prior, concentration, n_steps, tol, out_shapes, out_weights, out_coupling
 ):
-    """Maximise the factors of the documents from `start` to `stop`; return their terms in the objective.
+    """Maximise the factors of the documents from `start` to `stop`; returns their terms in the objective.
 
-    These are the sum of concentration * (cosine - 1) - KL. Also write the terms of the topics' gradient: the weight of
-    each document in each topic, and the sum of the documents' couplings between pairs of topics, with a zero diagonal.
+    These are the sum of concentration * (cosine - 1) - KL. Also written are the weight of each document in each topic,
+    and the sum of couplings between pairs of topics, with a zero diagonal.
     """
     n_components = len(prior)
     prior_total, prior_constant = _dirichlet_constant(prior)
@@ -145,6 +145,7 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
     value, _, total, along, square = _evaluate_row(out_shapes, *data, gradient, slope, trigamma)
     for _ in range(n_steps):
         _fill_curvature(out_shapes, *data, total, along, square, gradient, slope, trigamma, curvature[0])
+        # The gradient in the logarithms of shapes, in place of the step, for which the damped system is solved.
         for k in range(n_components):
             step[k] = out_shapes[k] * gradient[k]
             scratch[8, k] = step[k]
@@ -153,8 +154,10 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
         for k in range(n_components):
             promised += step[k] * scratch[8, k]
             largest = max(largest, abs(step[k]))
+        # By Newton's model a full step gains half of the product of step and gradient.
         if not promised > 2.0 * tol:
             break
+        # Halve the step until the objective increases by a share of what the gradient promises (Armijo's rule).
         length = min(1.0, _MAX_MOVE / largest)
         accepted = False
         for _ in range(_N_HALVINGS):
@@ -273,9 +276,9 @@ def _factorize(matrix, damping, least, out):
 def solve_topics(products, coupling, strength, mean_strength, rate, dim, n_sweeps, tol, out):
     """Solve eta_k = (1 - rate) old_k + strength * (weighted_k - coupled topics) + mean_strength * mean for all topics.
 
-    All vectors are linear combinations of the 2 K + 1 vectors old, weighted and mean, whose Gram matrix is `products`:
-    row k of `out` has the coefficients of topic k. Topics are solved for one after the other (Gauss-Seidel), until none
-    changes by more than `tol` relative to its length. Each solution increases the objective for fixed document sums.
+    All vectors combine the 2 K + 1 vectors old, weighted and mean with Gram matrix `products`: row k of `out` has the
+    coefficients of topic k. Gauss-Seidel, until none changes by more than `tol` relative to its length; each solution
+    increases the objective for fixed document sums.
     """
     n_topics = len(coupling)
     gains = np.empty(n_topics)

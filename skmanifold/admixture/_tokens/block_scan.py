@@ -142,8 +142,7 @@ def scan_blocks_reference(
 def find_in_blocks_reference(sums, first_sum, n_listed, lanes, first_lane, value):
     """Sixteen times the place in the list plus the lane where the running sums exceed `value`.
 
-    Sums down a lane do not decrease, so that the topic found has a positive weight. If no sum exceeds `value` because
-    of rounding, the place is `n_listed`.
+    Sums down a lane do not decrease, so that the weight is positive. The place is `n_listed` if by rounding none does.
     """
     across = lanes[first_lane : first_lane + LANES]
     lane, rest = lane_of_reference(across, value)

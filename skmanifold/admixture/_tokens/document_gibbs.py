@@ -172,8 +172,8 @@ def make_word_table(
 def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_scores, out_prior_sums, out_log_scale):
     """Scores, block sums of alpha times scores and scales of a range of words.
 
-    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision; written as loops without branches
-    or calls, which become vector instructions and give the same bytes on every processor.
+    The exponential is 2^n 2^f with a Taylor polynomial in f, to float32's precision, in loops without branches or
+    calls: vector instructions that give the same bytes on every processor.
     """
     n_components, width = log_weights.shape[1], out_scores.shape[1]
     x = np.full(width, -np.inf)
@@ -187,6 +187,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
         scores = out_scores[word]
         for k in range(n_components):
             x[k] = np.float64(row[k]) - log_normalisers[k]
+        # The largest entry, lane by lane: a maximum does not depend on the order.
         for lane in range(LANES):
             lanes[lane] = x[lane]
         for block in range(1, width // LANES):
@@ -196,6 +197,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
         largest = _LOWEST  # not -inf: a word of probability zero in all topics gets scores of zero, not nan
         for lane in range(LANES):
             largest = lanes[lane] if lanes[lane] > largest else largest
+        # 2^whole is made of its exponent bits, which `power` reads as float32.
         for k in range(width):
             y = (x[k] - largest) * _LOG2_E
             y = y if y > -127.0 else -127.0
@@ -208,6 +210,7 @@ def _fill_table(first_word, stop_word, log_weights, log_normalisers, alpha, out_
             scores[k] = polynomial * power[k]
         for k in range(width):
             weight[k] = alpha[k] * np.float64(scores[k])
+        # Running sums of blocks, with a fixed tree of additions within a block.
         total = 0.0
         for block in range(width // LANES):
             b = block * LANES
@@ -235,24 +238,10 @@ def sample_documents(
 ) -> DocumentSample:
     """Gibbs sweeps over the tokens of each document, its proportions integrated out.
 
-    Parameters
-    ----------
-    documents : Documents
-        The tokens.
-    table : WordTable
-        Topics, for the words of `documents`.
-    alpha : ndarray of shape (n_components,)
-        Dirichlet parameters of the documents' proportions.
-    row_keys : ndarray of shape (n_rows,)
-        A stream for each document; sweep s draws the topic of its i-th token with ``uniform(fold_in(row_key, s), i)``.
-    n_burn_in, n_kept : int
-        Number of discarded sweeps, and then of counted sweeps, at least one.
-    workers : Workers
-        Threads for the kernels; draws do not depend on them.
-    token_topics : ndarray of shape (n_tokens,), optional
-        uint16, the initial topics; overwritten. Without them the first sweep draws each token given only the previous
-        tokens of its document. This sweep is always discarded: it is one of `n_burn_in`, and an additional one if that
-        is 0.
+    Sweep s draws the i-th token of a row with ``uniform(fold_in(row_key, s), i)``; draws do not depend on threads.
+    `n_burn_in` sweeps are discarded, and `n_kept`, at least one, counted. Without initial `token_topics`, uint16 and
+    overwritten, the first sweep draws each token given only the previous ones, and is always discarded: one of
+    `n_burn_in`, or an additional one.
     """
     fresh = token_topics is None
     n_tokens = int(documents.token_start[-1])
@@ -306,8 +295,8 @@ def count_topics(documents: Documents, history, n_kept: int, n_components: int, 
 def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
     """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
 
-    `history` holds `n_kept` topics for each token; `scratch` one zero for each topic, of the type of the counts. The
-    topics of a word are in order of first occurrence in its documents, ascending.
+    `history` has `n_kept` topics for each token, `scratch` a zero for each topic, of the counts' type. The topics of a
+    word are in order of first occurrence in its documents, ascending.
     """
     n_components = len(scratch)
     capacity = 0

@@ -70,9 +70,9 @@ class DocumentPrior(NamedTuple):
 class Guards(NamedTuple):
     """A token of each topic that stays where it is, so that no topic loses its last token.
 
-    Tokens have random priorities, and the guard of a topic is its token of least priority. A token moves only to topics
-    whose guard has a smaller priority. Such moves do not change the guards, so that the possible moves are the same
-    before and after a sweep, which is necessary for its balance.
+    The guard of a topic is its token of least random priority. A token moves only to topics whose guard has a smaller
+    priority. Such moves do not change the guards, so that the same moves are possible before and after a sweep, which
+    its balance needs.
     """
 
     least: np.ndarray  # (16 n_blocks,) float64: the least priority of each topic; (0,) if all moves are allowed
@@ -126,30 +126,10 @@ def _sample_rows(
     out_history,
     out_log_likelihood,
 ):
-    """Sweep over each of a range of rows.
+    """Make the sweeps over each of a range of rows, with a stream for each in `row_keys`.
 
-    Parameters
-    ----------
-    first_row, stop_row : int
-        The rows.
-    documents : Documents
-        Tokens of all rows.
-    table : WordTable
-        Topics, for the words of `documents`.
-    prior : DocumentPrior
-        Of the proportions.
-    guards : Guards
-        Which moves are allowed.
-    row_keys : ndarray of shape (n_rows,)
-        A stream for each row.
-    sweeps : Sweeps
-        The sweeps to make.
-    token_topics : ndarray of shape (n_tokens,)
-        uint16, read and written.
-    out_history : ndarray of shape (n_tokens * n_kept,) or (0,)
-        If not empty, the topics of the kept sweeps, token by token.
-    out_log_likelihood : ndarray of shape (n_rows,)
-        For each kept sweep, the log likelihood of the row is added.
+    `token_topics`, uint16, is read and written. `out_history`, (n_tokens * n_kept,) unless it is empty, gets the topics
+    of kept sweeps, token by token; each kept sweep adds the log likelihoods of rows to `out_log_likelihood`.
     """
     indptr, token_start = documents.indptr, documents.token_start
     pair_word, pair_count, log_scale = documents.pair_word, documents.pair_count, table.log_scale
@@ -165,6 +145,7 @@ def _sample_rows(
     n_filled = 0
     next_row = first_row
     while next_row < stop_row or n_filled > 0:
+        # Fill free slots with the next documents that have tokens.
         while n_filled < _N_SLOTS and next_row < stop_row:
             row = next_row
             next_row += 1
@@ -175,6 +156,7 @@ def _sample_rows(
             n_filled += 1
             slot["row"], slot["sweep"] = row, sweeps.first
             slot["start"], slot["stop"] = token_start[row] - first_token, token_start[row + 1] - first_token
+            # Each token's probabilities have the denominator n - 1 + sum alpha.
             slot["constant"] = -n_tokens * math.log(n_tokens - 1 + prior.total)
             slot["n_listed"], slot["n_taken_out"] = 0, 0
             _list_words(slot, task, indptr[row], indptr[row + 1], pair_word, pair_count, log_scale)
@@ -182,6 +164,8 @@ def _sample_rows(
                 _count_topics(slot, arrays, task)
             _begin_sweep(slot, arrays, task, row_keys)
 
+        # First weigh one token of each slot, then draw these tokens: operations of different slots do not wait for each
+        # other. Backwards, because a finished slot changes places with the last one.
         for i in range(n_filled - 1, -1, -1):
             _weigh_topics(slots[_index(order[_index(i)])], arrays, task, sweeps.first)
 
@@ -276,12 +260,14 @@ def _weigh_topics(slot, arrays, task, first_sweep):
         )
     )
     total = count_total + prior_sums[_index((word + 1) * n_blocks - 1)]
+    # The sum of log totals, with few logarithms.
     product = slot["product"] * total
     if not _SMALLEST < product < _LARGEST:
         slot["log_total"] += math.log(slot["product"]) + math.log(total)
         product = 1.0
     slot["product"] = product
     slot["count_total"] = count_total
+    # Early, so that the next sum need not wait for it. The counts for this token are already in the sums.
     if cursor + 1 < stop:
         topic = np.int64(task.topics[_index(cursor + 1)])
         counts[_index(first_cell + topic)] -= np.int32(slot["n_taken_out"])
@@ -302,12 +288,14 @@ def _draw_topic(slot, arrays, task):
     cursor, n_listed, value = slot["cursor"], slot["n_listed"], slot["value"]
     topic = np.int64(-1)
     rest = value - slot["count_total"]
+    # The part D p: search the running sums over the listed blocks.
     if rest < 0.0:
         place = find_in_blocks(arrays.sums, first_sum, n_listed, arrays.lanes, first_lane, np.float32(value))
         if (place >> _LANE_BITS) < n_listed:
             block = np.int64(arrays.listed[_index(first_block + (place >> _LANE_BITS))])
             topic = block * LANES + (place & _LANE_MASK)
     else:
+        # The part alpha p: the word's tabulated running sums over blocks, then the topics of the block.
         word = np.int64(words[_index(cursor)])
         block = np.int64(0)
         for j in range(word * n_blocks, (word + 1) * n_blocks):
@@ -320,6 +308,7 @@ def _draw_topic(slot, arrays, task):
                 topic = np.int64(first_topic + lane)
     if topic < 0:  # because of rounding, the value is after all topics or at one of weight zero
         topic = np.int64(_any_topic(alpha, scores, np.int64(words[cursor]) * n_blocks * LANES))
+    # A guard stays, and no token moves to a topic whose guard has a larger priority, see `Guards`.
     if len(task.guards.least) > 0:
         least, previous = task.guards.least, np.int64(task.topics[_index(cursor)])
         priority = uniform(task.guards.key, task.guards.first_token + task.first_token + cursor)
@@ -327,6 +316,7 @@ def _draw_topic(slot, arrays, task):
             topic = previous
     task.topics[_index(cursor)] = topic
     arrays.counts[_index(first_cell + topic)] += 1
+    # A topic in a block that the document did not use adds the block to its list.
     block = topic >> _LANE_BITS
     if arrays.is_listed[_index(first_block + block)] == 0:
         arrays.is_listed[_index(first_block + block)] = 1

@@ -58,10 +58,9 @@ def _sample_cells(
     out_cell_topics,
     out_log_likelihood,
 ):
-    """Draw the topics of the large cells of one block; the arguments are those of ``_sample_block``.
+    """Draw the topics of the large cells of one block, and add to log likelihoods; arguments as of ``_sample_block``.
 
-    The contributions are added to the rows' log likelihoods. With `excludes_self` the tokens of a cell that have the
-    same previous topic are drawn at once.
+    With `excludes_self` the tokens of a cell that have the same previous topic are drawn at once.
     """
     if segment_cells[segments[0]] == segment_cells[segments[1]]:
         return
@@ -72,12 +71,14 @@ def _sample_cells(
         if segment_cells[segment] == segment_cells[segment + 1]:
             continue
         word = segment_word[segment]
+        # p(v | k) of all topics: the smooth part, then the weights of the topics that the word has.
         for k in range(n_components):
             scores[k] = base[word] * inverse[k]
         for j in range(word_start[word], word_start[word + 1]):
             scores[np.uint64(topics[j])] += weights[j]
         for cell in range(segment_cells[segment], segment_cells[segment + 1]):
             row = np.int64(cell_row[cell])
+            # Times D_k + alpha_k: the probabilities, up to a factor, of the topics of each token of the cell.
             for k in range(n_components):
                 chances[k] = prior[k] * scores[k]
             for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
@@ -90,6 +91,7 @@ def _sample_cells(
                     previous[k] = drawn[k]
                 drawn[:] = 0
                 total = 0.0
+                # In the order in which `multinomial` sums, so that both forms have the same log likelihood.
                 for k in range(n_components - 1, -1, -1):
                     total += chances[k]
                 for topic in range(n_components):

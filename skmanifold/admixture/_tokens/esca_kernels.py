@@ -92,9 +92,9 @@ def _sample_block(
 ):
     """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output have the block's rows.
 
-    `prior_sums` are the running sums of alpha_k inverse_k. A row's log likelihood is the sum over its tokens of
-    log sum_k (D_k + alpha_k) p(v | k). With `excludes_self` the counts for a token do not contain it; then `out_topics`
-    must be the topics of the counts.
+    `prior_sums` are running sums of alpha_k inverse_k. A row's log likelihood sums log sum_k (D_k + alpha_k) p(v | k)
+    over its tokens. With `excludes_self` the counts for a token exclude it, and `out_topics` must be the topics of the
+    counts.
     """
     n_rows, n_components = len(row_vectors), len(inverse)
     scores = np.zeros(n_components, np.float32)
@@ -105,6 +105,7 @@ def _sample_block(
     lengths = 1.0 / inverse
     row_inverse = np.empty(n_rows, np.float64)
     products = np.ones(n_rows, np.float64)
+    # The part base D inverse: sum_k D_k inverse_k of a document serves all of its words.
     for row in range(n_rows):
         total = 0.0
         for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
@@ -116,6 +117,7 @@ def _sample_block(
     last_pair = segment_pairs[segments[1]] - 1
 
     for segment in range(segments[0], segments[1]):
+        # A dense copy of the word's weights, for the scans of the documents, and running sums of alpha weights.
         word = segment_word[segment]
         begin, end = word_start[word], word_start[word + 1]
         word_total = 0.0
@@ -128,8 +130,10 @@ def _sample_block(
 
         for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
             doc = np.uint64(pair_row[pair])
+            # The entries of a later document are fetched from memory while this one is drawn.
             prefetch(entries, row_start[np.uint64(pair_row[min(pair + _AHEAD, last_pair)])])
             row_begin, n_vectors = row_start[doc], row_vectors[doc]
+            # Running totals of the four parts: D weights, alpha weights, base D inverse, base alpha inverse.
             row_total = np.float64(scan_row(entries, row_begin, n_vectors, scores, sums, lanes))
             upto_word = row_total + word_total
             upto_row_base = upto_word + word_base * row_inverse[doc]
@@ -137,10 +141,12 @@ def _sample_block(
             stream = _pair_key(key, first_row + np.int64(doc), word)
             product = products[doc]
             for occurrence in range(pair_count[pair]):
+                # The log likelihood sums logs of totals; a product in the range of float64 saves most of them.
                 product *= total
                 if not _SMALLEST < product < _LARGEST:
                     out_log_likelihood[doc] += math.log(product)
                     product = 1.0
+                # One uniform selects the part, and what is left of it the topic within the part.
                 value = uniform(stream, occurrence) * total
                 previous = np.uint64(out_topics[token])
                 in_entry, n_draws = np.uint32(0), 0
@@ -153,6 +159,7 @@ def _sample_block(
                     elif value < upto_word:
                         chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
                     elif value < upto_row_base:
+                        # Rarely drawn if beta is small: a plain scan of the document's topics suffices.
                         rest = (value - upto_word) / word_base
                         chosen = np.uint64(0)
                         for j in range(row_begin, row_begin + n_vectors * LANES):
@@ -163,8 +170,10 @@ def _sample_block(
                                     break
                     else:
                         chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                    # Without the token only the weight of its previous topic is smaller: another topic stands.
                     if not excludes_self or chosen != previous:
                         break
+                    # The previous topic is accepted with the ratio of its weights without and with the token.
                     if n_draws == 0:
                         if not 0 < in_entry < MAX_ENTRY_COUNT:  # of a topic with several entries, or not known
                             in_entry = row_count(entries, row_begin, n_vectors, previous)
@@ -180,6 +189,7 @@ def _sample_block(
                         break
                     again = uniform(stream, (2 * n_draws + 1 << _COUNTER_BITS) + occurrence)
                     value = again * total
+                    # This topic has nearly all of the weight: draw once more, from all weights with the reduced one.
                     if n_draws == _MOST_REPEATS:
                         for k in range(n_components):
                             weights_of_all[k] = prior[k] * (np.float64(scores[k]) + word_base * inverse[k])
@@ -193,6 +203,7 @@ def _sample_block(
                 out_topics[token] = chosen
                 token += 1
             products[doc] = product
+        # Clear the entries of this word only: the next word may have few topics of many.
         for j in range(begin, end):
             scores[np.uint64(topics[j])] = np.float32(0)
     for row in range(n_rows):
@@ -212,8 +223,7 @@ def row_count(entries, start, n_vectors, topic):
 def share_without_one(in_row, in_word, base, inverse):
     """The weight of a topic without one of its tokens, divided by that with it: a number from 0 to 1.
 
-    `in_row` is D + alpha, `in_word` is W plus the part of beta that is not `base`, with the precision of float32, and
-    `inverse` is 1 / (T + sum beta).
+    `in_row` is D + alpha, `in_word` W plus the part of beta beyond `base`, in float32, `inverse` 1 / (T + sum beta).
     """
     whole = np.rint(in_word)
     if abs(in_word - whole) < _ROUNDING * whole:  # otherwise the error could exceed a tiny beta
@@ -270,19 +280,20 @@ def _count_rows(
 ):
     """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
 
-    The topics of a row are in order of first occurrence in its words, ascending, those of the large cells last; the
-    order does not depend on the blocks.
+    Topics are in order of first occurrence in the row's words, ascending, those of large cells last, for any blocks.
     """
     n_rows = len(row_tokens)
     first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
     n_single = row_tokens.copy()
     row_cell = np.full(n_rows, -1, np.int64)  # head of each row's linked list
     next_cell = np.empty(stop_cell - first_cell, np.int64)
+    # From the last cell to the first, so that each list is in ascending order.
     for cell in range(stop_cell - 1, first_cell - 1, -1):
         of_row = np.int64(cell_row[cell])
         n_single[of_row] -= cell_count[cell]
         next_cell[cell - first_cell] = row_cell[of_row]
         row_cell[of_row] = cell
+    # Tokens are in the order of words: a counting sort brings their topics into the order of rows.
     cursor = np.empty(n_rows, np.int64)
     place = 0
     for row in range(n_rows):
@@ -298,6 +309,7 @@ def _count_rows(
             place += 1
             token += 1
         cursor[doc] = place
+    # Count each row's topics in the order in which they occur.
     counts = np.zeros(n_components, np.uint32)
     found = np.empty(n_components + 1, np.uint16)
     place = 0
@@ -318,6 +330,7 @@ def _count_rows(
             label = np.uint32(found[i])
             count = counts[np.uint64(label)]
             counts[np.uint64(label)] = 0
+            # An entry has few bits for its count: larger counts take several entries of the same topic.
             while count > MAX_ENTRY_COUNT:
                 out_entries[end] = make_entry(MAX_ENTRY_COUNT, label)
                 end += 1
@@ -360,6 +373,7 @@ def _count_words(
 
     The topics of a word are in order of first occurrence in its documents, ascending.
     """
+    # A word has at most as many topics as tokens; each of its large cells may have all.
     capacity = 0
     for word in range(first_word, stop_word):
         n = n_components * word_cells[word]
@@ -374,6 +388,7 @@ def _count_words(
     end = 0
     for word in range(first_word, stop_word):
         begin = end
+        # Without large cells the tokens of a segment need not be divided into pairs.
         if word_cells[word] == 0:
             for s in range(word_start[word], word_start[word + 1]):
                 for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
@@ -386,6 +401,7 @@ def _count_words(
                 segment = word_segments[s]
                 token, cell = segment_tokens[segment], segment_cells[segment]
                 for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
+                    # A pair without tokens stands for a large cell.
                     if pair_count[pair] == 0:
                         end = _add_cell(cell_topics[cell], scratch, topics, end)
                         cell += 1

@@ -138,6 +138,7 @@ def _sort_block(indptr, indices, counts, n_features, most_single, first_row, sto
     Returns its segments' words and numbers of pairs, tokens and large cells, and the rows and counts of these cells.
     """
     begin, end = indptr[first_row], indptr[stop_row]
+    # Number of pairs of each word, then the place of its next pair.
     cursor = np.zeros(n_features, np.int64)
     for j in range(begin, end):
         cursor[indices[j]] += 1
@@ -162,12 +163,14 @@ def _sort_block(indptr, indices, counts, n_features, most_single, first_row, sto
         if n_pairs > 0:
             words[segment], pairs[segment] = word, n_pairs
             segment += 1
+    # Rows in ascending order, so that the pairs of a word are in the order of rows.
     for row in range(first_row, stop_row):
         for j in range(indptr[row], indptr[row + 1]):
             place = cursor[indices[j]]
             out_pair_row[place] = row - first_row
             out_pair_count[place] = counts[j]
             cursor[indices[j]] = place + 1
+    # Large cells leave a pair without tokens in their place, and are listed separately.
     place, cell = begin, 0
     for segment in range(n_segments):
         for _ in range(pairs[segment]):

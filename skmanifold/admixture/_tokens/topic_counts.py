@@ -143,6 +143,7 @@ def _merge_rows(
     out_topics,
     out_counts,
 ):
+    # Sums of two sparse tables, word by word; `place` has the entry of each topic of the word, -1 without one.
     place = np.full(n_components, -1, np.int64)
     end = 0
     for word in range(len(left_indptr) - 1):
@@ -160,6 +161,7 @@ def _merge_rows(
                 end += 1
             else:
                 out_counts[place[topic]] += right_scale * right_counts[j]
+        # Clear the places of this word's topics alone.
         for j in range(begin, end):
             place[np.uint64(out_topics[j])] = -1
         out_indptr[word + 1] = end

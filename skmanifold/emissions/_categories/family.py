@@ -44,17 +44,9 @@ class CategoryCounts(NamedTuple):
 class CategoryFamily(LinearFamily):
     """Base class of families whose components have a distribution over the categories of each column.
 
-    The parameters are the logs of the probabilities of all categories, (n_statistics, K), which subclasses have as
-    attributes in their own form. The statistics are numbers of tokens, in finite mixtures possibly fractions.
-
-    Parameters
-    ----------
-    prior : ndarray of shape (n_statistics,)
-        Dirichlet parameters of the categories.
-    column_start : ndarray of shape (n_columns + 1,), int64
-        Column c has the categories ``column_start[c]:column_start[c + 1]``.
-    n_components : int
-        Number of components K.
+    Column c has the categories ``column_start[c]:column_start[c + 1]``, with Dirichlet parameters `prior`,
+    (n_statistics,). The parameters are logs of probabilities, (n_statistics, K), which subclasses have as attributes in
+    their own form. Statistics are numbers of tokens, in finite mixtures possibly fractions.
     """
 
     bounds_of_means = 0.0, np.inf  # which also hold for numbers of categories

@@ -81,24 +81,11 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
 
 @njit(cache=True, nogil=True)
 def draw_columns(first, stop, column_start, counts, components, prior, levels, edges, heights, key, out):
-    """Draw category probabilities from their Dirichlet posterior and write their logs to `out`.
+    """Draw probabilities of the columns `first` to `stop` from their Dirichlet posterior and write their logs to `out`.
 
-    Parameters
-    ----------
-    first, stop : int
-        Range of the columns of the table.
-    column_start : (n_columns + 1,) int64
-    counts : (n_categories, capacity)
-    components : (K,) int64
-        Labels of the components to draw. Labels beyond the capacity have no tokens.
-    prior : (n_categories,)
-        Dirichlet parameters of the categories.
-    levels, edges, heights
-        `GammaTables` of the most frequent of these.
-    key
-        The draw of a cell depends only on the key, the category and the index in `components`.
-    out : (n_categories, K) float64
-        The rows of these columns are filled.
+    `counts` is (n_categories, capacity); `components`, (K,), are labels, those beyond the capacity without tokens. The
+    draw of a cell of `out`, (n_categories, K), depends only on the key, the category and the index in `components`.
+    `levels`, `edges` and `heights` are the `GammaTables` of the most frequent Dirichlet parameters.
     """
     n_components = len(components)
     largest, total = np.empty(n_components), np.empty(n_components)
@@ -131,20 +118,10 @@ def draw_columns(first, stop, column_start, counts, components, prior, levels, e
 
 @njit(cache=True, nogil=True)
 def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log_cells, totals, log_totals, out):
-    """Add to `out` the log densities of rows given the counts of the components, with the parameters integrated out.
+    """Add to `out`, (stop - first, K), the log densities of rows given counts of components, parameters integrated out.
 
-    This is the Dirichlet-multinomial distribution without multinomial coefficients: a quotient of rising factorials of
-    ``cells`` = prior + counts and of ``totals``, their sums by column. Fractional counts are weights.
-
-    Parameters
-    ----------
-    first, stop : int
-        Range of the rows of the table.
-    indptr, indices, counts, column_of
-        Arrays of the table.
-    cells, log_cells : (n_categories, K)
-    totals, log_totals : (n_columns, K)
-    out : (stop - first, K)
+    It is the Dirichlet-multinomial distribution without multinomial coefficients: rising factorials of ``cells`` =
+    prior + counts, (n_categories, K), over those of ``totals``, their sums by column. Fractional counts are weights.
     """
     n_components = cells.shape[1]
     for row in range(first, stop):
@@ -226,8 +203,8 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 def add_predictive(data, row, clusters, n_clusters, categories, totals, out):
     """Add to `out` the log density of one row given each of some clusters, as `add_given_counts` does.
 
-    Nothing is computed in advance, so that the counts may change between calls. `categories` (n_categories, ...) and
-    `totals` (n_columns, ...) are the numbers of tokens by cluster, without the prior.
+    Nothing is prepared, so that counts may change between calls: `categories`, (n_categories, ...), and `totals`,
+    (n_columns, ...), are numbers of tokens by cluster, without the prior.
     """
     indptr, indices, counts, column_start, column_of, prior = data
     e, stop = indptr[row], indptr[row + 1]

@@ -111,7 +111,6 @@ class Columns(BaseEmission, BaseComposition):
         Returns
         -------
         params : dict of str to object
-            Values by name.
         """
         return self._get_params("_named_emissions", deep=deep)
 
@@ -121,7 +120,6 @@ class Columns(BaseEmission, BaseComposition):
         Parameters
         ----------
         **params : object
-            Values by name.
 
         Returns
         -------

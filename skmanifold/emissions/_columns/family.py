@@ -72,8 +72,7 @@ _PARTS = {  # what each block receives of an argument with this name
 class _each:
     """A method that calls that of each block with its part of the arguments, and joins what they return.
 
-    It exists if all blocks have it. A function `call` of the block and these arguments may replace that of the block;
-    then the method exists if all blocks have what it `needs`.
+    It exists if all blocks have it; or, with a function `call` of block and arguments instead, what it `needs`.
     """
 
     def __init__(
@@ -155,22 +154,11 @@ def _completes(block: Any, rows: Any) -> bool:
 
 
 class ColumnsFamily(Family):
-    """Family of rows of tables: the product of the families of its blocks.
+    """Family of rows of tables: the product of the families of its blocks, with `names` and columns `places`.
 
-    The statistics are the sizes of the components, and then those of each block without its sizes. Those of clusters
-    are nested pairs, for kernels that numba compiles for each sequence of types. A bound family therefore sorts its
-    blocks by type: blocks of the same types in another order need no other kernels.
-
-    Methods that are assigned by `_each` are those of the blocks, whose results are joined.
-
-    Parameters
-    ----------
-    names : ndarray of str
-        Names of the blocks.
-    blocks : tuple of Family
-        Family of each block.
-    places : tuple of ndarray of int64
-        Columns of X that belong to each block.
+    Statistics are the sizes of the components, then those of each block without sizes. Those of clusters are nested
+    pairs, for kernels that numba compiles for each sequence of types; a bound family sorts its blocks by type, so that
+    another order needs no other kernels. Methods assigned by `_each` are those of the blocks, with results joined.
     """
 
     names: Annotated[np.ndarray, Names("_")]
@@ -309,18 +297,7 @@ class ColumnsFamily(Family):
         return tuple(block.prior for block in self.blocks)
 
     def of_block(self, name: str) -> Any:
-        """The family of one block.
-
-        Parameters
-        ----------
-        name : str
-            Name of the block.
-
-        Returns
-        -------
-        family : Family
-            Bound as this family is.
-        """
+        """The family of one block, bound as this family is."""
         return self.blocks[self.names.tolist().index(name)]
 
     def with_prior(self, prior: tuple) -> ColumnsFamily:

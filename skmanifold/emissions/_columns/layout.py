@@ -32,20 +32,9 @@ def _categories(value: Any, where: str, sizes: Sizes) -> None:
 
 
 class ColumnLayout(NamedTuple):
-    """The columns of the table that an estimator was fitted to.
+    """The columns of the table that an estimator was fitted to: its `library`, and `kinds` of cells (`Column`).
 
-    Attributes
-    ----------
-    library : str
-        Library of the table.
-    kinds : tuple of str
-        What the cells of each column are, see `Column`.
-    categories : tuple of ndarray
-        Categories of each column, empty for numbers.
-    places : tuple of ndarray of int64
-        Columns of each block.
-    readers : tuple of BlockReader
-        What the emission of each block stores.
+    `categories` are empty for numbers; `places` and `readers` are columns, and what the emission stores, of each block.
     """
 
     library: Annotated[str, OneOf(("numpy", "pandas", "polars", "pyarrow"))]
@@ -64,28 +53,9 @@ class ColumnLayout(NamedTuple):
         return None
 
     def codes(self, column: int, read: Column, label: str, ignore_unknown: bool) -> np.ndarray:
-        """Codes of the cells of a column in the fitted categories.
+        """Codes of a column's cells in the fitted categories, (n_rows,) float64, NaN if missing.
 
-        Parameters
-        ----------
-        column : int
-            Index of the column.
-        read : Column
-            Its cells.
-        label : str
-            Name of the column for errors.
-        ignore_unknown : bool
-            Whether unknown categories are missing; if not, they are an error.
-
-        Returns
-        -------
-        codes : ndarray of shape (n_rows,), float64
-            NaN where a cell is missing.
-
-        Raises
-        ------
-        ValueError
-            If a category is unknown.
+        Unknown categories raise a ValueError with the `label`, or are missing if `ignore_unknown`.
         """
         read = as_categories(read, label)
         assert read.categories is not None
@@ -104,20 +74,7 @@ class ColumnLayout(NamedTuple):
         return codes
 
     def table(self, values: np.ndarray, names: Any) -> Any:
-        """A table like the fitted one.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows, n_columns)
-            Numbers, and codes of categories.
-        names : sequence of str or None
-            Names of the columns.
-
-        Returns
-        -------
-        table : ndarray or data frame
-            With values of the categories in place of codes.
-        """
+        """A table like the fitted one from numbers and codes, (n_rows, n_columns), with categories for codes."""
         cells = [
             self._whole_numbers(column, self.cells(column, values[:, column])) for column in range(values.shape[1])
         ]
@@ -138,19 +95,9 @@ class ColumnLayout(NamedTuple):
         return module.DataFrame(data) if self.library == "polars" else module.table(data)
 
     def cells(self, column: int, values: np.ndarray) -> np.ndarray:
-        """Cells of a column as the user had them.
+        """Cells of a column as the user had them, from numbers or codes, (n_rows,), with NaN for missing cells.
 
-        Parameters
-        ----------
-        column : int
-            Index of the column.
-        values : ndarray of shape (n_rows,)
-            Numbers, or codes; NaN for missing cells.
-
-        Returns
-        -------
-        cells : ndarray of shape (n_rows,)
-            Categories as objects, None for missing ones; booleans if no cell is missing; else numbers.
+        Categories are objects, None if missing; booleans are so if no cell is missing, else numbers.
         """
         if self.kinds[column] == "category":
             names = np.array([*self.categories[column].tolist(), None], dtype=object)
@@ -166,22 +113,7 @@ class ColumnLayout(NamedTuple):
 def as_categories(column: Column, label: str) -> Column:
     """A column as codes of categories; numbers that occur become categories in ascending order.
 
-    Parameters
-    ----------
-    column : Column
-        Any column.
-    label : str
-        Name of the column for errors.
-
-    Returns
-    -------
-    column : Column
-        Codes, with the categories.
-
-    Raises
-    ------
-    ValueError
-        If float64 cannot distinguish numbers of the column.
+    ValueError if float64 cannot distinguish numbers of the column.
     """
     if column.categories is not None:
         return column
@@ -198,27 +130,7 @@ def as_categories(column: Column, label: str) -> Column:
 
 
 def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
-    """Numbers of a column; a ValueError if it has strings.
-
-    Parameters
-    ----------
-    column : Column
-        Any column.
-    label : str
-        Name of the column for errors.
-    block : str
-        Name of the block for errors.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows,), float64
-        NaN where a cell is missing.
-
-    Raises
-    ------
-    ValueError
-        If the column has strings.
-    """
+    """Numbers of a column, (n_rows,) float64, NaN if missing; ValueError with `label` and `block` for strings."""
     if column.categories is None:
         return column.values
     if column.categories.dtype.kind not in "biuf":
@@ -233,25 +145,7 @@ def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
 
 
 def ordered(columns: Columns, names: Any) -> np.ndarray:
-    """Indices of the fitted columns in a table, found by name if both have names.
-
-    Parameters
-    ----------
-    columns : Columns
-        The table.
-    names : sequence of str or None
-        Names of the fitted columns.
-
-    Returns
-    -------
-    indices : ndarray of int64
-        One for each fitted column.
-
-    Raises
-    ------
-    ValueError
-        If a column is not there.
-    """
+    """Indices of the fitted columns in a table, by name if both have names; ValueError if one is not there."""
     if names is None or columns.names is None:
         return np.arange(columns.n_columns)
     lacking = [name for name in names if name not in columns.names]

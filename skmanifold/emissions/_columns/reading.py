@@ -20,16 +20,9 @@ _READABLE: tuple[list[str], ...] = ([], ["string"], *_NUMBERS)  # types of the c
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """A column of a table: `values`, (n_rows,) float64, are numbers or codes of `categories`, NaN if missing.
 
-    Attributes
-    ----------
-    kind : {"float", "int", "bool", "category"}
-        What the cells are.
-    values : ndarray of shape (n_rows,), float64
-        Numbers, or codes of the categories; NaN where a cell is missing.
-    categories : ndarray or None
-        The categories of the codes, in ascending order or in the order of the table's type.
+    `kind` is "float", "int", "bool" or "category". Categories are ascending or in the order of the table's type.
     """
 
     kind: str
@@ -38,21 +31,7 @@ class Column(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A table in memory, whose columns are read one by one.
-
-    Attributes
-    ----------
-    table : object
-        The user's table, or an array with two dimensions.
-    library : {"numpy", "pandas", "polars", "pyarrow"}
-        To which it belongs.
-    names : list or None
-        Names of the columns.
-    n_rows : int
-        Number of rows.
-    n_columns : int
-        Number of columns.
-    """
+    """A table in memory, or an array with two dimensions, of which `library` it is; columns are read one by one."""
 
     table: Any
     library: str
@@ -61,23 +40,7 @@ class Columns(NamedTuple):
     n_columns: int
 
     def read(self, column: int) -> Column:
-        """Read a column.
-
-        Parameters
-        ----------
-        column : int
-            Index of the column.
-
-        Returns
-        -------
-        column : Column
-            Its cells.
-
-        Raises
-        ------
-        ValueError
-            If the cells are dates, nested, of several types, or numbers or texts that cannot be read without loss.
-        """
+        """Read a column; ValueError for dates, nested cells, several types, and what cannot be read without loss."""
         name = repr(column if self.names is None else self.names[column])
         try:
             return self._read(column, name)
@@ -102,22 +65,7 @@ class Columns(NamedTuple):
 def open_table(X: Any) -> Columns:
     """Check that X is a table or an array with two dimensions.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        As the user gave it.
-
-    Returns
-    -------
-    columns : Columns
-        The table.
-
-    Raises
-    ------
-    TypeError
-        If X is sparse, or not in memory.
-    ValueError
-        If X does not have two dimensions, or has no rows.
+    TypeError if X is sparse or not in memory, ValueError if it has other dimensions or no rows.
     """
     if sp.issparse(X):
         raise TypeError("The emission Columns does not take sparse X: pass X.toarray(), or a data frame.")
@@ -247,22 +195,7 @@ def _of_objects(cells: np.ndarray, name: str, missing: np.ndarray | None = None)
 
 
 def encoded(cells: np.ndarray, missing: np.ndarray, name: str) -> Column:
-    """A column of codes of the values that occur, in ascending order.
-
-    Parameters
-    ----------
-    cells : ndarray of shape (n_rows,)
-        Values of one type.
-    missing : ndarray of shape (n_rows,), bool
-        Which cells are missing.
-    name : str
-        Name of the column for errors.
-
-    Returns
-    -------
-    column : Column
-        Codes.
-    """
+    """A `Column` of codes of the values that occur, of one type, in ascending order, except where `missing`."""
     present = cells[~missing]
     categories = sorted(set(present.tolist()))
     code_of = {value: code for code, value in enumerate(categories)}

@@ -17,20 +17,7 @@ _CELLS_AT_ONCE = 1 << 22
 
 
 def scattered(places: Sequence[np.ndarray], of_blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Columns of all blocks in the order of X.
-
-    Parameters
-    ----------
-    places : sequence of ndarray of int64
-        Columns of X that belong to each block.
-    of_blocks : sequence of ndarray of shape (n, n_block_columns)
-        Columns of each block.
-
-    Returns
-    -------
-    values : ndarray of shape (n, n_columns)
-        A new array.
-    """
+    """Columns of all blocks, each (n, n_block_columns), at their `places` in a new array, (n, n_columns)."""
     out = np.empty((len(of_blocks[0]), sum(map(len, places))))
     for place, values in zip(places, of_blocks, strict=True):
         out[:, place] = values
@@ -38,15 +25,7 @@ def scattered(places: Sequence[np.ndarray], of_blocks: Sequence[np.ndarray]) -> 
 
 
 class ColumnRows(NamedTuple):
-    """Rows of all blocks.
-
-    Attributes
-    ----------
-    blocks : tuple
-        What the emissions of the blocks read.
-    places : tuple of ndarray of int64
-        Columns of X that belong to each block.
-    """
+    """Rows of all blocks, as their emissions read them, and the columns of X, `places`, of each."""
 
     blocks: tuple[Any, ...]
     places: tuple[np.ndarray, ...]
@@ -81,18 +60,7 @@ class ColumnRows(NamedTuple):
         return ColumnRows(tuple(rows.part(start, stop) for rows in self.blocks), self.places)
 
     def take(self, rows: np.ndarray) -> ColumnRows:
-        """The rows with these indices.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int64
-            Indices of rows.
-
-        Returns
-        -------
-        taken : ColumnRows
-            These rows alone.
-        """
+        """The rows with these indices."""
         return ColumnRows(tuple(block.take(rows) for block in self.blocks), self.places)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
@@ -104,26 +72,10 @@ class ColumnRows(NamedTuple):
 def cluster_tables(
     rows: ColumnRows, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Labels of the nearest of the centres that k-means finds in some of the rows.
+    """Labels, (n_rows,) int32, of the nearest of up to `n_clusters` centres that k-means finds in some of the rows.
 
-    Numbers have variance 1, square roots of counts too, and the indicators of the categories of a column have variances
-    that sum to 1.
-
-    Parameters
-    ----------
-    rows : ColumnRows
-        Rows.
-    n_clusters : int
-        Number of clusters; there may be fewer.
-    key : uint64
-        Key of the random choices.
-    row_weights : ndarray of shape (n_rows,), optional
-        Positive weights.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,), int32
-        Clusters.
+    Numbers have variance 1, square roots of counts too, and the indicators of a column's categories have variances that
+    sum to 1. `row_weights` are positive.
     """
     n = rows.n_rows
     chosen: Any = slice(None) if n <= _MOST_ROWS else some_rows(key, SUBSET, n, _MOST_ROWS)

@@ -14,24 +14,9 @@ from .reading import Columns
 
 
 def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.ndarray, ...]:
-    """Indices of the columns of each block, which must be all columns of X, each once.
+    """Ascending column indices of each block of ``(name, emission, selector)``; a ValueError unless each is in one.
 
-    Parameters
-    ----------
-    blocks : list of (str, emission, selector)
-        A selector is a name, an index, a list or slice of these, a mask, or a function of X that returns one.
-    columns : Columns
-        The table.
-
-    Returns
-    -------
-    places : tuple of ndarray of int64
-        Ascending indices.
-
-    Raises
-    ------
-    ValueError
-        If a selector does not suit the table, a block is empty, or a column is in no block or in two.
+    A selector is a name, an index, a list or slice of these, a mask, or a function of X that returns one.
     """
     owner: dict[int, str] = {}
     places = []
@@ -58,45 +43,12 @@ def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.nd
 
 
 def column_label(names: list | None, column: int) -> str:
-    """The name of a column for messages, or its index if X has no names.
-
-    Parameters
-    ----------
-    names : list or None
-        Names of the columns.
-    column : int
-        Index of the column.
-
-    Returns
-    -------
-    label : str
-        As Python writes it.
-    """
+    """The name of a column for messages, or its index if X has no names."""
     return repr(int(column) if names is None else names[column])
 
 
 def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
-    """Indices of the columns that a selector chooses.
-
-    Parameters
-    ----------
-    whose : str
-        Whose selector it is, for errors.
-    selector : object
-        See `divided`.
-    columns : Columns
-        The table.
-
-    Returns
-    -------
-    indices : ndarray of int64
-        In the order of the selector.
-
-    Raises
-    ------
-    ValueError
-        If the selector does not suit the table.
-    """
+    """Indices of columns in the order of a selector, see `divided`; ValueError about `whose` if it does not suit."""
     if callable(selector):
         selector = selector(columns.table)
     n = columns.n_columns

@@ -124,14 +124,7 @@ class Posterior(NamedTuple):
 class GaussianFamily(Family):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
-    Parameters
-    ----------
-    prior : NormalPrior
-        Prior of the means and covariances.
-    n_components : int
-        Number of components K.
-    origin : ndarray of shape (d,)
-        A point near the rows, which reduces rounding errors.
+    The origin, (d,), is a point near the rows, which reduces rounding errors.
     """
 
     parameters_type: ClassVar[type | None] = GaussianParameters
@@ -276,10 +269,9 @@ class GaussianFamily(Family):
         return {"components_": means + self.origin, "covariances_": scatters * self._as_covariances(factors)}
 
     def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
-        """New rows of clusters `labels`, with the parameters integrated out.
+        """New rows of clusters `labels`, parameters integrated out: m + sqrt(s / g) L z, z normal, g chi-squared.
 
-        They are m + sqrt(s / g) L z, with z standard normal and g chi-squared. Row i depends only on the key, i and its
-        label.
+        Row i depends only on the key, i and its label.
         """
         precisions, means, scatters, degrees = self._posterior(statistics)
         scales, freedom = (

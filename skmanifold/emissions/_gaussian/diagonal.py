@@ -56,20 +56,10 @@ class DiagonalSums(NamedTuple):
 
 
 class DiagonalFamily(GaussianFamily):
-    """Gaussian family with one variance for each feature of a component, or one for all features.
+    """Gaussian family with one variance for each feature of a component, or, by the prior, one for all features.
 
-    Missing cells are integrated out: each feature of a component has the statistics of its observed cells. A fourth
-    statistic counts the missing cells. Clusters of rows have `DiagonalSums`, in units of scales near the prior standard
-    deviations, which stay the same when the prior is learned.
-
-    Parameters
-    ----------
-    prior : NormalPrior
-        Prior of the means and variances; with one variance if all features of a component share it.
-    n_components : int
-        Number of components K.
-    origin : ndarray of shape (d,)
-        A point near the rows, which reduces rounding errors.
+    Missing cells are integrated out: statistics are of observed cells, a fourth counts the missing. Clusters of rows
+    have `DiagonalSums`, in units of scales near the prior standard deviations, which stay when the prior is learned.
     """
 
     has_matrices, _least_degrees = False, 2.0

@@ -223,8 +223,8 @@ def log_marginal(data, observed, posteriors, c):
 def log_predictive(data, row, posteriors, c):
     """Log predictive density of a row given a cluster.
 
-    Consecutive pools with equal numbers of observed cells have the same powers, so that their factors are multiplied
-    before the logarithm.
+    Factors of consecutive pools with equal numbers of observed cells, so equal powers, are multiplied before the
+    logarithm.
     """
     result, shares = 0.0, 1.0
     n_last, m_last, n_factors, before, after = 0, 0, 0, 1.0, 1.0
@@ -288,6 +288,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
     squares, products, scratch = np.empty(K), np.empty(K), np.empty((3, K))
     for row in range(first, stop):
         x, scores, n_seen = rows[row], out[row], 0
+        # A complete row has all heights and steps in one sum, which is known in advance.
         for j in range(d):
             n_seen += x[j] == x[j]
         is_complete = n_seen == d
@@ -307,6 +308,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
                 continue
             if not is_complete:
                 scores += terms.steps[pool_start[g] + g + m]
+            # Pools with equal powers share a logarithm: a few of their factors are multiplied, without overflow.
             if n_factors == _N_FACTORS or (n_factors and (terms.groups[g] != terms.groups[last] or m != m_last)):
                 _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
                 n_factors = 0

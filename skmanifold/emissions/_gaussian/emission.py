@@ -79,12 +79,11 @@ class Gaussian(BaseEmission):
         :class:`~skmanifold.DPMixture` learns it, see Notes.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows divided
-        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_). For "full" and "tied",
-        one percent of its diagonal is added; "diag" uses the diagonal alone, "spherical" the mean of the diagonal. A
-        column that has the same value in all rows has the mean variance of the other columns. With missing cells, the
-        variance of a column is that of its observed cells. Covariances are those of rows with the means of columns in
-        missing cells, scaled to these variances, so that the matrix is positive definite.
-        :class:`~skmanifold.DPMixture` learns it in place of this default, except with "tied", where K is 1.
+        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_): for "full" and "tied"
+        plus one percent of its diagonal, for "diag" the diagonal, for "spherical" its mean. A constant column has the
+        mean variance of the others. With missing cells, variances are of observed cells, and covariances those of rows
+        with the means of columns in missing cells, scaled to these variances. :class:`~skmanifold.DPMixture` learns it
+        in place of this default, except with "tied", where K is 1.
     degrees_of_freedom_prior : float, default=None
         :math:`\nu_0`; None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for "diag"). Then the prior of the
         covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the

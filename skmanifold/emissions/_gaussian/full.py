@@ -42,17 +42,7 @@ class FullSums(NamedTuple):
 
 
 class FullFamily(MatrixFamily):
-    """Gaussian family with a full covariance matrix for each component.
-
-    Parameters
-    ----------
-    prior : NormalPrior
-        Prior of the means and covariances.
-    n_components : int
-        Number of components K.
-    origin : ndarray of shape (d,)
-        A point near the rows, which reduces rounding errors.
-    """
+    """Gaussian family with a full covariance matrix for each component."""
 
     data_type, sums_type = FullData, FullSums
 
@@ -129,25 +119,10 @@ class FullFamily(MatrixFamily):
 
 
 def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int, scatter: np.ndarray) -> np.ndarray:
-    """The likeliest clusters of rows after some passes of EM for Gaussian clusters with one covariance.
+    """The likeliest clusters, (n,) int32, after some passes of EM for Gaussian clusters with one covariance.
 
-    Distances between rows say little in many dimensions. Such passes find the metric of the clusters, and a pass takes
-    a time proportional to K d + d^2 a row.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Rows without missing cells.
-    labels : ndarray of shape (n,)
-        Labels to start from.
-    n_clusters : int
-        Number of clusters K.
-    scatter : ndarray of shape (d, d)
-        Positive definite; added to the scatter of the rows within clusters.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int32
+    Distances between complete rows say little in many dimensions. The passes, in time K d + d^2 per row, find the
+    metric of the clusters from initial labels; a positive definite `scatter`, (d, d), is added to that within clusters.
     """
     n, d = rows.shape
     gaps = rows - rows.mean(axis=0)

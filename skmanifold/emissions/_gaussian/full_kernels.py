@@ -121,10 +121,10 @@ def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, s
 @kernels.fill_scores.of(FullData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    """A batch of rows at a time; rows with the same current component should be next to each other.
+    """A batch of rows at a time; rows with the same current component, which comes first, should be neighbours.
 
-    The current components come first. A squared length is a sum of squares, so that a component can be left out as soon
-    as the squares of the first features show that all rows of the batch are far from it.
+    A squared length is a sum of squares: a component is left out as soon as the first features show that all rows are
+    far.
     """
     n_above = fill_observed_scores(data, rows, n_above, components, scores)
     parameters, padded = components.parameters, components.prepared
@@ -138,6 +138,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
         n, n_most, i = load_columns(data.values, rows, n_above, i, columns, chosen)
         for lane in range(n):
             above[lane], best[lane] = n_above[chosen[lane]], -np.inf
+        # The rows' current components first: they are near, so that the others can be left out early.
         for step in range(n + n_most):
             k = current[chosen[step]] if step < n else step - n
             if seen[k] == chosen[0]:
@@ -145,6 +146,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
             seen[k] = chosen[0]
             offset = parameters.offsets[k]
             for lane in range(n):
+                # Beyond this squared length a component does not change the draw; -1 for rows that do not need it.
                 limit[lane] = 2.0 * (offset - best[lane]) + data.far if above[lane] > k else -1.0
             if not _add_until_far(columns, n, parameters.means[k], padded[k], limit, gaps, total):
                 total[:] = np.inf

@@ -14,15 +14,7 @@ FULL_LANES = 2 * LANES  # rows at a time, given full covariances
 def add_full_densities(X, first, stop, means, padded, offsets, out):
     """Add ``offset - |A (x - mean)|^2 / 2`` of each component to `out`, (stop - first, K), A lower triangular.
 
-    Parameters
-    ----------
-    X : (n, d)
-    first, stop : int
-        Rows; `out` begins with the first.
-    means, offsets : (K, d), (K,)
-    padded : (K, n_padded, n_padded)
-        A, with zeros beyond d; n_padded is a multiple of `ENTRIES`.
-    out : (stop - first, K)
+    `padded`, (K, n_padded, n_padded), is A with zeros beyond d; n_padded is a multiple of `ENTRIES`.
     """
     (K, d), n_padded = means.shape, padded.shape[1]
     columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
@@ -43,19 +35,9 @@ def add_full_densities(X, first, stop, means, padded, offsets, out):
 def add_squares_of_rows(columns, n, mean, factor, first, stop, gaps, total):
     """Add the squares of the entries `first` to `stop` of ``A (x - mean)`` to `total`, for the first n of the columns.
 
-    Parameters
-    ----------
-    columns : (n_padded, FULL_LANES)
-        A row x in each column.
-    n : int
-    mean : (d,)
-    factor : (n_padded, n_padded)
-        A, lower triangular, with zeros beyond d; n_padded is a multiple of `ENTRIES`.
-    first, stop : int
-        Multiples of `ENTRIES`. Call it for the entries before `first` first, with the same `gaps`.
-    gaps : (n_padded, FULL_LANES)
-        Scratch, which has been zero: differences of the rows from the mean.
-    total : (FULL_LANES,)
+    Each column of `columns`, (n_padded, FULL_LANES), is a row x; `factor` is A, lower triangular and padded. `first`
+    and `stop` are multiples of `ENTRIES`, in ascending calls: `gaps`, like `columns` and zero at first, keeps
+    differences.
     """
     n_lanes = len(total)  # not the constant: LLVM unrolls such short loops, and then does not use vectors
     for a in range(first, min(stop, len(mean))):
@@ -69,10 +51,9 @@ def add_squares_of_rows(columns, n, mean, factor, first, stop, gaps, total):
 
 @njit(cache=True, nogil=True)
 def add_diagonal_densities(X, first, stop, means, precisions, heights, out):
-    """Add the log densities of the observed cells of rows given each component to `out`, (stop - first, K).
+    """Add the log densities of the observed cells of rows to `out`, (stop - first, K).
 
-    The log density of a cell is ``height - precision (x - mean)^2 / 2``, with (K, d) means, precisions and heights.
-    Nothing is added to rows without observed cells.
+    That of a cell is ``height - precision (x - mean)^2 / 2``, with (K, d) means, precisions and heights.
     """
     K, d = means.shape
     rows, total, n_seen = np.empty((d, ROW_LANES)), np.empty(ROW_LANES), np.empty(ROW_LANES)
@@ -157,17 +138,7 @@ def _square(x, mean, precision, missing):
 def add_tied_densities(X, first, stop, origin, factor, images, offsets, out):
     """Add ``offset - |A (x - origin) - image|^2 / 2`` of each component to `out`, (stop - first, K), A triangular.
 
-    Parameters
-    ----------
-    X : (n, d)
-    first, stop : int
-        Rows; `out` begins with the first.
-    origin : (d,)
-    factor : (d, d)
-    images : (K, d)
-        Products of A and the means, relative to the origin.
-    offsets : (K,)
-    out : (stop - first, K)
+    `images`, (K, d), are the products of A and the means relative to the origin.
     """
     K, d = images.shape
     columns, image, total = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
@@ -227,20 +198,10 @@ def fill_tied_squares(image, of_mean, total):
 
 @njit(cache=True, nogil=True)
 def add_labelled_products(X, first, stop, block_rows, labels, origin, sizes, sums, products):
-    """Add rows to sizes, sums and products of their labels, by blocks of rows from the first.
+    """Add rows minus the origin to sizes, sums and products of their labels, by blocks of rows from the first.
 
-    Parameters
-    ----------
-    X : (n, d)
-    first, stop : int
-        Rows; `labels` begin with the first.
-    block_rows : int
-    labels : (stop - first,)
-    origin : (d,)
-        Subtracted first, which reduces rounding errors.
-    sizes, sums : (n_blocks, K), (n_blocks, K, d)
-    products : (n_blocks, G, d, d)
-        Lower triangles of each label, or of all together; or squares alone, (n_blocks, K, d, 1).
+    `labels` begin with row `first`. `sizes` are (n_blocks, K), `sums` (n_blocks, K, d); `products` are lower triangles
+    of each label, or of all together, (n_blocks, G, d, d), or squares alone, (n_blocks, K, d, 1).
     """
     K, n_products, n_most = sizes.shape[1], products.shape[1], min(block_rows, stop - first)
     ends, order, ones = np.empty(K + 1, np.int64), np.empty(n_most, np.int64), np.ones(n_most)
@@ -306,10 +267,9 @@ def _add_four_products(four, w, total, product):
 
 @njit(cache=True, nogil=True)
 def add_shared_products(X, first, stop, shares, origin, sizes, sums, products):
-    """Add rows of one block to sizes, sums and products of all components, weighted by their shares.
+    """Add rows of one block to sizes, sums and products of all components by `shares`, (stop - first, K).
 
-    If the number of rows is not a multiple of four, the last group is filled up with rows of share 0. `shares` have
-    shape (stop - first, K).
+    A last group of fewer than four rows is filled up with rows of share 0.
     """
     d, K, n_products = X.shape[1], shares.shape[1], len(products)
     four, w, of_all, unused, others = np.zeros((4, d)), np.zeros(4), np.zeros(4), np.zeros((d, 1)), np.zeros(d)

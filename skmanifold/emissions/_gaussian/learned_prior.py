@@ -28,22 +28,10 @@ class PriorNumbers(NamedTuple):
 
 
 def best_numbers(log_marginal: Callable[[PriorNumbers], float], given: PriorNumbers, free: Any, least: float):
-    """The most probable numbers given a partition.
+    """The most probable `PriorNumbers` given a partition, by its `log_marginal`, a function of them.
 
-    Parameters
-    ----------
-    log_marginal : callable
-        Log marginal density of the rows given their labels, as a function of `PriorNumbers`.
-    given : PriorNumbers
-        The numbers that are not learned.
-    free : container of str
-        Which are learned: "covariance", "degrees", "mean_precision"; the degrees only together with the covariance.
-    least : float
-        Degrees of freedom above which covariances have a finite mean.
-
-    Returns
-    -------
-    numbers : PriorNumbers
+    Learned are those of `free`: "covariance", "degrees" (only with it), "mean_precision". Covariances have a finite
+    mean above `least` degrees of freedom.
     """
     is_free = np.array([name in free for name in ("covariance", "degrees", "mean_precision")])
 
@@ -76,18 +64,8 @@ def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, wh
 class MatrixMoments:
     """Log marginal densities of clusters with covariance matrices, as a function of the numbers of the prior.
 
-    A basis in which the reference is the identity and the scatter of a cluster is diagonal makes each evaluation cheap.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (K,)
-        Numbers of rows.
-    gaps : ndarray of shape (K, d)
-        Means relative to the prior's mean.
-    scatters : ndarray of shape (K, d, d)
-        Sums of products about the means.
-    reference : ndarray of shape (d, d)
-        What the factor multiplies.
+    A basis in which `reference`, (d, d), is the identity and a cluster's scatter is diagonal makes evaluations cheap.
+    `gaps`, (K, d), are means minus the prior's mean; `scatters`, (K, d, d), are about the means.
     """
 
     def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:

@@ -46,19 +46,10 @@ _CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with
 
 
 class MatrixFamily(GaussianFamily):
-    """Base class of Gaussian families with covariance matrices.
+    """Base class of Gaussian families with covariance matrices, whose statistics are those of completed rows.
 
-    Their statistics are those of completed rows. The missing cells are drawn given the observed cells and the component
-    of the row, or the statistics are expectations. Before there are parameters, missing cells are at the origin.
-
-    Parameters
-    ----------
-    prior : NormalPrior
-        Prior of the means and covariances.
-    n_components : int
-        Number of components K.
-    origin : ndarray of shape (d,)
-        A point near the rows, which reduces rounding errors: the mean of the observed cells.
+    Missing cells are drawn given the observed cells and the row's component, or statistics are expectations. Before
+    there are parameters, missing cells are at the origin, the mean of the observed cells.
     """
 
     rows: Any  # of clusters

@@ -21,39 +21,16 @@ _LOG_PI = math.log(math.pi)
 def fill_posteriors(data, statistics, labels, first, stop, precisions, means, scatters, degrees):
     """Fill the posterior of the covariances `first` to `stop`, and of the means of their components.
 
-    Parameters
-    ----------
-    data : MatrixData
-    statistics : FullSums or TiedSums
-    labels : (K,)
-        Labels beyond the capacity have no rows.
-    first, stop : int
-    precisions : (K,)
-        Filled with the precisions of the means, in rows.
-    means : (K, d)
-        Filled; relative to the origin.
-    scatters, degrees : (G, d, d), (G,)
-        Filled; of each label, or of all together.
+    `labels`, (K,), beyond the capacity have no rows. Filled are `precisions`, (K,), of the means, in rows; `means`, (K,
+    d), relative to the origin; `scatters`, (G, d, d), and `degrees`, (G,), of each label or of all together.
     """
 
 
 @njit(cache=True, nogil=True)
 def fill_modes(first, stop, data, statistics, labels, means, covariances, factors, offsets):
-    """Fill the modes of precisions and their products with the means, which are the natural parameters.
+    """Fill the arrays of `GaussianParameters` with modes of precisions and, for natural parameters, these times means.
 
-    Parameters
-    ----------
-    first, stop : int
-        Covariances.
-    data, statistics, labels
-        As for `fill_posteriors`.
-    means, covariances, factors, offsets
-        Filled; of `GaussianParameters`.
-
-    Returns
-    -------
-    int
-        The first component whose covariance is singular; -1 if none is.
+    Returns the first component whose covariance is singular, -1 if none.
     """
     (K, d), G = means.shape, len(covariances)
     degrees, log_roots = np.empty(G), np.empty(G)
@@ -95,24 +72,10 @@ def _add_origin(first, stop, data, log_roots, means, offsets):
 
 @njit(cache=True, nogil=True)
 def factor_covariances(first, stop, covariances, least_share, factors, log_roots):
-    """Invert the Cholesky factors of the covariances `first` to `stop`.
+    """Fill `factors`, (K, d, d), with the inverses of the Cholesky factors of the covariances `first` to `stop`.
 
-    Parameters
-    ----------
-    first, stop : int
-    covariances : (K, d, d)
-        Only the lower triangles are read.
-    least_share : float
-        The least share of a diagonal entry that a pivot may have.
-    factors : (K, d, d)
-        Filled with the inverses, which are lower triangular.
-    log_roots : (K,)
-        Filled with the logarithms of the determinants of the inverses.
-
-    Returns
-    -------
-    int
-        The first component whose covariance is singular; -1 if none is.
+    Lower triangles are read. `log_roots`, (K,), get log determinants. Returns the first component with a pivot below
+    `least_share` of its diagonal entry, -1 if none.
     """
     d = covariances.shape[1]
     root = np.empty((d, d))
@@ -132,21 +95,7 @@ def factor_covariances(first, stop, covariances, least_share, factors, log_roots
 
 @njit(cache=True, nogil=True)
 def total_log_marginal(data, sizes, scatters, degrees):
-    """Log density of all rows given their labels.
-
-    Parameters
-    ----------
-    data : MatrixData
-    sizes : (K,)
-        Numbers of rows.
-    scatters, degrees : (G, d, d), (G,)
-        Of the posteriors of the covariances.
-
-    Returns
-    -------
-    float
-        NaN if a scatter is singular.
-    """
+    """Log density of all rows given their labels, from `sizes`, (K,), and posteriors; NaN if a scatter is singular."""
     d, total = data.values.shape[1], 0.0
     root = np.empty((d, d))
     for k in range(len(sizes)):
@@ -165,34 +114,11 @@ def draw_full_components(
 ):
     """Draw the covariances `first` to `stop`, and the means of their components, given their posterior.
 
-    With a Cholesky factor C of the scatter, and T lower triangular such that T'T has a standard Wishart distribution,
-    the precision F'F with F = T C^-1 has the posterior Wishart distribution, and F^-1 = C T^-1 is the Cholesky factor
-    of the covariance. Both are lower triangular.
-
-    Parameters
-    ----------
-    first, stop : int
-    key
-        The draw of a component depends only on the key and its index.
-    degrees : (G,)
-        Degrees of freedom, above d - 1.
-    precisions : (K,)
-        Of the means, in rows.
-    scatters : (G, d, d)
-        Of each component, or of all together; may be `covariances`.
-    least_share : float
-        The least share of a diagonal entry that a pivot may have.
-    means : (K, d)
-        Posterior means; replaced by the draws.
-    covariances, factors : (G, d, d)
-        Filled with F^-1 F^-T and F.
-    log_roots : (G,)
-        Filled with the logarithms of the determinants of F.
-
-    Returns
-    -------
-    int
-        The first component whose scatter or covariance is singular; -1 if none is.
+    With a Cholesky factor C of the scatter, and T lower triangular such that T'T is standard Wishart, the precision F'F
+    with F = T C^-1 has the posterior distribution, and F^-1 = C T^-1 is the factor of the covariance. The draw depends
+    only on the key and the component's index. `means` become draws; `factors` F, `log_roots` its log determinants;
+    `scatters` may be `covariances`. Returns the first component singular by `least_share` (`factor_covariances`), -1 if
+    none.
     """
     K, d = means.shape
     root, normals = np.empty((d, d)), np.empty(d)
@@ -240,8 +166,8 @@ def _draw_matrix(key, degrees, scatter, least_share, root, factor):
 def fill_wishart_root(of_normals, of_gammas, degrees, out):
     """Draw a lower triangular T such that T'T has a standard Wishart distribution with these degrees of freedom.
 
-    It is Bartlett's decomposition with rows and columns in reverse order: the squares on the diagonal are chi-squared
-    with one degree more in each row, up to `degrees` in the last.
+    It is Bartlett's decomposition in reverse order: squares on the diagonal are chi-squared, with `degrees` in the last
+    row and one less in each before it.
     """
     d = len(out)
     for a in range(d):

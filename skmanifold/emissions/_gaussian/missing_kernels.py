@@ -107,10 +107,10 @@ def fill_root(cells, f):
 
 @njit_part
 def fill_gaps(cells, X, row, mean, f):
-    """Fill the differences of a row from the mean of a component with the factor f, which are ``cells.gaps``.
+    """Fill ``cells.gaps``, the differences of a row from the mean of a component with the factor f.
 
-    Those of missing cells are draws if ``cells.noise`` has standard normal variates, and conditional means if it has
-    zeros; it is overwritten with zeros. ``cells.image`` becomes F times the part of the gaps that is observed.
+    Those of missing cells are draws if ``cells.noise`` has normal variates, means if zeros, which it has afterwards;
+    ``cells.image`` becomes F times the observed gaps.
     """
     fill_root(cells, f)
     columns, root, d = cells.columns[f], cells.roots[f], len(mean)
@@ -143,22 +143,11 @@ def fill_gaps(cells, X, row, mean, f):
 
 @njit(cache=True, nogil=True)
 def fill_observed_squares(X, chosen, patterns, n_above, means, columns, precisions, squares, log_roots):
-    """Fill quadratic forms of the observed cells of chosen rows given the first ``n_above[i]`` components.
+    """Fill squares of the observed cells of `chosen` rows given the first ``n_above[i]`` components, (n_chosen, K).
 
-    Parameters
-    ----------
-    X : (n, d)
-        NaN where a cell is missing.
-    chosen : (n_chosen,)
-        Indices of rows of X; rows with the same pattern next to each other share factorizations.
-    patterns : (n,) uint64
-        Complete rows, with 0, and rows with one component need no squares.
-    n_above : (n_chosen,)
-    means : (K, d)
-    columns, precisions : (G, d, d)
-        Of the factors of each component, or of all together.
-    squares, log_roots : (n_chosen, K)
-        Filled: also with the log determinants of the roots.
+    Complete rows, whose pattern is 0, and rows with one component need none. Neighbours with the same pattern share
+    factorizations. `columns` and `precisions`, (G, d, d), are of each factor or of all; `log_roots` gets log
+    determinants.
     """
     cells, last = missing_cells(columns, precisions), np.int64(-1)
     for i in range(len(chosen)):
@@ -180,24 +169,10 @@ def fill_observed_squares(X, chosen, patterns, n_above, means, columns, precisio
 
 @njit(cache=True, nogil=True)
 def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, columns, precisions, out):
-    """Draw the missing cells of chosen rows from their distribution given the observed cells and the component.
+    """Draw the missing cells of `chosen` rows given the observed cells and the component, into `out`, (n_out, d).
 
-    Parameters
-    ----------
-    X : (n, d)
-    chosen : (n_chosen,)
-        Indices of rows of X, in any order; rows with the same label and pattern next to each other share roots.
-    places : (n_chosen,)
-        Their entries of `labels` and rows of `out`.
-    patterns : (n,) uint64
-    labels : (n_out,) int32
-    first_row : int
-        Number of the first row of X in the whole data.
-    key
-        The draws of a row depend only on the key and on the number of the row.
-    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
-    out : (n_out, d)
-        Only the missing cells are written.
+    `places` are their entries of `labels` and `out`. Draws depend only on the key and on `first_row` plus the row's
+    index. Neighbours with the same label and pattern share roots.
     """
     cells, last = missing_cells(columns, precisions), np.int64(-1)
     for i in range(len(chosen)):
@@ -218,25 +193,10 @@ def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, colum
 def add_expected_products(
     X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products
 ):
-    """Add chosen rows to expected sizes, sums and products, weighted by their shares.
+    """Add `chosen` rows minus the origin to expected sizes, sums and products, (G, d, d), by `shares`, (n_shares, K).
 
-    Missing cells have their conditional means, and the products also contain their conditional covariances.
-
-    Parameters
-    ----------
-    X : (n, d)
-    chosen : (n_chosen,)
-        Indices of rows of X; rows with the same pattern next to each other share factorizations.
-    places : (n_chosen,)
-        Their rows of `shares`.
-    patterns : (n,) uint64
-    shares : (n_shares, K)
-    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
-    origin : (d,)
-        Subtracted first, which reduces rounding errors.
-    sizes, sums : (K,), (K, d)
-    products : (G, d, d)
-        Lower triangles.
+    Missing cells have conditional means; products also contain their conditional covariances. `places` are rows of
+    `shares`. Neighbours with the same pattern share factorizations.
     """
     (K, d), n_factors = means.shape, len(columns)
     cells, last = missing_cells(columns, precisions), np.int64(-1)
@@ -291,19 +251,9 @@ def _add_conditional_covariance(cells, f, weight, inverse, product):
 
 @njit(cache=True, nogil=True)
 def add_conditional_moments(X, chosen, patterns, shares, means, columns, precisions, firsts, seconds):
-    """Add the conditional means and second moments of missing cells, weighted by the shares of the components.
+    """Add conditional means and second moments of missing cells, weighted by `shares`, (n, K), to two (n, d) arrays.
 
-    Parameters
-    ----------
-    X : (n, d)
-        NaN where a cell is missing.
-    chosen : (n_chosen,)
-        Indices of rows of X; rows with the same pattern next to each other share factorizations.
-    patterns : (n,) uint64
-    shares : (n, K)
-    means, columns, precisions : (K, d), (G, d, d), (G, d, d)
-    firsts, seconds : (n, d)
-        Only missing cells are changed.
+    Neighbours with the same pattern share factorizations.
     """
     n_factors, d = columns.shape[:2]
     cells, last = missing_cells(columns, precisions), np.int64(-1)

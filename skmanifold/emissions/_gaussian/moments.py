@@ -21,32 +21,11 @@ _MOST_COLUMNS = 4096  # that are compared: the products of more need much time a
 
 
 def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means of columns, and covariances or variances; from the observed cells if some are missing.
+    """Weighted means of columns, (d,), and covariances, (d, d), if `full`, or variances; from the observed cells.
 
-    The variance of a column is that of its observed cells. A covariance is that of rows whose missing cells have the
-    mean of the column, scaled to these variances: such a matrix is positive semi-definite, and estimates of pairs of
-    columns from different rows might not be.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-    weights : ndarray of shape (n,)
-        Not negative.
-    full : bool
-        Whether covariances are needed.
-
-    Returns
-    -------
-    location : ndarray of shape (d,)
-        Means.
-    covariance : ndarray of shape (d, d) or (d,)
-        Covariances, or variances. Those of columns with less than two cells are zero.
-
-    Raises
-    ------
-    ValueError
-        If the weights have no finite sum, or values are too large.
+    The variance is of observed cells. Covariances are of rows whose missing cells have the mean, scaled to these
+    variances: positive semi-definite, which estimates of pairs from different rows might not be. Zero for columns with
+    less than two cells. ValueError if the weights have no finite sum or values are too large.
     """
     total = weights.sum()
     if total == 0.0 or not math.isfinite(total):
@@ -78,15 +57,7 @@ def _degrees(totals: float | np.ndarray) -> np.ndarray:
 
 
 def warn_of_dependent_columns(estimator: BaseEstimator, X: np.ndarray) -> None:
-    """Warn about columns that are linear functions of others: a component may become arbitrarily thin across them.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        It has the names of the columns.
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-    """
+    """Warn about columns that are linear functions of others: a component may become arbitrarily thin across them."""
     relations = list(dependent_columns(X))
     if not relations:
         return
@@ -102,22 +73,11 @@ def warn_of_dependent_columns(estimator: BaseEstimator, X: np.ndarray) -> None:
 
 
 def dependent_columns(X: np.ndarray) -> Iterator[np.ndarray]:
-    """Sets of columns that are linearly dependent, up to rounding.
+    """Yield indices of columns that are linearly dependent up to rounding; the first is a function of the others.
 
-    They are found in a sample of the rows without missing cells, or, if there are too few of these, among the pairs of
-    columns, and then checked in all rows. Three things do not count: constant columns; columns with two values, such as
-    indicators of categories, which have no density in any case; and what would hold for any numbers, since few rows
-    differ from the others.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows; NaN where a cell is missing.
-
-    Yields
-    ------
-    columns : ndarray of int64
-        Indices of at least two columns. The first is a linear function of the others.
+    They are found in a sample of complete rows or, if few, among pairs of columns, and checked in all rows. Constant
+    columns, those with two values (indicators have no density in any case), and what would hold for any numbers do not
+    count.
     """
     d, rows = X.shape[1], X
     if d > _MOST_COLUMNS:

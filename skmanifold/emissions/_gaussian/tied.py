@@ -30,17 +30,7 @@ class TiedSums(FullSums):
 
 
 class TiedFamily(MatrixFamily):
-    """Gaussian family with one full covariance matrix for all components.
-
-    Parameters
-    ----------
-    prior : NormalPrior
-        Prior of the means and of the covariance.
-    n_components : int
-        Number of components K.
-    origin : ndarray of shape (d,)
-        A point near the rows, which reduces rounding errors.
-    """
+    """Gaussian family with one full covariance matrix for all components."""
 
     data_type, sums_type = TiedData, TiedSums
     shares_covariance = True

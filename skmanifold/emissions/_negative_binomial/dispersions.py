@@ -22,52 +22,23 @@ _TO_UNIT = 2.0**-64
 
 
 class Dispersions(NamedTuple):
-    """Possible inverse dispersions of each feature, all with the same prior probability.
+    """Possible inverse dispersions r of each feature, (n_features, n_values), equally probable a priori.
 
-    Attributes
-    ----------
-    inverses : ndarray of shape (n_features, n_values)
-        Values of r.
-    mean_log_rising : ndarray of shape (n_features, n_values)
-        Mean over the observed cells of the logs of Gamma(x + r) / Gamma(r).
+    `mean_log_rising` has the means over observed cells of log(Gamma(x + r) / Gamma(r)).
     """
 
     inverses: Annotated[np.ndarray, Array("float64", "n_dimensions _", above=0)]
     mean_log_rising: Annotated[np.ndarray, Array("float64", "n_dimensions _")]
 
     def log_rising(self, sizes: np.ndarray, n_observed: np.ndarray) -> float:
-        """Sum of the logs of Gamma(x + r) / Gamma(r) over all cells, for one value of each feature.
-
-        Parameters
-        ----------
-        sizes : ndarray of shape (n_features,)
-            Values of r.
-        n_observed : ndarray of shape (n_features,)
-            Numbers of observed cells.
-
-        Returns
-        -------
-        sum : float
-        """
+        """Sum of log(Gamma(x + r) / Gamma(r)) over all cells, for one value r of each feature, (n_features,)."""
         places = np.abs(self.inverses - sizes[:, np.newaxis]).argmin(axis=1)
         return float(n_observed @ self.mean_log_rising[np.arange(len(sizes)), places])
 
     def most_probable(self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray) -> np.ndarray:
-        """The values that maximise the joint density together with the means, whose mode is ``shapes / rates``.
+        """The r, (n_features,), that maximise the joint density with the means, whose mode is ``shapes / rates``.
 
-        Parameters
-        ----------
-        shapes, rates : ndarray of shape (n_features, K)
-            Prior plus sums of counts, and plus numbers of observed cells.
-        prior : tuple of ndarray of shape (n_features,)
-            Shapes and rates without rows.
-        n_observed : ndarray of shape (n_features,)
-            Numbers of observed cells of all components.
-
-        Returns
-        -------
-        sizes : ndarray of shape (n_features,)
-            Values of r.
+        Both are (n_features, K), prior plus sums of counts or numbers of observed cells; `prior` has them without rows.
         """
 
         def of_components(a, b, r):
@@ -112,21 +83,7 @@ class Dispersions(NamedTuple):
 
 
 def dispersions_of(rows: LinearRows, given: np.ndarray | None, row_weights: np.ndarray | None = None) -> Dispersions:
-    """Possible dispersions of the features of rows.
-
-    Parameters
-    ----------
-    rows : LinearRows
-        Rows of counts.
-    given : ndarray of shape (n_features,) or None
-        Dispersions. None: between 1e-4 and 100.
-    row_weights : ndarray of shape (n_rows,), optional
-        Positive weights.
-
-    Returns
-    -------
-    dispersions : Dispersions
-    """
+    """Possible dispersions of the features of rows of counts; those `given`, or between 1e-4 and 100."""
     m = rows.n_features
     inverses = np.tile(_INVERSES, (m, 1)) if given is None else 1.0 / given[:, np.newaxis]
     weights = np.ones(len(rows.counts))

@@ -32,18 +32,9 @@ _OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
 
 
 class NegativeBinomialParameters(NamedTuple):
-    """Parameters of K components, as those of `LinearParameters`, and the dispersions, which all components share.
+    """Parameters of K components as in `LinearParameters`, and `sizes`, (n_features,), the r that all share.
 
-    Attributes
-    ----------
-    offsets : ndarray of shape (K,)
-        Log densities of a row of zeros.
-    naturals : ndarray of shape (2 * n_features, K)
-        Logs of the probabilities p, and what a missing cell adds: -r log(1 - p).
-    means : ndarray of shape (n_features, K)
-        Expected counts.
-    sizes : ndarray of shape (n_features,)
-        Inverse dispersions r.
+    `naturals`, (2 * n_features, K), are log p, and -r log(1 - p), which a missing cell adds.
     """
 
     offsets: Annotated[np.ndarray, Array("float64", "n_components")]
@@ -55,16 +46,8 @@ class NegativeBinomialParameters(NamedTuple):
 class NegativeBinomialFamily(CountFamily):
     """Family of negative binomial rows, whose statistics are the counts of a row, followed by its missing cells.
 
-    All components have the same dispersions. They are parameters, but with `clusters` hyperparameters.
-
-    Parameters
-    ----------
-    shape, rate : ndarray of shape (n_features,)
-        The prior of p is Beta(shape, 1 + rate * r).
-    dispersions : Dispersions
-        Possible values of r.
-    n_components : int
-        Number of components K.
+    The prior of p is Beta(shape, 1 + rate * r). All components share dispersions: parameters, but in bound families
+    hyperparameters.
     """
 
     shape: Annotated[np.ndarray, PRIOR]

@@ -42,17 +42,9 @@ linear_kernels.register(NegativeBinomialData)
 
 @njit(cache=True, nogil=True)
 def add_log_rising(first, stop, indptr, indices, counts, sizes, out):
-    """Add the logs of Gamma(x + r) / Gamma(r) of the counts of rows, which are the same for all components.
+    """Add log(Gamma(x + r) / Gamma(r)) of the counts of rows, in CSR order, to all columns of `out`, (stop - first, K).
 
-    Parameters
-    ----------
-    first, stop : int
-        Rows; `out` begins with the first.
-    indptr, indices, counts
-        Statistics of rows in CSR order; columns from ``len(sizes)`` on are missing cells.
-    sizes : (n_features,)
-        Inverse dispersions r.
-    out : (stop - first, K)
+    Columns from ``len(sizes)`` on are missing cells.
     """
     n_features = len(sizes)
     of_small = np.zeros((n_features, _N_SMALL))

@@ -252,23 +252,10 @@ def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
 
 
 def coefficients_of(order: float, tables: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> np.ndarray:
-    """Chebyshev coefficients of the log predictive density of a row given each cluster, (K, degree + 1).
+    """Chebyshev coefficients of log predictive densities as functions of the cosine, (K, degree + 1).
 
-    The density depends only on the cosine. It is computed at Chebyshev points and interpolated.
-
-    Parameters
-    ----------
-    order : float
-        d / 2 - 1.
-    tables : list of (ndarray, ndarray)
-        For each cluster, values of the logarithm of the concentration, and logs of their probabilities.
-    lengths : ndarray of shape (K,)
-        Lengths of the sums of the clusters.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (K, degree + 1)
-        Of densities relative to the uniform distribution.
+    Densities are relative to the uniform one. `tables` has log concentrations and their log probabilities for each
+    cluster; `order` is d / 2 - 1.
     """
     values = np.empty((len(lengths), len(_POINTS)))
     for (nodes, logs), length, own in zip(tables, lengths, values, strict=True):

@@ -112,27 +112,10 @@ def _edge(order, n, gap, lengths, mode, least, step):
 
 @njit(cache=True, nogil=True)
 def tabulate(order, n, gap, lengths):
-    """Tabulate the posterior of a concentration.
+    """Tabulate the posterior of a concentration: nodes u, logs of their probabilities, and of the integral over kappa.
 
-    Parameters
-    ----------
-    order : float
-        d / 2 - 1 for rows of d columns.
-    n : float
-        Number of rows, plus a.
-    gap : float
-        Number of rows minus the sum of the lengths, plus a - b; positive.
-    lengths : (K,)
-        Lengths of the sums of rows.
-
-    Returns
-    -------
-    nodes : (n_nodes,)
-        Values of u.
-    logs : (n_nodes,)
-        Logs of their probabilities, which sum to one.
-    log_total : float
-        Log of the integral of exp(f(kappa)) over kappa.
+    `order` is d / 2 - 1, `n` the number of rows plus a, `gap` this number minus the sum of the lengths of sums, (K,),
+    plus a - b, positive.
     """
     mode = _mode(order, n, gap, lengths)
     top, small = _log_density(order, n, gap, lengths, mode), 1e-4
@@ -156,8 +139,8 @@ def tabulate(order, n, gap, lengths):
 def draw_concentration(key, order, n, gap, lengths):
     """Draw a concentration from its posterior, exactly; parameters as of `tabulate`.
 
-    The logarithm of the table is interpolated linearly, and raised in each interval by a bound of the difference to the
-    posterior density. A draw from this envelope is accepted with the probability of the ratio of the densities.
+    The logs of the table are interpolated linearly and raised in each interval by a bound of the difference to the
+    density. A draw from this envelope is accepted with the ratio of the densities.
     """
     nodes, logs, _ = tabulate(order, n, gap, lengths)
     n_nodes, total = len(nodes), 0.0

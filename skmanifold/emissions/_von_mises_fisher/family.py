@@ -38,17 +38,7 @@ _OF_CONCENTRATIONS, _OF_DIRECTIONS, _OF_ROWS = 0, 1, 2  # uses of the key of a d
 
 
 class VonMisesFisherParameters(NamedTuple):
-    """Parameters of K components.
-
-    Attributes
-    ----------
-    directions : ndarray of shape (n_features, K)
-        Mean directions, as columns.
-    concentrations : ndarray of shape (K,)
-        Concentrations.
-    log_peaks : ndarray of shape (K,)
-        Log densities at the mean directions, relative to the uniform distribution.
-    """
+    """Mean directions of K components, (n_features, K), concentrations, and log densities there relative to uniform."""
 
     directions: Annotated[np.ndarray, Array("float64", "n_dimensions n_components", unit=0)]
     concentrations: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
@@ -78,20 +68,9 @@ class DirectionSums(NamedTuple):
 
 
 class VonMisesFisherFamily(Family):
-    """Family of directions, whose statistics are sums of unit vectors.
+    """Family of directions of d features, whose statistics are sums of unit vectors.
 
-    Each component has a mean direction, and a concentration that may be that of all components.
-
-    Parameters
-    ----------
-    prior : ConcentrationPrior
-        Prior of the concentrations.
-    concentration : {"shared", "per_component"} or float
-        Which concentrations are learned.
-    n_components : int
-        Number of components K.
-    n_features : int
-        Number of columns d.
+    `concentration` is "shared" or "per_component" if learned, with the `prior`, or a number.
     """
 
     prior: Saved[ConcentrationPrior]
@@ -380,22 +359,7 @@ def _draw_means(key: np.uint64, statistics: DirectionSums, concentrations: np.nd
 
 
 def draw_directions(key: np.uint64, means: np.ndarray, concentrations: np.ndarray) -> np.ndarray:
-    """Draw unit vectors, of which number i depends only on the key, i and its distribution.
-
-    Parameters
-    ----------
-    key : uint64
-        Key of the random numbers.
-    means : ndarray of shape (n, d)
-        Mean directions, of any length; zeros mean the uniform distribution.
-    concentrations : ndarray of shape (n,)
-        Concentrations.
-
-    Returns
-    -------
-    directions : ndarray of shape (n, d)
-        Unit vectors.
-    """
+    """Draw unit vectors about `means`, (n, d), of any length, zeros for uniform; i depends on key, i and its mean."""
     out = np.empty(means.shape)
     _fill_directions(fold_in_each(key, np.arange(len(out))), np.ascontiguousarray(means), concentrations, out)
     return out

@@ -29,27 +29,10 @@ class Start(NamedTuple):
 
 
 class SphericalKMeans:
-    """Assignments of rows to directions, in blocks that depend only on the shape of the data.
+    """Assignments of rows to K directions, in blocks that depend only on the shape of the data.
 
-    Parameters
-    ----------
-    rows : DirectedRows
-        Rows.
-    row_weights : ndarray of shape (n_rows,)
-        Weights, 0 for rows without a direction.
-    n_components : int
-        Number of directions K.
-    workers : Workers
-        Threads.
-
-    Attributes
-    ----------
-    sums, sizes : ndarray of shape (n_blocks, n_features, K) and (n_blocks, K)
-        Sums of rows and of weights of the last assignment; entry 0 has those of all blocks.
-    labels : ndarray of shape (n_rows,)
-        The most probable component of each row.
-    log_density : ndarray of shape (n_rows,)
-        Log density of each row; with a hard assignment, of row and label.
+    `row_weights`, (n_rows,), are 0 for rows without a direction. Entry 0 of `sums`, (n_blocks, n_features, K), and of
+    `sizes` is of all blocks; `log_density` is of each row or, with a hard assignment, of row and label.
     """
 
     def __init__(self, rows: DirectedRows, row_weights: np.ndarray, n_components: int, workers: Workers) -> None:
@@ -66,8 +49,8 @@ class SphericalKMeans:
     def seed(self, key: np.uint64, method: str) -> np.ndarray:
         """Draw initial directions from the rows by their weights; returns them as columns.
 
-        Rows are sorted by hashes of their contents before drawing, so that copies of a row have the same effect as a
-        weight. With k-means++ a few rows are tried for each direction.
+        Rows are sorted by hashes of their contents, so that copies have the effect of a weight. K-means++ tries a few
+        rows for each direction.
         """
         rows = self.rows
         n_components = self.sums.shape[2]

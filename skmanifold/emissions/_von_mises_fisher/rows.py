@@ -80,6 +80,7 @@ def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, l
         if weight == 0.0:
             continue
         total += weight * log_density[row]
+        # `shares` is all zeros with a hard assignment, except for this row's component.
         if hard:
             shares[best] = 1.0
         n_chosen = 0
@@ -129,25 +130,10 @@ def _add_shared_rows(first, stop, csr, shares, sums):
 
 @njit(cache=True, nogil=True)
 def _assign_rows(terms, row_weights, hard, sizes, log_density, labels):
-    """Assign rows to components, given the logs of weights times densities.
+    """Assign rows by logs of weights times densities, (n, K); returns the weighted sum of log densities.
 
-    Parameters
-    ----------
-    terms : (n, K)
-        Unless `hard`, replaced by the responsibilities of the components times the weights of the rows.
-    row_weights : (n,)
-    hard : bool
-        Whether a row is assigned only to its most probable component. Its log density is then the joint log density of
-        row and label.
-    sizes : (K,)
-        Sums of weights by component, updated in place; unless `hard`.
-    log_density, labels : (n,)
-        Filled.
-
-    Returns
-    -------
-    total : float
-        Weighted sum of the log densities.
+    `terms` become responsibilities times row weights, which are added to `sizes`, (K,), unless `hard`: then a row has
+    its most probable component alone, and the joint log density of row and label.
     """
     n, n_components = terms.shape
     total = 0.0
@@ -203,10 +189,10 @@ class _DirectedRows:
     """What dense and sparse rows have in common.
 
     Both have these methods for a range of rows, which threads run at the same time. `parameters` are directions,
-    (n_features, K), concentrations, and log densities at the mean directions, and may include the logs of weights.
+    (n_features, K), concentrations, and log densities at the mean directions, perhaps plus logs of weights.
 
-    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: an E step, which returns
-      the weighted sum of the log densities and adds rows to `sums`, (n_features, K); see `_assign_rows`.
+    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `_assign_rows`; adds
+      rows to `sums`, (n_features, K).
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sizes, sums)`` and ``add_shares(first, stop, shares, sizes, sums)``: add rows
       to the sizes, (K,), and sums, (K, n_features), by their labels or membership probabilities.
@@ -274,13 +260,8 @@ class SparseRows(_DirectedRows, Directions):
 class DenseRows(_DirectedRows, UnitRows):
     """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
-    Blocks of rows are copied, divided by their lengths, and multiplied with the mean directions in the precision of the
-    rows. Sums over rows of a block have this precision, sums over blocks are float64.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-        Finite rows of any length.
+    Blocks of rows are copied, divided by their lengths, and multiplied with mean directions in the rows' precision,
+    which sums of a block have too; sums over blocks are float64.
     """
 
     def __init__(self, values: np.ndarray) -> None:

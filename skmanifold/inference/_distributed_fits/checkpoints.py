@@ -38,26 +38,13 @@ _LOG_DENSITIES = Array("float64", "n_passes", nan=True, infinite=True)
 
 
 class Checkpoints:
-    """The last valid checkpoint of one run, in a folder that all workers can access.
+    """The last valid checkpoint of one run, in a folder, created if needed, that all workers can access.
 
-    A checkpoint is a separate folder that no other user may open. It gets its name only when it is complete, and the
-    previous one is removed after that, so there is always a valid checkpoint. It contains
-
-    - ``checkpoint.json``, the header: the identity of the run, the pass, and the sizes and digests of all other files,
-      with a digest of the header,
-    - ``chains.npz``, the chains, in the format of saved estimators,
-    - latents of rows, in the files of `stored_latents`.
-
-    Parameters
-    ----------
-    folder : str or path-like
-        The folder; it is created if it does not exist.
-    every : int
-        Number of passes between checkpoints.
-    run : dict of str to str
-        The identity of the run without the data. A checkpoint of another run raises an error that names the difference.
-    key : uint64
-        Key of the hash of the data.
+    A checkpoint is a folder that no other user may open. It gets its name only when complete, and the previous one is
+    removed after that, so that there is always a valid one. ``checkpoint.json``, the header, has the identity of the
+    run, the pass, sizes and digests of all files and of itself; ``chains.npz`` the chains, in the format of saved
+    estimators; other files latents of rows (`stored_latents`). A checkpoint of another `run` raises an error that names
+    the difference.
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int, run: dict[str, str], key: np.uint64):
@@ -71,13 +58,7 @@ class Checkpoints:
         return iteration % self.every == 0
 
     def save(self, iteration: int, chains: list, model: Any) -> None:
-        """Write the state after a pass.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; the previous checkpoint is kept.
-        """
+        """Write the state after a pass; after an OSError the previous checkpoint is kept."""
         name = f"pass-{iteration:08d}"
         target = self.folder / name
         if (target / _HEADER).exists():  # of this run before a worker was lost
@@ -113,21 +94,9 @@ class Checkpoints:
                 remove_folder(path)
 
     def load(self, model: Any, resume: Callable[[int, Any], list]) -> tuple[int, list] | None:
-        """The pass and the chains of the last checkpoint; None if there is none. The shards load their latents.
+        """Pass and chains, ``resume(pass, stored chains)``, of the last checkpoint, or None; shards load latents.
 
-        Parameters
-        ----------
-        model : ShardedModel
-            The model of the run.
-        resume : callable
-            Function of a pass and of the results of `Chain.stored` that returns chains or raises a ValueError.
-
-        Raises
-        ------
-        ValueError
-            If the checkpoint is of another run, version or user, or is damaged.
-        OSError
-            If the folder cannot be read.
+        ValueError if it is of another run, version or user, or damaged; OSError if the folder cannot be read.
         """
         folder = self._last()
         if folder is None:

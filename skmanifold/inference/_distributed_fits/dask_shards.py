@@ -45,23 +45,9 @@ _FEWEST_LOOKS = 4  # minimum number of checks within `worker_timeout`
 class DaskShards(Shards):
     """Rows in shards, one on each worker of a cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    builder : ShardBuilder or UnsettledShardBuilder
-    source : object
-        With ``split(n)``: lists of blocks for n shards, in the order of the rows; a block may be a future.
-    worker_timeout : float
-        Seconds without a report after which a worker counts as stopped.
-    advice : str
-        The end of error messages: how to continue after the loss of the cluster.
-
-    Raises
-    ------
-    RuntimeError
-        If there are no workers, they do not have these versions of skmanifold and numba, or the cluster is lost.
-    ValueError
-        If the rows are not valid, or shards differ in width.
+    ``source.split(n)`` has blocks, perhaps futures, for n shards, in the order of rows. See `ClusterWatch` for the
+    timeout. RuntimeError without workers, with other versions of skmanifold and numba, or if the cluster is lost;
+    ValueError if rows are not valid or shards differ in width.
     """
 
     def __init__(self, client: Any, builder: AnyShardBuilder, source: Any, worker_timeout: float, advice: str):

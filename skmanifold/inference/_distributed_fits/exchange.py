@@ -93,10 +93,7 @@ class PassCall(NamedTuple):
     async def ask_others(self, method: str, own: Any, *arguments: Any, until: asyncio.Future) -> list:
         """Answers of all shards to a call about this pass, in order; this shard's is `own`.
 
-        Raises
-        ------
-        LostShardError
-            If `until` is done before all have answered.
+        LostShardError if `until` is done before all have answered.
         """
         asked = {
             place: asyncio.ensure_future(_awaited(getattr(shard, method)(self.number, *arguments)))

@@ -45,10 +45,9 @@ def distributed(
 ) -> Iterator[None]:
     """Context manager: fits in the block run on the workers of a Dask cluster, with bitwise identical results.
 
-    Each worker holds consecutive rows of the data and the latents of these rows. In each pass the parameters are sent
-    to the workers, which exchange and merge parts of the sufficient statistics of their rows, and the merged statistics
-    are sent back. Rows and latents are not moved. The result is that of one process, for any number of workers, threads
-    or failed workers.
+    Each worker holds consecutive rows of the data and their latents, which are not moved. In each pass the workers
+    receive the parameters, and exchange and merge parts of the sufficient statistics. The result is that of one
+    process, for any number of workers, threads or failed workers.
 
     Distributed fits support samplers whose update of a row depends only on the current parameters: "esca" and "gibbs"
     of :class:`~skmanifold.StochasticLDA` and :class:`~skmanifold.ExponentialFamilyAdmixture`, and these and "em" of
@@ -60,17 +59,17 @@ def distributed(
     client : distributed.Client or None
         A connection to the cluster. With None the fit runs in this process; use it for checkpoints.
     checkpoint_dir : str or path-like, default=None
-        A folder that the client and all workers can access under this name, as the same user. The state of the fit is
-        written there after every `checkpoint_every` passes. A fit that finds a checkpoint of the same run resumes it,
-        with the same result. After a failure of the client, run the same program again, with an int as `random_state`.
-        After a failure of a worker the fit continues by itself from the last checkpoint, or from the start if there is
-        none. A finished fit removes its checkpoints; an interrupted one keeps them.
+        A folder that the client and all workers can access under this name, as the same user, for the state of the fit
+        after every `checkpoint_every` passes. A fit that finds a checkpoint of the same run resumes it, with the same
+        result: after a failure of the client, run the same program again, with an int as `random_state`; after a
+        failure of a worker the fit continues by itself, from the start if there is no checkpoint. A finished fit
+        removes its checkpoints.
     checkpoint_every : int, default=10
         Number of passes between checkpoints.
     worker_timeout : float, default=60.0
-        Time in seconds after which a connected worker that does not report counts as stopped. Its rows are moved to the
-        other workers, and a RuntimeWarning names it. Workers report every few seconds, also during long computations. A
-        scheduler that does not answer for this time ends the fit with an error.
+        Seconds after which a connected worker that does not report counts as stopped; workers report every few seconds,
+        also during long computations. Its rows are moved to the others, and a RuntimeWarning names it. A scheduler that
+        does not answer for this time ends the fit with an error.
 
     Returns
     -------

@@ -40,15 +40,7 @@ _OF_CHECKPOINTS = frozenset({"latent_type", "check_position", "check_statistics"
 
 
 class Shard:
-    """Consecutive rows: their model, and the latents of every chain.
-
-    Parameters
-    ----------
-    builder : ShardBuilder or UnsettledShardBuilder
-        Converts blocks to rows, and rows to a model.
-    blocks : list
-        The blocks of data that contain the rows.
-    """
+    """Consecutive rows, those of `blocks`: their model, made by the builder, and the latents of every chain."""
 
     def __init__(self, builder: AnyShardBuilder, blocks: list):
         self.builder: Any = builder
@@ -254,7 +246,7 @@ class LocalShards(Shards):
 
 
 class ShardedModel:
-    """A model whose rows are in shards: it merges their statistics, and has parameters made by a model without rows.
+    """A model whose rows are in shards: it merges their statistics; `head`, a model without rows, makes parameters.
 
     It has the attributes of both. Samplers that keep latents get the number of their chain in place of the latents.
 

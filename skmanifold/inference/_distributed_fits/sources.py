@@ -114,15 +114,10 @@ def _ranges(ends: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, int,
 
 
 class DaskSource:
-    """A Dask array or data frame of rows, or a Dask bag of documents, whose blocks are computed on the cluster.
+    """A Dask array, data frame or bag of documents, whose blocks are computed on the cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    X : dask.array.Array, dask.dataframe.DataFrame or dask.bag.Bag
-    block_rows : int
-        Each block has a multiple of so many rows, except the last. If it is not 1, X is not a bag, and the cluster
-        first counts the rows of blocks whose size is not known.
+    Each block but the last has a multiple of `block_rows` rows; if not 1, the cluster first counts rows of unknown
+    blocks.
     """
 
     def __init__(self, client: Any, X: Any, block_rows: int = 1):

@@ -70,22 +70,7 @@ def _cut(part: RowLatents) -> Iterator[RowLatents]:
 
 
 def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[LatentFile]:
-    """The files of one chain that a header lists.
-
-    Parameters
-    ----------
-    nodes : object
-        The list in the header, parsed from JSON.
-    n_rows : int
-        Rows of the data.
-    dtype : dtype or None
-        Of the latents; None if none are stored.
-
-    Raises
-    ------
-    ValueError
-        Unless every row is in exactly one of them.
-    """
+    """The files of one chain in a header's list, parsed JSON; ValueError unless every row is in exactly one."""
     if not isinstance(nodes, list) or not all(isinstance(node, list) and len(node) == 5 for node in nodes):
         raise ValueError("its list of latents is not valid")
     files = sorted(
@@ -101,15 +86,7 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
 
 
 class StoredLatents:
-    """The latents of one chain in the folder of a checkpoint.
-
-    Parameters
-    ----------
-    folder : str
-    chain : int
-    files : list of LatentFile
-        In the order of their rows.
-    """
+    """The latents of one chain in the folder of a checkpoint, in files in the order of rows."""
 
     def __init__(self, folder: str, chain: int, files: list[LatentFile]):
         self._folder = folder
@@ -117,13 +94,7 @@ class StoredLatents:
         self._files = files
 
     def read(self, start: int, stop: int) -> RowLatents:
-        """Latents of the rows `start` to `stop`.
-
-        Raises
-        ------
-        ValueError
-            If a file does not match its checksum.
-        """
+        """Latents of the rows `start` to `stop`; ValueError if a file does not match its checksum."""
         lengths, values = [], []
         for file in self._files:
             low, high = max(start - file.first_row, 0), min(stop - file.first_row, file.n_rows)

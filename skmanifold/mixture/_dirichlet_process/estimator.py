@@ -165,13 +165,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         The emission that was used. It has the learned numbers of the prior of Gaussian components, and the learned
         dispersions of negative binomial ones, see Notes.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -193,20 +191,18 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     The number of Gaussian components depends on the prior of means and covariances. Hyperparameters of
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
     given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
-    which start from one number of seeds). The partitions come from several numbers of seeds, a few
-    passes and merges; the one with the highest estimated evidence is used. The learned prior does not depend on the
-    number of components in the draws, and is the same for all chains. Given hyperparameters are not learned. This is
-    empirical Bayes: the rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers
-    because they are fixed during sampling. So intervals can be too narrow, most of all with few rows. To see how much
-    the result depends on the prior, repeat the fit with other numbers, for example with those of ``emission_`` and
-    twice its `mean_precision_prior`. Dispersions of :class:`~skmanifold.emissions.NegativeBinomial` are learned in the
-    same way.
+    which start from one number of seeds); of those from several numbers of seeds, a few passes and merges, the one with
+    the highest estimated evidence is used. The learned prior is the same for all chains. This is empirical Bayes: the
+    rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers, so that intervals
+    can be too narrow, most of all with few rows. To see how much the result depends on the prior, repeat the fit with
+    other numbers, for example those of ``emission_`` and twice its `mean_precision_prior`. Dispersions of
+    :class:`~skmanifold.emissions.NegativeBinomial` are learned in the same way.
 
-    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, or rounded and then
-    standardised), priors and initial labels are found with each number spread uniformly over its cell of the grid. If
-    more rows are equal than rounding explains, repeated rows are left out of this search, and a warning shows how many
-    they are. The draws are given the rows as they are: intervals treat repeated rows as separate observations, and
-    columns with few different numbers can have a cluster for each number, if there are very many rows.
+    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, also before
+    standardising), priors and initial labels are found with each number spread uniformly over its cell. If more rows
+    are equal than rounding explains, repeated rows are left out of this search, with a warning. Draws use the rows as
+    they are: repeated rows are separate observations, and columns with few different numbers can have a cluster for
+    each number, if there are very many rows.
 
     References
     ----------
@@ -302,13 +298,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows as the emission requires: real numbers, zeros and ones, counts, or codes of categories. NaN is a
             missing value, which "multinomial" does not allow.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         self : estimator instance
-            This estimator.
 
         Raises
         ------
@@ -331,13 +325,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts, or codes of categories. The first minibatch and `min_categories` determine the categories.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         self : estimator instance
-            This estimator.
 
         Raises
         ------

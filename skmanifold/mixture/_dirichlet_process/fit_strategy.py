@@ -185,8 +185,8 @@ class PartitionStream(StreamStrategy):
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
     """Attributes of the partition that minimises the mean distance to the draws; empty without draws.
 
-    Its number of components is at most the median over the draws. Without this limit, a row that is alone in its
-    component in half of the draws would be a component by itself, and there could be more components than in any draw.
+    It has at most the median number of components of the draws: otherwise rows that are alone in half of the draws
+    would be components.
     """
     posterior = fitted["_posterior"]
     draws = posterior.get("labels")

@@ -18,25 +18,16 @@ _LEAST = 1e-290  # least value of a coordinate: a count divided by it must be fi
 
 
 class GammaBlocks:
-    r"""K rows of gamma variables given counts; in each row, the proportions within a column are a distribution.
+    r"""K rows of d gamma variables given counts; in each row, the proportions within a column are a distribution.
 
-    Let a be the shapes of the prior, n the counts and :math:`N_c` the sum of the counts in the column c of coordinate
-    f. Then
+    With shapes a of the prior, counts n, (K, d), which may be estimates, and their sum :math:`N_c` in the column c of
+    f,
 
     .. math:: \partial_{\theta_f} \log p = (a_f + n_f - 1) / \theta_f - 1 - N_c / \sum_{g \in c} \theta_g:
 
     the prior :math:`\theta_f \sim \mathrm{Ga}(a_f, 1)` times the likelihood of the proportions. The sums of the columns
-    keep their prior distribution. Samplers that use expected counts have Ga(a + n, 1) as their target instead, which
-    gives the proportions the same distribution.
-
-    Parameters
-    ----------
-    prior : ndarray that broadcasts to (K, d)
-        Shapes of the gamma prior.
-    counts : ndarray of shape (K, d)
-        Counts of all data, or estimates of them, which need not be whole numbers.
-    column_start : ndarray of shape (n_columns + 1,), int64
-        Column c has the coordinates ``column_start[c]:column_start[c + 1]``.
+    keep their prior distribution. Samplers that use expected counts have Ga(a + n, 1) as their target instead, with the
+    same proportions. Column c has the coordinates ``column_start[c]:column_start[c + 1]``.
     """
 
     noise_covariance: Any = None
@@ -95,18 +86,10 @@ def log_proportions(sampler: ManifoldSampler, state: Any, column_start: np.ndarr
 
 
 def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, proportions: np.ndarray, key) -> Any:
-    """Change the number of rows of a state: keep its first rows, and append new ones if needed.
+    """Change the number of rows of a state to that of `empty`: keep its first rows, and append new ones if needed.
 
-    A new row has the proportions that were used when data were first assigned to it. Only the sums of its columns are
-    drawn, which do not depend on the data. New proportions would ignore these data and bias the distribution of the
-    row.
-
-    Parameters
-    ----------
-    empty : GammaBlocks
-        Target without counts, which has the number of rows wanted.
-    proportions : (d, n)
-        Logarithms of the proportions of all rows, as returned by `log_proportions`.
+    A new row keeps the proportions, logs (d, n), with which data were first assigned to it: others would ignore these
+    data and bias it. Only the sums of its columns, which do not depend on the data, are drawn.
     """
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
@@ -123,10 +106,9 @@ def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, propo
 
 
 def redraw_column_sums(target: GammaBlocks, state: Any, key: np.uint64) -> Any:
-    """Draw the sums of the columns given the counts of the target, for a sampler whose state has `log_theta`.
+    """Draw the sums of the columns given the counts: gamma variables, independent of the proportions.
 
-    The labels depend only on the proportions, so that after they change the sums still follow the previous counts.
-    Given the new counts the sum of a column is a gamma variable, independent of its proportions.
+    Labels depend only on the proportions, so that after a change the sums still follow the previous counts.
     """
     log_theta = state.log_theta[0]
     _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), 0, target.shapes, target.column_start, log_theta)

@@ -46,29 +46,10 @@ def draw_from_logs(n, scores, scratch, uniform):
 
 @njit(cache=True, nogil=True)
 def draw_labels(data, statistics, rows, components, weights, label_of, weight_of, place_of, labels, key, out):
-    """Draw the component of each row given its slice.
+    """Draw the component of each row given its slice, with the key of `least_slice`; the labels are in `out`, (n,).
 
-    P(z = j) is proportional to the density of the row given component j, among the components whose weight is larger
-    than the slice. The components are in order of decreasing weight, so that these come first.
-
-    Parameters
-    ----------
-    data, statistics
-        Rows, and statistics of all labels, of a family.
-    rows : (n,) int64
-        Indices of the rows.
-    components
-        Drawn parameters of the components.
-    weights, label_of : (K,)
-        Weights of the components, decreasing, and their labels.
-    weight_of, place_of : (n_sticks,)
-        Weights by label, and indices among the components.
-    labels : (n_rows,) int32
-        Current labels, which determine the slices.
-    key
-        The key that was passed to `least_slice`.
-    out : (n,) int32
-        The new labels.
+    P(z = j) is proportional to the density of component j among those whose weight exceeds the slice, which come first:
+    `weights` and `label_of`, (K,), are in decreasing order. `weight_of` and `place_of`, (n_sticks,), are by label.
     """
     n_components = len(weights)
     size = min(len(rows), _ROWS_AT_ONCE)

@@ -189,8 +189,6 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
         Raises
         ------
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If there are no draws.
         """

@@ -22,22 +22,7 @@ _CELLS_AT_ONCE = 1 << 20  # scores of so many rows and clusters are stored
 
 
 def label_scores(clusters: Family, statistics: Any, workers: Workers) -> Iterator[tuple[slice, np.ndarray]]:
-    """Log of size times predictive density of each row given each cluster, (n_rows of a block, K), block by block.
-
-    Parameters
-    ----------
-    clusters : Family
-        The rows.
-    statistics : NamedTuple
-        Statistics of K clusters, which have rows.
-    workers : Workers
-
-    Yields
-    ------
-    rows : slice
-        A block of rows.
-    scores : ndarray of shape (n_rows of the block, K)
-    """
+    """Yield a block of rows, a slice, and the log of size times predictive density in each cluster, (n_rows, K)."""
     log_sizes = np.log(statistics.sizes)
     for start, stop in split_range(clusters.n_rows, max(1, _CELLS_AT_ONCE // len(log_sizes))):
         scores = np.repeat(log_sizes[np.newaxis], stop - start, axis=0)
@@ -48,29 +33,11 @@ def label_scores(clusters: Family, statistics: Any, workers: Workers) -> Iterato
 def merge_greedily(
     clusters: Family, labels: np.ndarray, statistics: Any, concentration: float, key: np.uint64, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge, in each step, the two clusters whose union increases the evidence most.
+    """Merge, in each step, the two clusters whose union increases the evidence most; returns labels and shares of rows.
 
-    The evidence of a set of clusters sums over all partitions that have about these parameters: its logarithm is that
-    of the joint density of one of them, plus the entropy of the labels given the parameters. Without the entropy
-    overlapping clusters would be merged although their parameters differ.
-
-    Parameters
-    ----------
-    clusters : Family
-    labels : ndarray of shape (n_rows,), int32
-    statistics : NamedTuple
-        Statistics of the labels; those of the merged labels afterwards.
-    concentration : float
-    key : uint64
-        Key of a draw of parameters that all clusters share, if there are any.
-    workers : Workers
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,), int32
-        After merging.
-    shares : ndarray of shape (n_rows, capacity)
-        Probabilities of the labels given each row.
+    The evidence of a set of clusters sums over all partitions that have about these parameters: the log joint density
+    of one of them plus the entropy of the labels given the parameters. Without the entropy overlapping clusters would
+    be merged although their parameters differ. `statistics` become those of the new labels.
     """
     present = occupied(statistics)
     shares = np.empty((clusters.n_rows, len(present)))
@@ -87,26 +54,11 @@ def merge_greedily(
 def dissolve_small(
     model: DPModel, labels: np.ndarray, statistics: Any, shares: np.ndarray, concentration: float
 ) -> float:
-    """Move all rows of a cluster to the other clusters that suit each row best, if the evidence increases.
+    """Move all rows of a cluster to the others that suit each best, if the evidence increases; returns the evidence.
 
-    Rows between large clusters may form a small one that no merge removes, since it belongs to several of them. The
-    clusters smaller than the average are tried, the smallest first. See `merge_greedily` for the evidence.
-
-    Parameters
-    ----------
-    model : DPModel
-    labels : ndarray of shape (n_rows,), int32
-        Overwritten.
-    statistics : NamedTuple
-        Statistics of the labels; overwritten.
-    shares : ndarray of shape (n_rows, capacity)
-        Probabilities of the labels given each row; overwritten.
-    concentration : float
-
-    Returns
-    -------
-    evidence : float
-        In nats.
+    Rows between large clusters may form a small one that no merge removes, since it belongs to several. Clusters
+    smaller than the average are tried, smallest first. Labels, statistics and shares, (n_rows, capacity), are
+    overwritten.
     """
     shares[shares <= _LEAST_SHARE] = 0.0
     entropy = _entropy(shares)

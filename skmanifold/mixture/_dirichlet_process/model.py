@@ -32,23 +32,11 @@ AUTO_CLUSTERS = 100  # initial clusters of init="auto"
 
 @dataclass(eq=False)
 class DPModel:
-    """Rows from a Dirichlet process mixture.
+    """Rows, with their family `clusters`, from a Dirichlet process mixture.
 
-    A label is the index of a stick in the stick-breaking construction (`samplers/_latent/stick_breaking.py`).
-
-    Parameters
-    ----------
-    clusters : Family
-        Rows and the prior of the parameters of a component.
-    concentration : float or None
-        None learns it, with a gamma prior.
-    concentration_prior : (float, float)
-        Shape and rate of the gamma prior.
-    init : int, ndarray of shape (n_rows,) or callable
-        Initial labels, the number of random initial labels, or a function of a key that returns initial labels.
-    batch_size : int or None
-        Number of rows of a minibatch; None uses all rows.
-    workers : Workers
+    A label is the index of a stick (`samplers/_latent/stick_breaking.py`). A concentration of None is learned, with a
+    gamma prior (shape, rate). `init` has labels, their number if random, or is a function of a key. A `batch_size` of
+    None is all.
     """
 
     clusters: Any
@@ -110,24 +98,10 @@ class DPModel:
         weight_of: np.ndarray,
         key: np.uint64,
     ) -> Any:
-        """Draw new labels for `rows` given their slices, in place; returns the updated statistics.
+        """Draw labels of `rows` given their slices, in place, with the key of `least_slice`; returns the statistics.
 
-        Parameters
-        ----------
-        rows : (n,) int64
-        labels : (n_rows,) int32
-        statistics : NamedTuple
-            Statistics of all rows; its arrays are reused.
-        parameters : object
-            Parameters of the components whose weight is above the minimum slice.
-        weights : (K,)
-            Weights of these components, decreasing.
-        components : (K,) int64
-            Labels of these components.
-        weight_of : (n_sticks,)
-            Weights by label.
-        key : uint64
-            The key that was passed to `least_slice`.
+        `parameters`, `weights` and `components`, (K,), are those above the minimum slice, in order of decreasing
+        weight; `weight_of`, (n_sticks,), has weights by label. The arrays of `statistics` are reused.
         """
         rows = self.clusters.sorted_rows(rows, labels)
         out = np.empty(len(rows), np.int32)
@@ -180,8 +154,7 @@ class DPModel:
     def draw(self, statistics: Any, concentration: float, key: np.uint64) -> ParameterDraw:
         """Draw weights and components given the partition, the largest component first.
 
-        The weights of the components and the total weight of all others are Dirichlet distributed. The parameters are
-        the sizes and the concentration.
+        The weights and the total of all others have a Dirichlet distribution of the sizes and the concentration.
         """
         labels = by_size(statistics)
         components = self.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS))

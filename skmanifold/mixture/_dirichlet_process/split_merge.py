@@ -42,52 +42,21 @@ def split_merge(
     n_scans: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Make Metropolis-Hastings moves that split a cluster in two or merge two of them.
+    """Make moves that split a cluster in two or merge two of them; returns the numbers of accepted splits and merges.
 
     Components and weights are integrated out. Each move tries one of the following, with probability 1/2 each:
 
-    - split: choose a row i and another row j of its cluster at random, and divide the cluster into one that contains i
-      and one that contains j;
-    - merge: choose a cluster uniformly at random and a row i of it, and merge it with a second cluster, drawn with
-      probability proportional to its size times the predictive probability of row i; j is a row of the second cluster.
+    - split: choose a row i and another row j of its cluster, and divide the cluster into one with i and one with j;
+    - merge: choose a cluster uniformly and a row i of it, and merge it with a second cluster, drawn with probability
+      proportional to its size times the predictive probability of row i; j is a row of the second cluster.
 
     The other rows are assigned to the sides of i and j one by one, with probabilities given the rows already assigned
-    (Dahl, 2005). If ``n_scans > 0``, this many restricted Gibbs scans follow (Jain and Neal, 2004). The time of a move
-    is proportional to the number of rows in the one or two clusters, times ``n_scans + 1``. Many merges
-    are rejected before this work, because the acceptance ratio would be too small even if the reverse split had
-    probability 1.
+    (Dahl, 2005, Technical report, Texas A&M University). `n_scans` restricted Gibbs scans follow (Jain and Neal, 2004,
+    JCGS 13). Many merges are rejected before this work, because the ratio would be too small even if the reverse split
+    had probability 1. A partition has prior probability proportional to alpha^K prod_k Gamma(m_k).
 
-    Parameters
-    ----------
-    clusters : Family
-        Rows and their prior.
-    labels : ndarray of shape (n_rows,), int32
-        Cluster of each row, changed in place. A new cluster gets the smallest free label, and a merged cluster the
-        label of i. Only the partition has a meaning, not the labels.
-    statistics : NamedTuple
-        Statistics of the labels, changed in place. The capacity must be at least the number of clusters plus `n_moves`.
-    concentration : float
-        Concentration alpha of the Dirichlet process: a partition has prior probability proportional to
-        alpha^K prod_k Gamma(m_k), where cluster k has m_k rows.
-    n_moves : int
-        Number of moves.
-    n_scans : int
-        Number of restricted Gibbs scans, 0 for none.
-    key : uint64
-        Random key; the key of each move is derived from it.
-
-    Returns
-    -------
-    n_splits, n_merges : int
-        Numbers of accepted moves.
-
-    References
-    ----------
-    Jain and Neal (2004). "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model".
-    Journal of Computational and Graphical Statistics 13.
-
-    Dahl (2005). "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
-    models". Technical report, Texas A&M University.
+    Labels, (n_rows,) int32, and statistics change in place; a new cluster gets the smallest free label, a merged one
+    that of i. The capacity of the statistics must be at least the number of clusters plus `n_moves`.
     """
     settings = float(concentration), n_moves, n_scans, np.uint64(key)
     space = clusters.split_merge_space(statistics, subkey(key, _SHARED))
@@ -275,9 +244,8 @@ def _count_side_1(side, n_members):
 def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_concentration, log_factor):
     """Log acceptance ratio of a split, plus the log probability of the assignment of its members to the sides.
 
-    The ratio compares p(partition) p(rows | partition) P(move) after and before the split. A split chooses the first
-    anchor among all rows and the second among the m - 1 other rows of its cluster. The reverse merge chooses one of the
-    `n_clusters` clusters that exist after the split, a row of it, a partner cluster for that row with probability
+    A split chooses the first anchor among all rows, the second among the m - 1 others of its cluster. The reverse merge
+    chooses one of the `n_clusters` clusters after the split, a row of it, a partner cluster with probability
     exp(log_partner), and a row of the partner.
     """
     size = size_0 + size_1
@@ -297,6 +265,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
     sizes = statistics.sizes
     n_rows, capacity = len(labels), len(sizes)
     log_concentration = math.log(concentration)
+    # Rows of a label are linked in a cycle, so that a move takes time for the rows of its clusters only.
     next_row, row_of_label = np.empty(n_rows, np.int64), np.full(capacity, -1, np.int64)
     _link_clusters(labels, next_row, row_of_label)
     for label in range(capacity):
@@ -309,6 +278,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
 
     for move in range(n_moves):
         move_key = fold_in(key, move)
+        # The acceptance variable is drawn first, so that hopeless proposals stop early.
         log_u = -exponential(move_key, _ACCEPTANCE)
         is_split = uniform(move_key, _MOVE_TYPE) < 0.5
         n_clusters = _list_clusters(sizes, clusters)
@@ -331,6 +301,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
             other, log_partner = _choose_partner(move_key, log_partner_weights, n_clusters, own_place)
             other_label = clusters[other]
             place, n_members = _list_two_clusters(move_key, next_row, i, row_of_label[other_label], members)
+            # All of the merge's ratio but the probability of the sides in the reverse split is known before the scans.
             log_factor = log_bayes_factor(data, statistics, posterior, label, other_label)
             log_ratio = -_log_ratio_of_split(
                 n_rows, n_clusters, place, n_members - place, log_partner, log_concentration, log_factor
@@ -339,10 +310,12 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
                 continue
         _order_members(n_members, place, move_key, labels, label, members, given_sides)
 
+        # A merge is lost once the log probability of the sides as they are falls below `floor`.
         floor = -np.inf if is_split else log_u - log_ratio
         proposal = members, n_members, n_scans, floor, not is_split, given_sides, move_key
         log_q = propose_sides(data, sides, *proposal, side)
         if is_split:
+            # The reverse merge chooses side 1 as partner of row i among all other clusters and side 1.
             size_1 = _count_side_1(side, n_members)
             log_weight_of_side[0] = math.log(size_1)
             add_predictive(data, of_sides, posterior_of_sides, i, _SIDE_1, 1, log_weight_of_side)
@@ -354,10 +327,12 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
             log_ratio = _log_ratio_of_split(
                 n_rows, n_clusters + 1, n_members - size_1, size_1, log_partner, log_concentration, log_factor
             )
+        # Sides have no rows between moves.
         clear_sides(data, of_sides, posterior_of_sides)
         if is_split:
             if log_u >= log_ratio - log_q:
                 continue
+            # The new cluster has the smallest free label.
             other_label = 0
             while sizes[other_label] > 0:
                 other_label += 1

@@ -40,13 +40,11 @@ def _scan_members(
     key,
     out_side,
 ):
-    """Assign each member except the anchors to a side; returns the log probability of the sides.
+    """Assign each member but the anchors to a side, drawn or given; returns the log probability of the sides.
 
-    The probability of a side is proportional to its number of members times the row's predictive probability given
-    them. In the `first` scan only the anchors are on the sides, and the other rows are added one by one (Dahl, 2005).
-    In a later scan each row is removed before it is assigned again: a Gibbs scan restricted to two clusters. The sides
-    are drawn, or are those of `given_sides` if `sides_given` is true. The probability decreases with each row. If its
-    log falls below `floor`, the scan stops and returns -inf.
+    It is proportional to the number of members times the predictive probability. The `first` scan starts with the
+    anchors only (Dahl, 2005); a later one is a Gibbs scan restricted to two clusters. The sum of logs only decreases:
+    the scan stops and returns -inf once it is below `floor`.
     """
     statistics, posterior = sides
     in_0, in_1 = np.int64(1), np.int64(1)
@@ -70,6 +68,7 @@ def _scan_members(
             in_0 -= 1 - side
             in_1 -= side
 
+        # The odds are factor_1 / factor_0 times exp(log_odds); without the latter no logarithm is needed.
         factor_1, factor_0, log_odds = odds_of_sides(data, statistics, posterior, row, scratch)
         factor_1 *= in_1
         factor_0 *= in_0
@@ -88,8 +87,10 @@ def _scan_members(
         in_0 += 1 - side
         in_1 += side
 
+        # `lowest` is exp(floor - log_probability), so that this needs no logarithm of the product.
         if product < lowest or log_probability < floor:
             return -np.inf
+        # Before the product underflows it moves to the sum of logs.
         if product < _SMALL:
             log_probability += math.log(product)
             product = 1.0
@@ -112,8 +113,8 @@ def propose_sides(
 ):
     """Assign all members to two sides; returns the log probability of the last scan.
 
-    The scans before the last always draw the sides, even if the last uses `given_sides`. They lead to a random launch
-    state, which has the same distribution in a split and in the merge that reverses it (Jain and Neal, 2004).
+    Earlier scans always draw the sides, also if the last uses `given_sides`: they lead to a random launch state of the
+    same distribution in a split and in the merge that reverses it (Jain and Neal, 2004).
     """
     log_probability = 0.0
     for scan in range(n_scans + 1):

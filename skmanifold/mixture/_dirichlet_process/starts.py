@@ -23,23 +23,10 @@ _CONCENTRATION = 1.0
 
 
 def searched_rows(emission: Any, clusters: Family, rows: Any, key: np.uint64) -> np.ndarray | None:
-    """Indices of the rows in which clusters are sought; None: all.
+    """Indices of the rows in which clusters are sought; None: all. `rows` are as the emission read them.
 
-    They are a random sample if there are many rows, without those that repeat others, if many do: the density of a
-    cluster of equal rows is unbounded, so that a prior that is learned from such clusters suits no others.
-
-    Parameters
-    ----------
-    clusters : Family
-        All rows.
-    rows : object
-        The same rows, as the emission read them.
-    key : uint64
-        Key of the random choices.
-
-    Returns
-    -------
-    searched : ndarray of int64 or None
+    Of many rows a random sample, without repetitions if there are many: the density of a cluster of equal rows is
+    unbounded, so that a prior that is learned from such clusters suits no others.
     """
     n_sampled, searched = clusters.start_effort().most_rows, None
     if clusters.n_rows > n_sampled:
@@ -74,28 +61,10 @@ def find_clusters(
     key: np.uint64,
     workers: Workers,
 ) -> Found:
-    """The clusters with the highest evidence among those from several numbers of seeds, and the prior that suits them.
+    """The `Found` clusters of highest evidence from up to `n_clusters` seeds, and the values of `free` hyperparameters.
 
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
     and the fit should not depend on that.
-
-    Parameters
-    ----------
-    clusters : Family
-        All rows, with default values of the hyperparameters; rounded numbers are spread over their cells.
-    searched : ndarray of int64 or None
-        Indices of the rows that are used, from `searched_rows`.
-    n_clusters : int
-        The largest number of seeds.
-    free : tuple of str
-        Hyperparameters that are learned.
-    key : uint64
-        Key of the random choices.
-    workers : Workers
-
-    Returns
-    -------
-    found : Found
     """
     clusters = clusters if searched is None else clusters.subset(searched)
     effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
@@ -123,11 +92,9 @@ def labels_of_all(clusters: Family, found: Found, workers: Workers) -> np.ndarra
 
 
 def _labels_from_seeds(clusters: Family, searched: np.ndarray | None, n_clusters: int, key: np.uint64) -> np.ndarray:
-    """Labels from seeds that are spread over the rows, improved on a sample of the rows and merged greedily.
+    """Labels from seeds that are spread over the rows, improved by a few passes on a sample and merged greedily.
 
-    A few passes from the seeds adapt the clusters to the emission. Then superfluous clusters are merged, which the
-    chain would do slowly if they are large. A random sample of the rows suffices; its clusters then receive the other
-    rows.
+    A chain would merge superfluous large clusters slowly. The clusters of the sample then receive the other rows.
     """
     with Workers(1) as workers:  # chains may run in parallel
         found = find_clusters(clusters, searched, n_clusters, (), key, workers)
@@ -172,8 +139,8 @@ def _improved(
 def _without_small(found: Found, least_size: float, workers: Workers) -> np.ndarray:
     """Labels where the rows of clusters smaller than this multiple of the average have the best of the others.
 
-    A few passes from seeds may leave many small clusters between the large ones. Each alone suits its rows, but the
-    partition without all of them may be more probable after another round.
+    Many small clusters may remain between large ones. Each alone suits its rows, but without all of them the partition
+    may be more probable after another round.
     """
     present, sizes = by_size(found.statistics), found.statistics.sizes
     large = present[sizes[present] >= least_size * found.clusters.n_rows / len(present)]

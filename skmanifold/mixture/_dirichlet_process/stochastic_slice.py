@@ -106,51 +106,27 @@ class StochasticSlice(BaseSampler):
 
     Each stick is a ratio of two gamma variables, :math:`v_j = X_j / (X_j + Y_j)`, and the distributions of each
     component are normalised gamma variables. For every minibatch S of n of the L rows, with
-    :math:`\hat m_j = (L / n) \sum_S 1(z_i = j)` ([1]_, appendix D.3), the sampler
+    :math:`\hat m_j = (L / n) \sum_S 1(z_i = j)` (Baker et al., NeurIPS 2018, appendix D.3), the sampler
 
-    1. makes a step of `weights_sampler`, with the target :math:`X_j \sim Ga(1 + \hat m_j)`,
+    1. makes a step of `weights_sampler` (by default `sampler`), with the target :math:`X_j \sim Ga(1 + \hat m_j)`,
        :math:`Y_j \sim Ga(\alpha + \sum_{l>j} \hat m_l)`, and a step of `sampler` with the tokens of S times L / n, for
        j up to the highest label of all rows,
     2. draws the concentration given the sticks, if it is learned,
     3. draws slices for S, then sticks and components from the prior until the remaining weight is below the minimum
-       slice, and then the labels of S.
+       slice, and then the labels of S. A new component that receives rows keeps its parameters.
 
-    A new component that receives rows keeps the parameters with which it was drawn. With SCIR the noise of
-    :math:`\hat m` inflates the variance: with five rows and minibatches of two, P(one cluster) is .03 at h = 0.1 and
-    .054 at h = 1 instead of .028. Even if each minibatch has all rows, the sums of the gamma variables depend on
-    earlier labels, which causes a bias that vanishes with h. With ``SCIR(control_variate="stored")`` the counts are
-    those of the stored labels of all rows, and the sums are redrawn after the labels. Then the stationary distribution
-    is the posterior for any step size.
+    With SCIR the noise of :math:`\hat m` inflates the variance, and the sums of the gamma variables depend on earlier
+    labels, a bias that vanishes with h. With ``SCIR(control_variate="stored")`` the counts are those of the stored
+    labels of all rows, and the sums are redrawn after the labels: the posterior is stationary for any step size.
 
-    On a stream no labels are stored. The labels of a minibatch are drawn given the parameters: first row after row,
-    with a Polya urn for all components not yet instantiated, then `n_local_sweeps` times by slices. The statistics T of
-    all rows are updated by
-
-    .. math:: T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s,
-
-    where :math:`\lambda` is the number of rows that one row represents. s are the counts of the minibatch given the
-    current parameters. s' are the counts given the parameters under which the last minibatch was labelled, with the
-    same random numbers. Rows of new components are left out of s and s' in the first term. In this way T follows the
-    changing parameters although no row is used twice; :math:`\rho = 1` is the plain algorithm. The method is
-    approximate in four ways. The label of a row does not depend on later rows, except through the `n_local_sweeps`
-    sweeps. New components do not correct T. T is clipped at zero and rescaled to its previous sum. Trailing components
+    On a stream no labels are stored. Labels of a minibatch are drawn row after row, with a Polya urn for all components
+    not yet instantiated, then `n_local_sweeps` times by slices (`n_first_sweeps` passes of `Slice` for the first
+    minibatch). The statistics of all rows become :math:`T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda
+    s`, where one row represents :math:`\lambda` rows, s are the counts of the minibatch given the current parameters,
+    and s' those given the parameters under which the last minibatch was labelled, with the same random numbers: T
+    follows the parameters although no row is used twice. This is approximate: labels do not depend on later rows, rows
+    of new components are not in s and s' of the first term, T is clipped at zero and rescaled, and trailing components
     with less than 0.001 expected rows and tokens are dropped.
-
-    Parameters
-    ----------
-    sampler : ManifoldSampler
-        Updates the components: a sampler of densities on the positive orthant, with one chain.
-    weights_sampler : ManifoldSampler, optional
-        Updates the sticks; the default is `sampler`.
-    n_local_sweeps : int, default=2
-        Streams only: number of slice updates of the labels of a minibatch.
-    n_first_sweeps : int, default=100
-        Streams only: number of passes of `Slice` over the first minibatch.
-
-    References
-    ----------
-    .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth, "Large-scale stochastic sampling from the probability
-       simplex", NeurIPS 2018.
     """
 
     batching = "either"
@@ -408,9 +384,8 @@ def _draw_labels_in_sequence(
 ):
     """Draw the component of each row given the rows before it; returns the number of new components.
 
-    An instantiated component has probability proportional to its weight times its density. All others have the total
-    weight exp(log_others). A Polya urn divides it among the clusters that earlier rows opened and one new cluster, with
-    their parameters integrated out.
+    Instantiated components have probability proportional to weight times density. A Polya urn divides exp(log_others),
+    the weight of all others, among the clusters that earlier rows opened and a new one, with parameters integrated out.
     """
     indptr, indices, counts, column_start, column_of, _ = data
     n = len(log_weights)
@@ -423,6 +398,7 @@ def _draw_labels_in_sequence(
         add_entries(indptr, indices, counts, row, n, log_table, scores)
         for k in range(n):
             scores[k] += log_weights[k]
+        # The urn: earlier rows' new clusters by their sizes, and one more by the concentration.
         n_open = min(n_new + 1, _MAX_NEW)
         log_total = math.log(concentration + sizes.sum())
         for c in range(n_open):
@@ -431,6 +407,7 @@ def _draw_labels_in_sequence(
         add_predictive(data, row, new_clusters, n_open, of_categories, of_columns, scores[n:])
         label = draw_from_logs(n + n_open, scores, scratch, open_uniform(fold_in(key, row), 0))
         labels[row] = label
+        # Later rows are drawn given the tokens of this one.
         if label >= n:
             c = label - n
             n_new = max(n_new, c + 1)

@@ -109,7 +109,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Weights of the components.
     components_ : ndarray of shape (n_components, n_features) or list of ndarray
         Expected row of each component: probabilities of ones, probabilities of words, means or rates. For codes of
         categories, their probabilities: an array of shape (n_components, n_categories) for each column. For
@@ -135,9 +134,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         For each component, the index of the fitted row with the highest density in it among the rows with its label; -1
         if there are none. Not set by `partial_fit`.
     emission_ : BaseEmission
-        The emission that was used.
     sampler_ : BaseSampler
-        The sampler that was used.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
         as many draws as `max_draws_bytes` allows, with the parameters of the emission as in the attributes above:
@@ -156,7 +153,6 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     n_batch_iter_ : int
         Number of minibatches passed to `partial_fit` since the last `fit`.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -284,8 +280,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
             :class:`~skmanifold.datasets.RowFiles` are read into memory: of the workers inside
             ``with distributed(client):``, where X can also be a Dask array or data frame. This process then has a
             sample of 16,384 rows, for initial labels and priors that depend on the data.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows, for "em" only. A whole number has the same effect as this number of
             copies of the row, so weights that are all multiplied by a number change the strength of the data compared
@@ -320,15 +315,12 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus, list of Corpus, RowFiles, or Dask \
                 collection
             Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows as in `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
 
         Raises
         ------
@@ -355,9 +347,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

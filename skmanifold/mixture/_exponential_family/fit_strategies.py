@@ -42,19 +42,7 @@ from .shards import (
 
 
 class WeightedRows(NamedTuple):
-    """What a fit reads.
-
-    Attributes
-    ----------
-    rows : object
-        Rows of positive weight, as the emission reads them.
-    weights : RowWeights or None
-        Their weights; None if `fit` was called without `sample_weight`.
-    used : ndarray of shape (n_used,) or slice
-        Which of all rows they are.
-    every : object
-        All rows, for labels.
-    """
+    """What a fit reads: `rows` of positive weight, their `weights` or None, which are `used`, and `every` row."""
 
     rows: Any
     weights: RowWeights | None
@@ -285,10 +273,9 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
 def start_labels(
     family: Any, rows: Any, init: str, key: np.uint64, row_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Initial labels, (n_rows,) int32.
+    """Initial labels, (n_rows,) int32: "random", independent, or "k-means++", from seeds spread over the rows.
 
-    "random" draws them independently. "k-means++" uses seeds that are spread over the rows, which needs a family with
-    `HasSeeds`, or with `HasWeightedSeeds` if rows have weights.
+    The latter needs a family with `HasSeeds`, or with `HasWeightedSeeds` if rows have weights.
     """
     K = family.n_components
     if K == 1:

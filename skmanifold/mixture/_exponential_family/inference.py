@@ -114,8 +114,6 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
         ------
         AttributeError
             If the sampler does not draw the parameters.
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If no draws of the components were kept.
         """

@@ -45,15 +45,7 @@ FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
 
 
 class RowWeights(NamedTuple):
-    """Positive weights of rows.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows,)
-        Weights.
-    unit : float
-        Log likelihoods are sums of multiples of it. Ranges of the same rows have the same unit.
-    """
+    """Positive weights of rows, (n_rows,). Log likelihoods are multiples of `unit`, which all ranges of rows share."""
 
     values: np.ndarray
     unit: float
@@ -74,29 +66,13 @@ class FamilyModel:
     .. math:: z_i \sim \mathrm{Cat}(w), \quad x_i \mid z_i = k \sim p(x \mid \eta_k), \quad w \sim \mathrm{Dir}(\alpha)
 
     Statistics are sums over fixed blocks of rows, and log likelihoods are exact sums. Therefore models of parts of the
-    rows, which are divided at the ends of blocks, draw the same labels as a model of all rows, and their statistics
-    merge to the same bytes.
+    rows, divided at the ends of blocks (`first_row`), draw the same labels and merge to the same bytes as one of all
+    rows. `start` has initial labels, or is a function of a key, called `n_init` times. `row_weights` multiply
+    statistics and log likelihoods; a draw gives a row one label.
 
-    If cells are missing and the family completes rows (`CompletesRows`), a pass draws the label of each row given its
-    observed cells and then its missing cells given the label, or the statistics are expectations over both. Statistics
-    of labels without parameters, as of initial labels, are those that the family gives to incomplete rows.
-
-    Parameters
-    ----------
-    rows : object
-        Rows as returned by the `read` method of the emission.
-    first_row : int
-        Index of the first row in the whole data; a multiple of the length of a block.
-    weight_prior : float
-        Dirichlet parameter of each weight.
-    family : RowFamily
-    start : ndarray of shape (n_rows,) or callable
-        Initial labels, int32, or a function of a key that returns them.
-    workers : Workers
-    n_init : int
-        Number of initial labels that are tried if `start` is a function.
-    row_weights : RowWeights or None
-        A row counts as often as its weight in statistics and log likelihoods. Draws give it one label.
+    If the family completes rows (`CompletesRows`), a pass draws labels given observed cells and then missing cells
+    given labels, or uses expectations over both. Initial labels have the statistics that the family gives to incomplete
+    rows.
     """
 
     def __init__(

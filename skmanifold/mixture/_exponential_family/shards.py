@@ -155,20 +155,7 @@ class RowSample(NamedTuple):
 
 @dataclass
 class StoredFamilyShards(FamilyShards):
-    """A `ShardBuilder` for rows that the workers read.
-
-    Parameters
-    ----------
-    family, weight_prior : RowFamily, float
-    sample : RowSample
-        Without rows.
-    emission : BaseEmission
-        What reads rows.
-    stored : dict of str to object
-        What it has stored in the estimator.
-    whom : str
-        The estimator's name, for messages.
-    """
+    """A `ShardBuilder` for rows that workers read: `emission` has `stored` attributes in the estimator `whom`."""
 
     sample: RowSample
     emission: BaseEmission
@@ -196,15 +183,7 @@ class StoredFamilyShards(FamilyShards):
 
 @dataclass
 class UnsettledFamilyShards:
-    """An `UnsettledShardBuilder` that sends some of the rows to the client.
-
-    Parameters
-    ----------
-    settle_by : callable
-        Function of a `RowSample` that returns the builder of the models; called by the client.
-    key : uint64
-        For the choice of the rows.
-    """
+    """An `UnsettledShardBuilder` that sends rows chosen by `key` to the client; its `settle_by` returns the builder."""
 
     settle_by: Callable[[RowSample], StoredFamilyShards] | None
     key: np.uint64

@@ -86,7 +86,6 @@ class Conditional:
         Returns
         -------
         values : list of ndarray of shape (n_samples,)
-            For each column.
         """
         return [
             column.first if column.categories is None else column.categories[column.probabilities.argmax(axis=1)]

@@ -14,23 +14,10 @@ from ...emissions._columns.selection import column_label
 
 
 def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarray]) -> Iterator[Any]:
-    """Copies of X with values in its missing cells.
+    """Yield a copy of X, of the same type, for each of `fillings`, whose cells replace those that are NaN in `values`.
 
-    Parameters
-    ----------
-    mixture : estimator instance
-        The fitted mixture.
-    X : array-like of shape (n_samples, n_features)
-        As the user gave it.
-    values : ndarray of shape (n_samples, n_features)
-        X as numbers and codes; NaN where a cell is missing.
-    fillings : iterable of ndarray of shape (n_samples, n_features)
-        For each copy, numbers and codes; those of missing cells are used.
-
-    Returns
-    -------
-    copies : iterator of array-like of shape (n_samples, n_features)
-        Of the same kind as X. Columns of data frames that have no missing cells are unchanged.
+    `values` and `fillings` are numbers and codes, (n_samples, n_features). Complete columns of data frames are
+    unchanged.
     """
     table, names = open_table(X), getattr(mixture, "feature_names_in_", None)
     places, columns = ordered(table, names), np.flatnonzero(np.isnan(values).any(axis=0))

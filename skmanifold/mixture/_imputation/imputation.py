@@ -116,7 +116,6 @@ class ImputesCells(MixtureInference):
         Returns
         -------
         conditional : Conditional
-            Means, variances, probabilities of categories and log densities.
 
         Raises
         ------

@@ -44,9 +44,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     Attributes
     ----------
     mixture_ : estimator instance
-        The fitted mixture.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -98,17 +96,11 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, with missing cells (NaN, None, ``pandas.NA``).
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
         self : MixtureImputer
-
-        Raises
-        ------
-        ValueError
-            As `fit` of the mixture.
         """
         mixture = DPMixture("auto", random_state=self.random_state) if self.mixture is None else clone(self.mixture)
         fitted = mixture.fit(X)
@@ -126,17 +118,11 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         X : array-like of shape (n_samples, n_features)
             A copy without missing cells, of the same kind as X.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not allowed.
         """
         check_is_fitted(self)
         if self.sample_posterior:

@@ -15,8 +15,8 @@ from ...utils._njit import njit
 def _exponentiate(terms, scratch, log_density):
     """Subtract the maximum of each row of `terms`, written to `log_density`, and exponentiate.
 
-    A row whose terms are all -inf, because it is far from all components, gets equal terms. `fill_exp` is several times
-    faster if its output is not its input, whose place is in `scratch`.
+    Rows of -inf, far from all components, get equal terms. `fill_exp` is several times faster if its output is not its
+    input, whose place is in `scratch`.
     """
     n, n_components = terms.shape
     below, powers = scratch[: n * n_components], scratch[n * n_components : 2 * n * n_components]
@@ -32,21 +32,10 @@ def _exponentiate(terms, scratch, log_density):
 
 @njit(cache=True, nogil=True)
 def draw_labels_of_terms(terms, key, first_row, scratch, labels, log_density):
-    """Draw a label for each row with probability proportional to the exponentials of its terms.
+    """Draw labels, (n,) int32, with probability proportional to exp(terms), (n, K), which are overwritten.
 
-    Parameters
-    ----------
-    terms : (n, K)
-        Logs of weights times densities; overwritten.
-    key
-        The draw of a row depends only on the key and on `first_row` plus the index of the row.
-    first_row : int
-        Index of the first row in the whole data.
-    scratch : (at least 2 n K,)
-    labels : (n,) int32
-        Filled.
-    log_density : (n,)
-        Filled with the logs of the sums of the exponentials.
+    The draw depends only on the key and on `first_row` plus the index of the row. `log_density`, (n,), gets the logs of
+    the sums of the exponentials; `scratch` has at least 2 n K numbers.
     """
     _exponentiate(terms, scratch, log_density)
     last = terms.shape[1] - 1

@@ -76,7 +76,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     class_prior_ : ndarray of shape (n_classes,)
         Prior probabilities :math:`\pi`, normalised.
     n_features_in_ : int
-        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -128,7 +127,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         **params : dict
-            Estimator parameters.
 
         Returns
         -------
@@ -150,9 +148,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
         y : array-like of shape (n_samples,)
-            Class labels.
 
         Returns
         -------
@@ -220,8 +216,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
         Raises
         ------
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If the fit of a class was stopped before the first draw.
         """
@@ -247,17 +241,11 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
         log_probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -271,7 +259,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -291,17 +278,10 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Class labels.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         best = self.predict_log_proba(X).argmax(axis=1)  # raises NotFittedError before `classes_` is read
         return self.classes_[best]

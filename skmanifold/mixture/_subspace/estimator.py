@@ -125,11 +125,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log likelihood of every sweep.
     sampler_ : BaseSampler
-        The sampler that was used.
     n_iter_ : int
         Number of sweeps; fewer than `max_iter` if a callback stopped the fit.
     n_features_in_ : int
-        Number of features m.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -266,9 +264,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------

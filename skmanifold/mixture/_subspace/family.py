@@ -32,8 +32,8 @@ def are_orthonormal(basis: np.ndarray) -> bool:
 class Subspaces(NamedTuple):
     r"""Components :math:`N(c_k, \Sigma_k)`, whose precision is lower along a subspace than orthogonal to it.
 
-    Along direction j of component k the precision is ``ratios[k, j] * noise[k]``. Orthogonal to the subspace it is
-    ``noise[k]``. Entries of directions from ``dims[k]`` on are undefined.
+    It is ``ratios[k, j] * noise[k]`` along direction j, ``noise[k]`` across. Directions from ``dims[k]`` on are
+    undefined.
     """
 
     # Orthonormal rows
@@ -90,12 +90,9 @@ class SubspaceFamily(NamedTuple):
     r"""The family of normal distributions near affine subspaces of unknown dimensions.
 
     :math:`p(d_k)` with a uniform subspace given :math:`d_k`; centres :math:`N(\text{location}, \lambda I)`; noise
-    precisions Ga(shape, rate); ratios of precisions Beta(a, 1).
-
-    The posterior of a component given its rows has no closed form, because bases are not integrated out: a sampler
-    updates the parameters by transitions. Therefore the family has no marginal or predictive densities, no mode, no
-    statistics and no independent draws from the posterior, and serves in finite mixtures only. `draw` draws from the
-    prior.
+    precisions Ga(shape, rate); ratios of precisions Beta(a, 1). Bases are not integrated out, so the posterior given
+    rows has no closed form and is drawn by transitions. The family serves in finite mixtures only; `draw` draws from
+    the prior.
     """
 
     # Each row normalised; -inf where a dimension is impossible
@@ -179,15 +176,14 @@ def for_kernels(array: np.ndarray) -> np.ndarray:
 def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
     """Add the log densities of rows start to stop of X to `out`, (stop - start, K).
 
-    `offsets`, (K,), are the log densities of the components at their centres. Rows are columns of a batch.
-
-    The squared distance to a subspace is the squared length of the residual of the projection. The difference of two
-    squared lengths would be inaccurate for rows near the subspace.
+    `offsets`, (K,), are those at the centres. The squared distance to a subspace is the squared length of the residual
+    of the projection: the difference of two squared lengths would be inaccurate for rows near the subspace.
     """
     m = X.shape[1]
     rows, left = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))
     across, along, within = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for first in range(start, stop, ROW_LANES):
+        # Rows are columns of a batch, so that each loop over lanes is a vector operation.
         load_rows(X, first, stop, rows)
         for k in range(len(dims)):
             for a in range(m):
@@ -196,6 +192,7 @@ def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, 
                     left[a, lane] = rows[a, lane] - centre
             for lane in range(ROW_LANES):
                 within[lane] = 0.0
+            # Subtract the projection on each direction, which costs the ratio times its squared length.
             for j in range(dims[k]):
                 for lane in range(ROW_LANES):
                     along[lane] = 0.0

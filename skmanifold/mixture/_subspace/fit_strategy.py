@@ -89,10 +89,9 @@ class SubspacesFit(FitStrategy):
         return fitted
 
     def match_draws(self, of_chains: list[list[Position]], best: int) -> np.ndarray:
-        """Order of the components of each draw that matches them across draws, (n_chains, n_draws, K).
+        """Order of the components of each draw that matches them by responsibilities, (n_chains, n_draws, K).
 
-        Components are matched by their responsibilities for a subset of the rows. They are in order of decreasing mean
-        weight in the best chain.
+        A subset of the rows is used. Components are in order of decreasing mean weight in the best chain.
         """
         if self.family.n_components == 1:
             return np.zeros((len(of_chains), len(of_chains[best]), 1), np.int64)

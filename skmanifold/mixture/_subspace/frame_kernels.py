@@ -38,9 +38,8 @@ _LEAST_FRAME = 32  # directions of a frame, at least
 def log_gain(n, scatter, noise, shape):
     """Log marginal likelihood of a direction within the subspace, less that of the same across it.
 
-    R is the rows' scatter along the direction, g the precision of the noise, and r, of prior Beta(a, 1), the ratio of
-    the direction's precision to it. The marginal likelihood is a int_0^1 r^(a + n/2 - 1) exp(-g r R / 2) dr within the
-    subspace, and exp(-g R / 2) across it.
+    With scatter R along it, noise precision g and prior Beta(a, 1) of the ratio r: a int_0^1 r^(a + n/2 - 1)
+    exp(-g r R / 2) dr within the subspace, exp(-g R / 2) across it.
     """
     rate = 0.5 * noise * scatter
     return math.log(shape) + log_unit_gamma(shape + 0.5 * n, rate) + rate
@@ -86,10 +85,9 @@ def complete_frame(basis, size, key):
 
 @njit(cache=True, nogil=True)
 def _rotation(key, k1, k2):
-    """Cosine and sine of an angle t of log density k1 cos 2t + k2 sin 2t.
+    """Cosine and sine of an angle t of log density k1 cos 2t + k2 sin 2t, without trigonometric functions.
 
-    2t is the sum of atan2(k2, k1) and of a von Mises angle. The cosines and sines of their halves need no
-    trigonometric functions.
+    2t is the sum of atan2(k2, k1) and of a von Mises angle.
     """
     concentration = math.hypot(k1, k2)
     if concentration < 1e-16:  # the density is constant to the last bit
@@ -108,12 +106,10 @@ def _rotation(key, k1, k2):
 
 @njit(cache=True, nogil=True)
 def rotate_planes(rows, size, scatters, precisions, key):
-    """Rotate every pair of directions of different precision in its plane, by an angle from its full conditional.
+    """Rotate every pair of directions of different precision by an angle t of log density k1 cos 2t + k2 sin 2t.
 
-    The log density of the angle t is k1 cos 2t + k2 sin 2t. The first `size` columns of `rows`, (D, width), are the
-    products of the directions with the rows of Y, so that the scatter between two directions is an inner product of
-    contiguous numbers; the other columns are coordinates, which rotate too. `scatters`, (D,), are those along the
-    directions.
+    The first `size` columns of `rows`, (D, width), are products of directions and rows of Y, so that scatters are inner
+    products; the others are coordinates, which rotate too. `scatters`, (D,), are those along the directions.
     """
     D, width = rows.shape
     for i in range(D):
@@ -143,10 +139,10 @@ def rotate_planes(rows, size, scatters, precisions, key):
 
 @njit(cache=True, nogil=True)
 def flip_directions(scatters, inside, ratios, n, noise, log_dimension, shape, key):
-    """Decide for each direction of the frame whether it belongs to the subspace, and draw its ratio if it does.
+    """Decide, with ratios integrated out, which directions are in the subspace, and draw the ratios of those.
 
-    The ratio is integrated out of the decision. Given their number, all subsets of the D directions are equally likely,
-    so that the odds contain the factor (d + 1) / (D - d).
+    Given their number, all subsets of the D directions are equally likely: the odds contain the factor (d + 1) / (D -
+    d).
     """
     D = len(scatters)
     d = 0
@@ -207,11 +203,9 @@ def _bound(eigenvalues, n_zero, top_eigenvalue):
 def _fit_proposal(Y, basis, n, noise):
     """Fit the angular central Gaussian distribution from which a new direction is proposed.
 
-    Given its most likely ratio, a direction orthogonal to `basis` has a Bingham distribution. The proposal is the
-    angular central Gaussian distribution with the smallest bound on it (Kent, Ganeiber and Mardia, 2018). Its inverse
-    covariance is I + (top_eigenvalue I - A) / b, where A is the matrix of the Bingham distribution. Returns the
-    positive eigenvalues of A, their eigenvectors, the largest eigenvalue, b, the factor from scatters to eigenvalues,
-    and the dimension of the space.
+    Given its likeliest ratio, a direction orthogonal to `basis` is Bingham with a matrix A. The inverse covariance I +
+    (top eigenvalue I - A) / b has the smallest bound (Kent, Ganeiber and Mardia, 2018). Returns A's positive
+    eigenvalues, their vectors, the largest, b, the factor from scatters to eigenvalues, and the dimension of the space.
     """
     values, axes = _spectrum(Y, basis)
     q = Y.shape[1] - len(basis)
@@ -270,13 +264,13 @@ def _birth_probability(d, log_dimension):
 def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     """Propose to add a direction along which the rows vary, or to remove one; returns the new basis and ratios.
 
-    This is a Metropolis-Hastings step with the ratio of the direction integrated out. Bases are ordered: a new
-    direction is placed last, and any direction may be removed. The factors 1 / (d + 1) of the order and of the choice
-    cancel.
+    Metropolis-Hastings, with the ratio of the direction integrated out. A new direction is placed last, and any may be
+    removed; the factors 1 / (d + 1) of the order and of the choice cancel.
     """
     d = len(basis)
     p_birth = _birth_probability(d, log_dimension)
     unchanged = basis, ratios
+    # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
         eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, basis, n, noise)
         frame = _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
@@ -290,6 +284,7 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
         return frame, np.append(ratios, ratio)
     if d == 0 or p_birth == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
+    # Death: the same ratio inverted, with the proposal that would have led back to the removed direction.
     removed = np.int64(uniform(key, _REMOVED) * d)
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     copy_to(smaller[removed:], basis[removed + 1 :])
@@ -323,11 +318,10 @@ def frame_size(d, m):
 
 @njit(cache=True, nogil=True)
 def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweeps, key):
-    """Rotate and flip the directions of a frame, (D, m), of which the first `d` span the subspace, given n rows.
+    """Rotate and flip the directions of a frame, (D, m), the first `d` of which span the subspace.
 
-    Returns the same for the new subspace: frame, d, and ratios, (D,), which are 1 for the other directions. The scans
-    are in random order: if the directions of the subspace came first, their order would depend on the state, and the
-    dimension would be too large or too small.
+    Returns frame, d and ratios, (D,), 1 for other directions. Scans are in random order: with the directions of the
+    subspace first, the order would depend on the state, and the dimension would be biased.
     """
     D, size = len(frame), len(Y)
     order = np.empty(D, np.int64)
@@ -362,8 +356,7 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
 def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     """Update a subspace given n rows with scatter Y'Y; returns the new basis and its ratios.
 
-    Flips are restricted to dimensions with the same frame size (see `frame_size`); only births and deaths leave this
-    range.
+    Flips keep the dimension in the range with the same `frame_size`; only births and deaths leave it.
     """
     d, m = basis.shape
     D, least, largest = frame_size(d, m)
@@ -420,10 +413,9 @@ def draw_centre(basis, ratios, noise, n, mean, variance, key):
 
 @njit(cache=True, nogil=True)
 def _log_frames(scatters, noise, ratios, d):
-    """Log of the share of all bases that are near the principal axes, by Laplace's approximation.
+    """Log of the share of all bases near the principal axes, in any order and signs, by Laplace's approximation.
 
-    The log density at angle t between two axes is c (cos 2t - 1), which integrates to about pi / sqrt(1 + 2 pi c). The
-    axes may be in any order, with any signs; the volume of all bases is a product of the areas of spheres.
+    The log density at angle t between two axes is c (cos 2t - 1), which integrates to about pi / sqrt(1 + 2 pi c).
     """
     m, total, product = len(scatters), 0.0, 1.0
     for i in range(d):
@@ -440,23 +432,10 @@ def _log_frames(scatters, noise, ratios, d):
 
 @njit(cache=True, nogil=True)
 def best_dimension(scatters, n, log_dimension, ratio_shape, noise_shape, noise_rate):
-    """The most probable dimension, with bases integrated out approximately, and its noise.
+    """The most probable dimension, with bases integrated out approximately, and the likeliest precision of its noise.
 
-    The dimension is at most half of the number of rows, if that is possible: with fewer rows the approximation fails.
-
-    Parameters
-    ----------
-    scatters : (m,)
-        Scatters of the n rows along their principal axes, decreasing.
-    n : int
-    log_dimension, ratio_shape, noise_shape, noise_rate
-        Priors.
-
-    Returns
-    -------
-    d : int
-    noise : float
-        The precision at which the density is highest if each ratio has its most likely value.
+    `scatters`, (m,), are those of n rows along their principal axes, decreasing. The dimension is at most n / 2 if
+    possible: with fewer rows per direction the approximation fails.
     """
     m = len(scatters)
     best, d_best, noise_best = -np.inf, np.int64(0), 1.0

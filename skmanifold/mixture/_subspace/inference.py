@@ -77,7 +77,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -97,17 +96,11 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
         distances : ndarray of shape (n_samples, n_components)
             In the units of X.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         rows, K = self._read(X), len(self.means_)
         terms, no_offsets = np.zeros((rows.n_rows, K)), np.zeros(K)
@@ -125,7 +118,6 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
         labels : array-like of shape (n_samples,), default=None
             Component whose subspace each row is projected on. None uses `predict`.
 
@@ -154,9 +146,7 @@ class SubspaceInference(DrawsFromPrior):
         Parameters
         ----------
         X : array-like of shape (n_samples, max(dimensions_))
-            Coordinates as returned by `project`.
         labels : array-like of shape (n_samples,)
-            Components of the rows.
 
         Returns
         -------
@@ -203,8 +193,6 @@ class SubspaceInference(DrawsFromPrior):
 
         Raises
         ------
-        ImportError
-            If arviz-base is not installed.
         ValueError
             If the fit was stopped before the first draw.
         """
@@ -214,11 +202,10 @@ class SubspaceInference(DrawsFromPrior):
         return to_tree(self._exported_draws(), DRAW_AXES, coords)
 
     def _exported_draws(self) -> dict[str, np.ndarray]:
-        """The draws of ``posterior_`` for export, with leverages in place of bases.
+        """Draws for export, complete ones only, directions by decreasing variance, with leverages in place of bases.
 
-        Only the complete draws are exported, and directions are in order of decreasing variance. The axes of a basis
-        have arbitrary signs, and are not unique if variances are equal. The leverages, which are the diagonal of the
-        projection, do not depend on the choice of axes.
+        Axes have arbitrary signs, and are not unique for equal variances; the diagonal of the projection, the
+        leverages, is.
         """
         draws = self.posterior_
         draws["log_likelihood"] = draws["log_likelihood"][:, self._whole_draws]

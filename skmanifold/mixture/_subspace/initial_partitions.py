@@ -36,19 +36,7 @@ _LEAST_SPREAD = 1e-7  # relative singular value; smaller ones are rounding error
 
 
 def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: int, key: np.uint64) -> list[np.ndarray]:
-    """Initial labels, each (n,) int32; -1 for rows that were not used.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Rows.
-    family : SubspaceFamily
-    init : str or array-like
-        Parameter of the estimator.
-    n_init : int
-        Number of partitions; 1 if `init` gives labels.
-    key : uint64
-    """
+    """Initial labels, each (n,) int32, -1 for rows not used: those of `init`, or `n_init` partitions of X, (n, m)."""
     K = family.n_components
     if not isinstance(init, str):
         return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
@@ -100,19 +88,10 @@ def _fixed(family: SubspaceFamily) -> np.ndarray | None:
 class KFlats:
     """Partitions of rows by K-flats (affine subspaces).
 
-    The loss is that of a Gaussian mixture with hard labels. Subspace k has weight n_k / n, a variance along each of its
-    axes, and a variance orthogonal to it that is shared by all subspaces. As in BIC, log(n) / 2 is added for each
-    parameter, so that subspaces of different dimensions are comparable. Distances alone would favour large dimensions.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    n_components : int
-    dimensions : array-like of shape (n_components,), int or None
-        None selects them at every refit by the loss.
-    max_dimension : int or None
-        Maximum of a dimension that is selected. It is also limited by the number of features and to one axis for every
-        four rows of a component: with fewer rows, a subspace fits any assigned rows and no row changes its label.
+    The loss is that of a Gaussian mixture with hard labels: weights n_k / n, a variance along each axis, one orthogonal
+    to all subspaces, and log(n) / 2 for each parameter as in BIC. Distances alone would favour large dimensions, which
+    None selects at every refit, up to `max_dimension` and one axis for every four rows: with fewer, a subspace fits any
+    rows.
     """
 
     def __init__(self, X, n_components: int, dimensions=None, max_dimension=None):
@@ -142,10 +121,9 @@ class KFlats:
         return [self.seed(key, n_try) for n_try in range(n_tries)]
 
     def refine(self, labels, n_iter: int = _N_ITERATIONS) -> tuple[np.ndarray, float]:
-        """Improve a partition by Lloyd's iterations; returns the partition and its loss per row.
+        """Improve a partition by Lloyd's iterations; returns it and its loss per row, up to a constant.
 
-        The loss is up to a constant that does not depend on the partition. There may be fewer clusters if there are
-        few distinct rows.
+        There may be fewer clusters if there are few distinct rows.
         """
         (n, width), n_subspaces = self.rows.shape, self.n_components
         labels, dimensions = np.array(labels, np.int64), self.dimensions.copy()
@@ -239,8 +217,7 @@ def _fit_axes(rows, n_axes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def choose_dimensions_and_noise(sizes, spectra, max_dimension: int, log_n: float, dimensions) -> tuple[float, float]:
     """Select dimensions, in place, and the shared noise variance by alternating updates; returns noise and loss.
 
-    There are several fixed points: with a small noise variance large dimensions are best, and with a large one small
-    dimensions. Therefore several initial dimensions are tried, and the result with the smallest loss is kept.
+    A small noise variance prefers large dimensions and conversely, so the best of several initial dimensions is kept.
     """
     first = [0]
     while (following := first[-1] + 1 + first[-1] // 4) <= max_dimension:
@@ -314,22 +291,10 @@ def coordinates(X) -> np.ndarray:
 def spectral_labels(
     X, n_components: int, key: np.uint64, dimensions=None, max_dimension: int | None = None
 ) -> np.ndarray:
-    """Partition rows by K-flats from spectral clusters and from random subspaces; the smallest loss decides.
+    """Labels, (n_rows,), of K-flats from spectral clusters and from random subspaces; the smallest loss decides.
 
-    Spectral clustering separates independent subspaces. Random initialisations also separate subspaces that intersect.
-    Each alone finds a poor partition in some cases.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    n_components, dimensions, max_dimension :
-        As of `KFlats`.
-    key : np.uint64
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,)
-        Values from 0 to n_components - 1.
+    Spectral clustering separates independent subspaces, random initialisation also those that intersect; each alone
+    fails in some cases.
     """
     flats = KFlats(X, n_components, dimensions, max_dimension)
     n = len(flats.rows)
@@ -343,8 +308,8 @@ def spectral_labels(
 def spectral_partitions(rows, n_components: int, key: np.uint64) -> list[np.ndarray]:
     """Spectral clusters of the shape interaction matrix, one partition for each of a few ranks.
 
-    If a constant column is added, the left singular vectors of rows on independent affine subspaces are orthogonal
-    between subspaces (Costeira and Kanade, 1998). With noise the rank is unknown, and strongly affects the result.
+    With a constant column, the left singular vectors of rows on independent affine subspaces are orthogonal between
+    subspaces (Costeira and Kanade, 1998). With noise the rank is unknown, and strongly affects the result.
     """
     n = len(rows)
     if n <= n_components:

@@ -39,18 +39,8 @@ class SubspaceModel:
     .. math:: x_i \mid z_i = k \sim N(c_k, \Sigma_k), \quad
         \Sigma_k^{-1} = g_k (I - U_k (I - \mathrm{diag}(r_k)) U_k'), \quad 0 < r_{kj} < 1.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m), C-contiguous float64
-        Rows minus the location of the prior.
-    family : SubspaceFamily
-    weights : DirichletWeights
-        The prior of the weights.
-    starts : sequence of ndarray of shape (n,)
-        One or several initial partitions.
-    workers : Workers
-    n_adapting : int
-        Number of initial steps in which a sampler may adapt.
+    X, (n, m), C-contiguous float64, has the rows minus the location of the prior. `starts` are initial partitions,
+    (n,), and `n_adapting` is the number of first steps in which a sampler may adapt.
     """
 
     def __init__(
@@ -184,11 +174,10 @@ class SubspaceModel:
 
 
 class SingleSubspaceModel(SubspaceModel):
-    """`SubspaceModel` for one component: all rows are in it, so that their scatter is computed once.
+    """`SubspaceModel` for one component, whose rows never change, so that their scatter is computed once.
 
-    With few features its states have an orthonormal frame of all m directions, of which the first ``dims[0]`` are the
-    basis. The frame is not completed in each step, and no direction is proposed: its directions are those of large
-    variance from the beginning.
+    With few features its states have an orthonormal frame of all m directions, the first ``dims[0]`` of which are the
+    basis; no direction is proposed.
     """
 
     @cached_property
@@ -242,16 +231,7 @@ class SingleSubspaceModel(SubspaceModel):
 
 
 class Moments:
-    """Numbers of rows, means and scatters of each component, and factors of its scatter about any centre.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (K,), int64
-    means : ndarray of shape (K, m)
-        Zeros for components without rows.
-    scatters : ndarray of shape (K, m, m)
-        About the means.
-    """
+    """Sizes, means (zero without rows) and scatters of components about them; factors of scatters about any centre."""
 
     def __init__(self, counts: np.ndarray, means: np.ndarray, scatters: np.ndarray):
         self.counts, self.means, self.scatters = counts, means, scatters

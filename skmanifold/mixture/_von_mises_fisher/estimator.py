@@ -90,7 +90,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Weights of the components.
     mean_directions_ : ndarray of shape (n_components, n_features)
         Unit vectors :math:`\mu_k`.
     concentrations_ : ndarray of shape (n_components,)
@@ -110,7 +109,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Number of minibatches passed to `partial_fit` since the last `fit`. `partial_fit` does not set the four
         attributes of iterations and ``labels_``.
     n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
 
@@ -134,13 +132,11 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     approximations), and :math:`N = \sum_k n_k`.
 
     The terms 1 and :math:`A_0` are a prior that is equivalent to one additional row per component. Without them the
-    equations would be those of maximum likelihood, which is unbounded: a component of a single direction has
-    :math:`\|r_k\| = n_k`. The scale of the prior is estimated from the initial clusters: the iterations start with
-    three rounds of spherical k-means, and :math:`A_0 = \sum_k \|r_k\| / N` is the value after the third, at most
-    :math:`1 - 10^{-6}`. In this way the prior has a suitable scale for wide and narrow clusters and any number of
-    features. It shrinks :math:`1 - \|r_k\| / n_k` towards the average of the clusters by a relative amount of about
-    :math:`1 / n_k`, and does not affect a single component. With a shared concentration, :math:`A_V(\kappa) = (\sum_k
-    \|r_k\| + A_0) / (N + 1)`.
+    likelihood is unbounded: a component of a single direction has :math:`\|r_k\| = n_k`. :math:`A_0 = \sum_k \|r_k\| /
+    N`, at most :math:`1 - 10^{-6}`, is the value after the three rounds of spherical k-means with which the iterations
+    start: a suitable scale for wide and narrow clusters and any number of features. The prior shrinks :math:`1 -
+    \|r_k\| / n_k` towards the average of the clusters by a relative amount of about :math:`1 / n_k`, and does not
+    affect a single component. With a shared concentration, :math:`A_V(\kappa) = (\sum_k \|r_k\| + A_0) / (N + 1)`.
 
     Equivalently, each iteration increases the log likelihood minus :math:`\sum_k KL(\kappa_0 \| \kappa_k)`, where the
     divergences are between distributions with concentrations :math:`\kappa_0 = A_V^{-1}(A_0)` and :math:`\kappa_k` and
@@ -239,8 +235,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of any length. Sparse rows stay sparse; dense rows of float32 or float64 are not copied and may be
             mapped from a file, other numbers become float64.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows. A whole number has the same effect as this number of copies of the row.
 
@@ -303,9 +298,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows within the minibatch.
 
@@ -418,21 +411,12 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
-        y : None
-            Ignored.
+        y : Ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            ``labels_``.
-
-        Raises
-        ------
-        ValueError
-            As in `fit`.
         """
         return labels_of_all(self.fit(X, sample_weight=sample_weight), X)
 
@@ -445,18 +429,12 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`.
 
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
             In nats, relative to the uniform distribution; NaN for a row of zeros, which `score` and the information
             criteria leave out.
-
-        Raises
-        ------
-        ValueError
-            If X has other columns than in `fit`, or values that are not finite.
         """
         return self._at_estimate(self._read(X))[1]
 
