@@ -169,7 +169,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
         Returns
         -------
         self : estimator instance
-            This estimator.
 
         Raises
         ------
@@ -302,30 +301,10 @@ class BaseSampledEstimator(BaseFittedEstimator):
     def _run_chains(
         self, strategy: FitStrategy, model: Any, run: Run, X: Any, workers: Workers, checkpoints: Checkpoints | None
     ) -> dict[str, Any]:
-        """Run all chains and the callbacks; returns the fitted attributes.
+        """Run all chains and the callbacks; returns the fitted attributes by name.
 
-        Callbacks see a task "fit" with a subtask "pass" for each pass over the data. They may stop the fit after a
+        Callbacks see a task "fit" with a subtask "pass" for each pass, get `X` for scores, and may stop the fit after a
         pass.
-
-        Parameters
-        ----------
-        strategy : FitStrategy
-            What differs between estimators.
-        model : object
-            The model that the chains run on.
-        run : Run
-            Sampler, key and schedule.
-        X : array-like
-            The data as the user gave them, for callbacks that compute scores.
-        workers : Workers
-            One task per chain.
-        checkpoints : Checkpoints or None
-            Where the states of chains are saved.
-
-        Returns
-        -------
-        fitted : dict of str to object
-            Fitted attributes by name.
         """
         passes, watched, n_units = strategy.passes, is_watched(self), strategy.n_units(model)
         context = self._init_callback_context(max_subtasks=run.schedule.max_iter)

@@ -73,13 +73,7 @@ class Minibatch(NamedTuple):
 
 
 class _Strategy:
-    """What `fit` and `partial_fit` have in common.
-
-    Attributes
-    ----------
-    sampler : BaseSampler
-        The user's sampler.
-    """
+    """What `fit` and `partial_fit` have in common; `sampler` is the user's."""
 
     sampler: BaseSampler
 

@@ -46,9 +46,7 @@ class ProgressBar(TaskBars):
         Parameters
         ----------
         estimator : estimator instance
-            The estimator that is fitted.
         context : CallbackContext
-            The fit.
         """
         queue: Queue = Queue()
         self._listener_handles[context.root_uuid] = open_listener(queue.put)

@@ -54,8 +54,6 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
 
     Raises
     ------
-    ImportError
-        If h5py is not installed.
     ValueError
         If the file is not an AnnData file, is damaged, does not have the layer, or refers to data in other files. If it
         exceeds a limit: a name of 2**20 characters, and all names of an axis together 2**24 characters or 16 times the

@@ -61,8 +61,6 @@ def read_parquet(
 
     Raises
     ------
-    ImportError
-        If pyarrow is not installed.
     ValueError
         If a file is damaged, or a column is missing, occurs twice, has missing values, a text of more than 2**20
         characters, or another type. While it is read: if the lines of a document are not consecutive, or a count is not

@@ -111,9 +111,8 @@ def draw_ratio(key, shape, rate):
 def _draw_truncated_gamma(key, shape, rate, lower, upper):
     """A draw, and the number of proposals it took.
 
-    With s = log(x / anchor) the log density, minus its value at the anchor, is g(s) = shape s - mass expm1(s). The
-    anchor is the mode if that is a normal floating-point number. The bound is the minimum of the tangents at
-    left <= 0, at 0, and at right >= 0.
+    With s = log(x / anchor) the log density, minus that at the anchor, is g(s) = shape s - mass expm1(s), bounded by
+    tangents at left <= 0, 0 and right >= 0. The anchor is the mode if that is a normal floating-point number.
     """
     mode = shape / rate
     anchor = min(max(mode, lower, 1e-300), upper)

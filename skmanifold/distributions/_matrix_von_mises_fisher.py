@@ -312,8 +312,8 @@ def _saddle_point(n: int, d: np.ndarray) -> float:
     r"""Log of the approximate density of Y'Y at the identity, but for terms that do not depend on `d`.
 
     The cumulant generating function is :math:`K = -\frac{n}{2} \log |T| + \frac12 \mathrm{tr}(D^2 T^{-1})` with
-    :math:`T = I - 2 \theta`. At the saddle point T is diagonal, with :math:`n / t_j + d_j^2 / t_j^2 = 1`, and so are
-    the second derivatives in the coordinates of a symmetric matrix.
+    :math:`T = I - 2 \theta`. At the saddle point T is diagonal, :math:`n / t_j + d_j^2 / t_j^2 = 1`, and so are second
+    derivatives.
     """
     t = 0.5 * (n + np.sqrt(n * n + 4.0 * d * d))
     pulls, p = d * d / t, len(d)

@@ -211,8 +211,8 @@ class VonMisesFisher:
 def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Draws of 1 - w, where the density of w is proportional to exp(concentration w) (1 - w^2)^((dim - 3) / 2).
 
-    This is Wood's rejection sampler (1994, algorithm VM*) in terms of 1 - w, which loses no digits at a large
-    concentration. At least about two thirds of the proposals are accepted, for all parameters.
+    Wood's rejection sampler (1994, algorithm VM*) in 1 - w, which loses no digits at a large concentration. At least
+    about two thirds of the proposals are accepted.
     """
     degrees = dim - 1.0
     b = degrees / (2.0 * concentration + np.hypot(2.0 * concentration, degrees))
@@ -234,10 +234,9 @@ def sample_cosine_complement(dim: int, concentration: float, n_draws: int, rng: 
 
 
 def draw_about(means: np.ndarray, concentration: Any, rng: np.random.Generator) -> np.ndarray:
-    """Draw one direction about that of each row of `means`, (n, d), which is overwritten.
+    """Draw one direction about that of each row of `means`, (n, d), which is overwritten, with one concentration or n.
 
-    The concentration is one number, or one for each row. `VonMisesFisher.sample` reflects many draws to one mean; here
-    each row has another mean, so that projecting is cheaper.
+    Projecting is cheaper here than the reflection by which `VonMisesFisher.sample` makes many draws about one mean.
     """
     dim = means.shape[1]
     means /= np.linalg.norm(means, axis=1, keepdims=True)

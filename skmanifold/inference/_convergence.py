@@ -161,8 +161,8 @@ def warn_temperature(
 ) -> bool:
     """Warn if the mean kinetic temperature of a sampler with a velocity deviates from 1 by more than chance.
 
-    Chance deviations are those of `n_coordinates` independent coordinates of velocities. `step_size` and `drawn` are
-    the names of the parameter and of the target in the message. Returns whether it warned.
+    Chance is that of `n_coordinates` independent coordinates. `step_size` and `drawn` name parameter and target.
+    Returns whether it warned.
     """
     if temperature is None or not np.isfinite(temperature).any():
         return False
@@ -184,8 +184,7 @@ def warn_temperature(
 def n_independent_coordinates(temperature: np.ndarray, dim: int) -> float:
     """The number of independent velocity coordinates whose mean has the same variance as that of all temperatures.
 
-    Velocities of `dim` coordinates are independent between chains; within chains the variance is estimated from batch
-    means.
+    Chains are independent; within chains the variance is estimated from batch means.
     """
     n_chains, n_draws = temperature.shape
     least, length = float(dim * n_chains), n_draws // _N_BATCHES

@@ -93,21 +93,10 @@ class Schedule(NamedTuple):
 
 
 class WindowAverage:
-    """Sums over windows of passes, aligned so that the last window ends with the last pass.
+    """Sums, by `add(a, b)`, over windows of passes, aligned so that the last window ends with the `last` pass.
 
-    At the end of a complete run, the sum covers exactly the last `window` passes. If a run ends early, it covers
-    between half and one and a half times as many passes (fewer, if there have been fewer).
-
-    Parameters
-    ----------
-    window : int
-        Number of passes in a window.
-    last : int
-        The last pass of the whole run; the first is 1.
-    first : int
-        The earliest pass that may be averaged.
-    add : callable
-        ``add(a, b)`` is the sum of two values.
+    A complete run's sum covers exactly the last `window` passes, one that ends early between half and one and a half
+    times as many (fewer, if there have been fewer); never passes before `first`.
     """
 
     def __init__(self, window: int, last: int, first: int, add: Callable[[Any, Any], Any]):

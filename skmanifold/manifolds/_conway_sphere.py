@@ -258,9 +258,8 @@ def _log_probabilities(m: int, digits: int) -> np.ndarray:
 def _generating_function(m: int, points: Iterable[int]) -> np.ndarray:
     """Sum over d of P(d) x^d at the points x, up to a constant: the Pfaffian of the weight x on the positive half line.
 
-    Entry j, k of the matrix is int int sign(v - u) u^j v^k f(u) f(v) exp(-(u^2 + v^2) / 2) du dv, where f is x on the
-    positive half line and 1 on the negative one. The part with both variables on the same half line is `within`, up
-    to a sign; the part with the variables on different half lines is a product.
+    Entry j, k of the matrix is int int sign(v - u) u^j v^k f(u) f(v) exp(-(u^2 + v^2) / 2) du dv, f = x on the positive
+    half line and 1 on the negative one. `within` is the part on one half line, up to a sign; that on both is a product.
     """
     half, within = _half_line_moments(m)
     signs = np.array([(-1) ** j for j in range(m)], object)
@@ -279,9 +278,8 @@ def _generating_function(m: int, points: Iterable[int]) -> np.ndarray:
 def _half_line_moments(m: int) -> tuple[np.ndarray, np.ndarray]:
     """Moments of exp(-x^2 / 2) over x > 0, (m,), and of sign(y - x) exp(-(x^2 + y^2) / 2) over x, y > 0, (m, m).
 
-    Integration by parts: let w(x) = exp(-x^2 / 2), and let D_j(y) be the integral of x^j w(x) over x < y minus that
-    over x > y. Then D_j = (j - 1) D_{j-2} - 2 y^{j-1} w(y), and D_1 = 1 - 2 w(y). The square of w is exp(-y^2), whose
-    moments are `narrow`.
+    By parts, with w(x) = exp(-x^2 / 2): the integral D_j(y) of x^j w(x) over x < y minus that over x > y is (j - 1)
+    D_{j-2} - 2 y^{j-1} w(y), and D_1 = 1 - 2 w(y). The square of w is exp(-y^2), with the moments `narrow`.
     """
     root_pi = _pi().sqrt()
     half = [root_pi / Decimal(2).sqrt(), Decimal(1)]

@@ -179,17 +179,7 @@ def _npmi(first, second, joint, eps):
 
 
 class Texts:
-    """Texts as sequences of words, cut into all windows of some length; a shorter text is one window.
-
-    Parameters
-    ----------
-    texts : iterable of array-like of int
-        Column indices of the words of each text, in the order of the text; -1 for other words.
-    n_features : int
-        Number of columns.
-    window : int
-        Number of words in a window.
-    """
+    """Texts, of column indices or -1 for other words, cut into all windows of some length; a shorter text is one."""
 
     def __init__(self, texts: Iterable[Any], n_features: int, window: int) -> None:
         parts = [np.asarray(text) for text in texts]
@@ -258,6 +248,7 @@ def _count_windows(starts, words, window, indptr, places, together):
             low[n_ranges], high[n_ranges] = begin, end
             n_ranges += 1
         first[n_distinct] = n_ranges
+        # For each pair of words of the same topic, the number of windows in both unions.
         for a in range(n_distinct):
             for of_a in range(indptr[distinct[a]], indptr[distinct[a] + 1]):
                 topic, i = divmod(places[of_a], n)

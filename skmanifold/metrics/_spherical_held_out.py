@@ -266,8 +266,8 @@ def average_over_proposal(
 ):  # fmt: skip
     """Integrate documents with draws of the proposal that is fitted to each.
 
-    It is not good enough if the fit fails or the effective sample size of a pilot is below `least_ess`. `tables` are
-    `tabulate(alpha)`; `vectors` and `matrices` are scratch memory of shapes (5, K) and (4, K, K).
+    It is refused if the fit fails or a pilot's effective sample size is below `least_ess`. `tables` are
+    `tabulate(alpha)`; `vectors`, (5, K), and `matrices`, (4, K, K), are scratch.
     """
     for i in range(len(keys)):
         b, tally = products[i], out[i]

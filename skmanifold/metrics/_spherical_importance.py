@@ -190,8 +190,7 @@ def _combine(y, b, B, u, spread):
 def _jump(density, alpha, b, B, key, y, work):
     """Metropolis moves between modes: a weight is redrawn from its prior, or two topics exchange their weights.
 
-    The state is y, with exp(y_k) ~ Ga(alpha_k, 1) a priori. `work` is scratch memory of shape (2, K). With a
-    concentration for each topic there are none.
+    The state y has exp(y_k) ~ Ga(alpha_k, 1) a priori; `work` is (2, K). None with a concentration for each topic.
     """
 
 
@@ -207,17 +206,20 @@ def _jump_with_one(density, alpha, b, B, key, y, work):
     n, kappa = len(y), density.reference
     u, spread = work[0], work[1]
     top, along, squared = _combine(y, b, B, u, spread)
+    # One move of each kind for each topic. The density depends on u'b and u'Bu alone, which change at little cost.
     for move in range(2 * n):
         i = move % n
         j = i
         move_key = fold_in(key, move)
         if move < n:
+            # The weight comes from its prior, so that only the likelihood is in the ratio.
             new_y = log_gamma_variate(move_key, alpha[i])
             shrink = math.exp(min(0.0, top - new_y))  # weights are relative to the larger of the two
             change, other_change = math.exp(min(0.0, new_y - top)) - shrink * u[i], 0.0
             log_ratio = 0.0
         else:
             j = (i + 1 + int(uniform(move_key, 0) * (n - 1))) % n
+            # An exchange changes the prior if the two have different parameters.
             new_y = y[j]
             shrink = 1.0
             change, other_change = u[j] - u[i], u[i] - u[j]

@@ -191,8 +191,6 @@ class Density(MinibatchTarget):
 
         Raises
         ------
-        ImportError
-            If JAX is not installed.
         ValueError
             If there is a `log_prior` and no `n_samples`.
         """
@@ -228,8 +226,6 @@ class Density(MinibatchTarget):
 
         Raises
         ------
-        ImportError
-            If PyTorch is not installed.
         ValueError
             If there is a `log_prior` and no `n_samples`.
         """

@@ -167,7 +167,6 @@ class HasRowCounts(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -188,7 +187,6 @@ class HasRowCounts(Protocol):
         log_totals : ndarray of shape (n_columns,)
             Logarithms of the sums of the columns.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -204,14 +202,12 @@ class HasRowCounts(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The assignments.
         statistics : object
-            Their sufficient statistics.
         """
         ...
 
@@ -231,7 +227,6 @@ class HasRowCounts(Protocol):
         log_totals : ndarray of shape (n_columns,)
             Logarithms of the sums of the columns.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------

@@ -22,14 +22,12 @@ class LatentModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The latent variables.
         statistics : object
-            Their sufficient statistics.
         """
         ...
 
@@ -45,14 +43,12 @@ class LatentModel(Protocol):
         latents : object
             Latent variables of the previous pass. Their arrays may be overwritten.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The new latent variables.
         statistics : object
-            Sufficient statistics.
         log_likelihood : float
             Log likelihood of the data at `position`.
         """
@@ -64,7 +60,6 @@ class LatentModel(Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
 
         Returns
         -------
@@ -88,7 +83,6 @@ class StreamModel(LatentModel, Protocol):
         n_sweeps : int
             Number of sweeps.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -114,7 +108,6 @@ class StreamModel(LatentModel, Protocol):
         Returns
         -------
         statistics : object
-            Sufficient statistics.
         """
         ...
 
@@ -131,14 +124,12 @@ class ExpectationModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The latent variables.
         statistics : object
-            Their sufficient statistics.
         """
         ...
 
@@ -165,7 +156,6 @@ class ExpectationModel(Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
 
         Returns
         -------
@@ -180,7 +170,6 @@ class ExpectationModel(Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
         position : object
             Parameters, in the form that the kernels of the model use.
 
@@ -209,9 +198,7 @@ class RoundingModel(LatentModel, Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -235,14 +222,12 @@ class LeaveOneOutModel(LatentModel, Protocol):
         latents : object
             Latent variables of the previous pass. Their arrays may be overwritten.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The new latent variables.
         statistics : object
-            Sufficient statistics.
         log_likelihood : float
             Log likelihood of the data at `position`.
         """
@@ -259,7 +244,6 @@ class CollapsedModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -276,7 +260,6 @@ class CollapsedModel(Protocol):
         assignments : object
             The assignments with their counts; modified in place.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -296,7 +279,6 @@ class CollapsedModel(Protocol):
         Returns
         -------
         statistics : object
-            Sufficient statistics.
         """
         ...
 
@@ -306,9 +288,7 @@ class CollapsedModel(Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -332,14 +312,12 @@ class PartiallyCollapsedModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The assignments.
         statistics : object
-            Their sufficient statistics.
         """
         ...
 
@@ -355,14 +333,12 @@ class PartiallyCollapsedModel(Protocol):
         latents : object
             Assignments of the previous pass.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         latents : object
             The new assignments.
         statistics : object
-            Sufficient statistics.
         log_likelihood : float
             Log likelihood of the data at `position`, in nats.
         """
@@ -374,9 +350,7 @@ class PartiallyCollapsedModel(Protocol):
         Parameters
         ----------
         statistics : object
-            Sufficient statistics.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -396,7 +370,6 @@ class CollapsedVariationalModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -433,6 +406,5 @@ class CollapsedVariationalModel(Protocol):
         Returns
         -------
         statistics : object
-            Sufficient statistics.
         """
         ...

@@ -28,7 +28,6 @@ class MeanFieldModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -153,7 +152,6 @@ class MeanFieldModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------

@@ -38,12 +38,10 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         """
         ...
 
@@ -53,7 +51,6 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
 
         Returns
         -------
@@ -68,7 +65,6 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -83,13 +79,10 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         rows : ndarray of int
-            Indices of rows.
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         weights : ndarray of shape (n_labels,)
             Weight of each label.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -108,7 +101,6 @@ class StickBreakingModel(Protocol):
         components : ndarray of int
             Labels of the components.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -133,7 +125,6 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         rows : ndarray of int
-            Indices of rows.
         labels : ndarray of shape (n_rows,)
             Label of each row; modified in place.
         counts : object
@@ -147,7 +138,6 @@ class StickBreakingModel(Protocol):
         weight_of : ndarray of shape (n_labels,)
             Weight of each label.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -174,7 +164,6 @@ class StickBreakingModel(Protocol):
         n_scans : int
             Number of restricted Gibbs scans that prepare a proposed split.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -189,7 +178,6 @@ class StickBreakingModel(Protocol):
         Parameters
         ----------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         counts : object
             Statistics of the labels.
         new_labels : ndarray of int32
@@ -231,7 +219,6 @@ class StickBreakingModel(Protocol):
         concentration : float
             Concentration of the Dirichlet process.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -268,12 +255,10 @@ class SubspaceMixtureModel(Protocol):
         offsets : ndarray of shape (n_components,)
             Logarithms of weights plus those of the normalisers of the densities.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         log_likelihood : float
             Log likelihood of the data given the subspaces, in nats.
         """
@@ -287,11 +272,9 @@ class SubspaceMixtureModel(Protocol):
         position : object
             The parameters.
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         n_sweeps : int
             Number of sweeps.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
@@ -329,7 +312,6 @@ class SubspaceWalkModel(Protocol):
         Parameters
         ----------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         origins : ndarray of shape (n_components, n_features)
             Points close to the rows of each component, which are subtracted for accuracy.
 
@@ -350,12 +332,10 @@ class SubspaceWalkModel(Protocol):
         offsets : ndarray of shape (n_components,)
             Logarithms of weights plus those of the normalisers of the densities.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Label of each row.
         log_likelihood : float
             Log likelihood of the data given the subspaces, in nats.
         """
@@ -371,7 +351,6 @@ class SubspaceWalkModel(Protocol):
         squares : ndarray of shape (n_components,)
             Sums over rows of squares; squares along the subspace are multiplied by their ratios.
         key : uint64
-            Key of the random stream.
 
         Returns
         -------

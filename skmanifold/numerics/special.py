@@ -76,8 +76,8 @@ def log_unit_gamma(shape, rate):
 def fill_log_gamma(n, x, work, out_value, out_slope):
     """``out_value = log Gamma(x)`` and ``out_slope = digamma(x)`` for x from 1e-300 to 1e30; `work` is (N_WORK, n).
 
-    Gamma(x) = Gamma(x + 10) / (x (x + 1) ... (x + 9)), without branches, so that the loops are vectorised. Errors are
-    a few units in the last place of the largest term.
+    Gamma(x) = Gamma(x + 10) / (x (x + 1) ... (x + 9)), without branches, to vectorise; errors of a few units of the
+    largest term's last place.
     """
     product, shifted, powers, fractions, logs = work[0], work[1], work[2], work[3], work[4]
     for k in range(n):

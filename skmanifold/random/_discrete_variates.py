@@ -177,22 +177,7 @@ def multinomial(key, n, weights, tails, out):
 
 
 def draw_partition(rng: np.random.Generator, n: int, concentration: float) -> np.ndarray:
-    """Draw a partition from the Chinese restaurant process.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Random numbers.
-    n : int
-        Number of elements, at least 1.
-    concentration : float
-        Concentration of the Dirichlet process, positive.
-
-    Returns
-    -------
-    labels : ndarray of shape (n,), int32
-        Clusters of the elements; cluster 0 is the largest.
-    """
+    """Draw labels, (n,) int32, of a Chinese restaurant process with n >= 1; cluster 0 is the largest."""
     is_new = rng.random(n) * (np.arange(n) + concentration) < concentration
     is_new[0] = True
     of_earlier = rng.integers(0, np.maximum(np.arange(n), 1))  # an element joins the cluster of a random earlier one

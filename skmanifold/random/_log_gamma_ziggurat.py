@@ -200,18 +200,7 @@ def fill_log_gammas(key, shapes, levels, edges, heights, bits, cells, out):
 
 @lru_cache(maxsize=8)
 def log_gamma_table(shape: float) -> np.ndarray:
-    """The table for a shape.
-
-    Parameters
-    ----------
-    shape : float
-        Positive.
-
-    Returns
-    -------
-    table : ndarray of shape (2, 55, 16, 4)
-        Coefficients of the polynomials in the position within a part: of small probabilities, and of small complements.
-    """
+    """Table of a positive shape, (2, 55, 16, 4): polynomials of small probabilities and of small complements."""
     scale = 2.0 ** -np.arange(_N_EXPONENTS)[:, np.newaxis, np.newaxis] / 2
     v = scale * (1 + (np.arange(_N_BINS)[:, np.newaxis] + _NODES) / _N_BINS)
     v = np.minimum(v, 1 - 2.0**-53)  # values above 1/2 are not used
@@ -229,21 +218,7 @@ def log_gamma_table(shape: float) -> np.ndarray:
 
 @njit_part
 def draw_log_gammas(table, key, number, bits, out):
-    """Draw the logarithms of n independent gamma variates.
-
-    Parameters
-    ----------
-    table : ndarray
-        Of `log_gamma_table`.
-    key : uint64
-        Key of the draws.
-    number : ndarray of shape (n,)
-        Work array.
-    bits : ndarray of shape (n,), int64
-        A view of `number`.
-    out : ndarray of shape (n,)
-        Output: the draws.
-    """
+    """Fill `out`, (n,), with logs of gamma variates from a table; `bits` is an int64 view of the scratch `number`."""
     for i in range(len(out)):
         probability = uniform(key, i)
         v = max(min(probability, 1.0 - probability), _LEAST_PROBABILITY)

@@ -69,7 +69,6 @@ class MinibatchStreams(Protocol):
         model : object
             The model of the minibatch.
         key : uint64
-            Key of the random stream.
         scale : float
             Number of rows of the stream that each row of the minibatch represents.
 
@@ -90,7 +89,6 @@ class MinibatchStreams(Protocol):
         statistics : object
             ``state.statistics`` after the last minibatch.
         key : uint64
-            Key of the random stream.
         n_steps : int
             Number of minibatches so far.
 

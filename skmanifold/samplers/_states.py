@@ -26,8 +26,7 @@ LogDensity: TypeAlias = (
 class ChainState(Protocol):
     """The fields that all states have, of one chain or of several.
 
-    The state of a sampler on a manifold holds all chains: the first axis of every array has length `n_chains`, and
-    each chain has its own key.
+    On a manifold a state holds all chains: the first axis of every array is theirs, and each has its own key.
     """
 
     @property

@@ -189,8 +189,8 @@ def fill_row_keys(key, indptr, indices, bits, rows, out):
 def fill_direction_gradient(indptr, indices, data, rows, start, stop, squares, products, direction, cosine, sine, out):
     """Write the gradient in f of the sum of lengths of the documents' projections on the cone of the topics.
 
-    The documents are ``rows[start:stop]``. The topics are cos(w) u + sin(w) f and sin(w) u - cos(w) f, with `products`
-    u'v, and others with the sum `squares` of squared products. A topic with a negative product has no share.
+    For documents ``rows[start:stop]`` topics are cos(w) u + sin(w) f and sin(w) u - cos(w) f, with `products` u'v, and
+    others with `squares`, the sum of squared products. A topic with a negative product has no share.
     """
     out[:] = 0.0
     for i in range(start, stop):

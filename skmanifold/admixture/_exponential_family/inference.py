@@ -123,8 +123,6 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the emission is not Gaussian.
         """
@@ -140,11 +138,6 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
         Returns
         -------
         counts : csr_array of shape (n_components, n_tokens)
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
         """
         return self._expected_counts()
 
@@ -161,7 +154,6 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Seed.
 
         Returns
         -------
@@ -175,8 +167,6 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If `n_samples` is less than 1.
         IncompatibleError

@@ -33,17 +33,9 @@ def _draws_parameters(model: FamilyTokenModel) -> bool:
 
 
 class FamilyTokenModel(TokenModel):
-    """Rows of tokens with Dirichlet proportions, whose distribution given the component is an exponential family.
+    """A `TokenModel` with Dirichlet proportions whose tokens, given the component, are from an exponential family.
 
-    Implements the protocols of `TokenModel`. The position is the family's parameters. A table of the densities of all
-    tokens is computed from it in each pass.
-
-    Parameters
-    ----------
-    counts, doc_topic_prior, workers, block_tokens, first_row
-        As in `TokenModel`.
-    family : TokenFamily
-        Distribution of the tokens.
+    The position is the family's parameters, from which each pass computes a table of the densities of all tokens.
     """
 
     def __init__(

@@ -244,15 +244,7 @@ class ShardRanges:
 
 
 class ShardedHDP(ShardedModel):
-    """The model of documents in shards: each pass asks them several times.
-
-    Parameters
-    ----------
-    head : HDPModel
-        The model, with `ShardRanges`.
-    shards : LocalShards or DaskShards
-        The documents.
-    """
+    """The model of documents in shards, which each pass asks several times; the `head` has `ShardRanges`."""
 
     _head: HDPModel
 

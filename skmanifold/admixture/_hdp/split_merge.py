@@ -348,27 +348,10 @@ def _log_beta_density(share, a, b):
 def merge_greedily(
     ranges: Ranges, topics: Any, counts: TopicCounts, weights: np.ndarray, given: Hyperparameters
 ) -> np.ndarray:
-    """Merge each topic, the smallest first, with the most similar larger one, if this is more probable.
+    """Merge each topic, smallest first, with the most similar larger one, if this is more probable; returns weights.
 
-    Pairs with more than eight times the tokens of an average topic are left out.
-
-    Parameters
-    ----------
-    ranges : Ranges
-        The corpus.
-    topics : object
-        Handle of the topics of all tokens, which are changed; the larger topic keeps its number.
-    counts : TopicCounts
-        Counts of the words of the topics.
-    weights : ndarray of shape (n_topics,)
-        Weights of the topics.
-    given : Hyperparameters
-        Concentrations, and the prior of the topics.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_topics,)
-        After merging: 0 for topics without tokens.
+    Pairs with more than eight times the tokens of an average topic are left out. `topics` is the handle of the topics
+    of all tokens, which change; topics without tokens have the weight 0.
     """
     order = np.argsort(counts.totals, kind="stable")
     order = order[counts.totals[order] > 0]

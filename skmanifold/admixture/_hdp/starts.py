@@ -24,12 +24,9 @@ Start = Callable[[Documents, int, Workers, np.uint64], np.ndarray]
 
 
 def start_of(init: Any, n_tokens: int, n_features: int, max_topics: int) -> tuple[Start, int]:
-    """The start that the parameter `init` describes for a corpus, and about how many topics it has.
+    """The start that `init` describes for a corpus, and about how many topics it has.
 
-    Raises
-    ------
-    ValueError
-        If there are more than `max_topics`, or if the topics of an estimator are of other words.
+    ValueError if there are more than `max_topics`, or if the topics of an estimator are of other words.
     """
     if isinstance(init, str):
         n_topics = max(_LEAST_TOPICS, round(math.sqrt(n_tokens / _TOKENS_PER_TOPIC)))

@@ -69,14 +69,7 @@ class Ranges(Protocol):
 
 
 class Prepared:
-    """Topics with the table from which tokens are drawn; the table is made where it is used.
-
-    Parameters
-    ----------
-    topics : LogTopics
-    expected : ndarray of shape (K,)
-        alpha b_k.
-    """
+    """Topics, and alpha b_k, with the table from which tokens are drawn; the table is made where it is used."""
 
     def __init__(self, topics: LogTopics, expected: np.ndarray):
         self.topics = topics
@@ -102,18 +95,9 @@ class Taken(NamedTuple):
 
 
 class TokenRows:
-    """A range of documents; methods with a first argument `topics`, (n_tokens,) uint16, change it in place.
+    """A range of documents, from `first_row` on; methods with a first argument `topics`, (n_tokens,) uint16, change it.
 
-    Parameters
-    ----------
-    counts : Counts
-        The documents.
-    first_row : int
-        Index of the first one in the corpus.
-    workers : Workers
-        Threads for the kernels.
-    moved_by_rounding : float
-        Expected change of fractional counts by rounding.
+    `moved_by_rounding` is the expected change of fractional counts by rounding.
     """
 
     def __init__(self, counts: Counts, first_row: int, workers: Workers, moved_by_rounding: float = 0.0):
@@ -224,13 +208,7 @@ class TokenRows:
         yield RowLatents(self.first_row, self.documents.token_start, latents)
 
     def unpack_latents(self, read: Any) -> np.ndarray:
-        """The topics of the tokens of these rows, from the stored values that `read` returns.
-
-        Raises
-        ------
-        ValueError
-            If they were written for documents of other lengths.
-        """
+        """Topics of these rows' tokens, from what `read` returns; ValueError if written for other lengths."""
         _, indptr, topics = read(self.first_row, self.first_row + self.counts.n_rows)
         if np.any(np.diff(indptr) != np.diff(self.documents.token_start)):
             raise ValueError("the stored topics do not belong to these rows")
@@ -305,27 +283,8 @@ def sweep_with_guards(
 ) -> float:
     """Draw the topic of each token given the others of its document, in place; some tokens stay, see `Guards`.
 
-    Parameters
-    ----------
-    documents : Documents
-        The corpus.
-    table : WordTable
-        Distributions of the topics over words.
-    expected : ndarray of shape (K,)
-        alpha b_k.
-    row_keys : ndarray of shape (n_rows,)
-        A stream for each document.
-    token_topics : ndarray of shape (n_tokens,), uint16
-        Topics of the tokens, in CSR order.
-    guards : Guards
-        From the tokens of the whole corpus, see `guards_of`.
-    workers : Workers
-        Threads, on which the draws do not depend.
-
-    Returns
-    -------
-    log_likelihood : float
-        Sum over tokens of the log probability given the others of the document.
+    `expected` is alpha b_k, (K,). The guards are those of the whole corpus (`guards_of`). Returns the sum over tokens
+    of the log probability given the others of the document.
     """
     log_likelihood, sweep = np.zeros(len(row_keys)), Sweeps(0, 0, 1, False)
     history = np.empty(0, np.uint16)

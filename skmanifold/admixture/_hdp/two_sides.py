@@ -32,17 +32,7 @@ class Counted(NamedTuple):
 
 
 class Union:
-    """The tokens of one or two topics in all ranges.
-
-    Parameters
-    ----------
-    ranges : Ranges
-        All documents.
-    topics : object
-        Handle of the topics of their tokens.
-    topic, other : int
-        The topics; equal if there is one.
-    """
+    """The tokens of one topic, or of two different ones, in all ranges."""
 
     def __init__(self, ranges: Any, topics: Any, topic: int, other: int):
         self._ranges, self._topics = ranges, topics

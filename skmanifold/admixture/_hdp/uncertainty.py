@@ -48,8 +48,6 @@ class VaryingUncertainty(TopicUncertainty):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
 
@@ -103,12 +101,8 @@ class VaryingUncertainty(TopicUncertainty):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
-        ImportError
-            If arviz-stats is not installed.
         """
         check_scalar(threshold, "threshold", Real)
         self._draws_of_topics()
@@ -154,13 +148,6 @@ class VaryingUncertainty(TopicUncertainty):
         xarray.DataTree
             Group ``posterior`` has the number of topics, the concentrations, and ``topic_weights`` in decreasing order
             with an axis ``rank``, NaN beyond a draw's number of topics. Group ``sample_stats`` has the log likelihood.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ImportError
-            If arviz-base is not installed.
         """
         check_is_fitted(self)
         return to_unlabelled({name: values for name, values in self.posterior_.items() if name != "topic_ids"})

@@ -65,20 +65,8 @@ def draw_tables(
 ) -> np.ndarray:
     """Draw the number of tables of each topic, (K,) int64, summed over documents.
 
-    Parameters
-    ----------
-    token_start : ndarray of shape (n_rows + 1,)
-        First token of each document.
-    topics : ndarray of shape (n_tokens,), uint16
-        Topics of the tokens.
-    expected : ndarray of shape (K,)
-        alpha b_k, positive.
-    first_row : int
-        Index of the first document, on which its stream depends.
-    key : uint64
-        Key of the draw.
-    workers : Workers
-        Threads.
+    `topics`, (n_tokens,), are of tokens, `expected` is alpha b_k, positive. Streams depend on documents from
+    `first_row` on.
     """
     tasks = split_by_task(token_start[:-1] // _TASK_TOKENS)
     arrays = token_start, topics, expected, first_row, key
@@ -115,8 +103,8 @@ def draw_weights(n_tables: np.ndarray, concentration: float, key: np.uint64) -> 
 def draw_topic_concentration(weights: TopicWeights, prior: tuple[float, float], key: np.uint64) -> float:
     r"""Draw gamma given the weights: :math:`\mathrm{Ga}(a + K, b - \log b_u)`, for the prior Ga(a, rate b).
 
-    The weights of the topics in use are sticks, in the order in which a draw of tables finds them, so their density
-    depends on gamma by :math:`\gamma^K b_u^{\gamma - 1}`.
+    Weights of topics in use are sticks in the order in which a draw of tables finds them, so that their density depends
+    on gamma by :math:`\gamma^K b_u^{\gamma - 1}`.
     """
     shape, rate = prior
     return math.exp(log_gamma_variate(key, shape + len(weights.used))) / (rate - weights.log_unused)
@@ -127,21 +115,9 @@ def draw_document_concentration(
 ) -> float:
     r"""Draw alpha given the tables, by auxiliary variables of the documents ([1]_, appendix A).
 
-    With :math:`w_m \sim \mathrm{Beta}(\alpha + 1, n_m)` and :math:`s_m \sim \mathrm{Bernoulli}(n_m / (n_m + \alpha))`,
-    alpha is drawn from :math:`\mathrm{Ga}(a + \sum_k m_k - \sum_m s_m, b - \sum_m \log w_m)`.
-
-    Parameters
-    ----------
-    concentration : float
-        The current alpha.
-    lengths : ndarray of shape (n_rows,)
-        Number of tokens of each document.
-    n_tables : int
-        Number of tables of all documents and topics.
-    prior : tuple of float
-        Shape a and rate b.
-    key : uint64
-        Key of the draw.
+    For the prior Ga(a, rate b), with :math:`w_m \sim \mathrm{Beta}(\alpha + 1, n_m)` and :math:`s_m \sim
+    \mathrm{Bernoulli}(n_m / (n_m + \alpha))`, alpha is drawn from :math:`\mathrm{Ga}(a + \sum_k m_k - \sum_m s_m, b -
+    \sum_m \log w_m)`.
     """
     shape, rate = prior
     lengths = lengths[lengths > 0]

@@ -76,11 +76,10 @@ def histogram_of_responsibilities(
 ) -> DocTopicHistogram:
     """Histogram of the responsibilities of CVB0, which treats tokens as independent.
 
-    The distribution of a count is summarised by two numbers: the exact probability that it is not zero, and its mean
-    given that it is not zero (Teh, Newman and Welling, NIPS 2006, treat zero in the same way). Means alone would treat
-    small expected counts as observed tokens, and the prior would be several times too large. Values are distributed
-    over a grid with 64 points per octave, with a relative error of 1e-5 per term. Memory is sixteen bytes per topic
-    and document.
+    A count is summarised by the exact probability that it is not zero, and its mean given that (as Teh, Newman and
+    Welling, NIPS 2006, treat zero). Means alone would treat small expected counts as observed tokens, and the prior
+    would be several times too large. A grid of 64 points per octave has a relative error of 1e-5 per term; memory is
+    sixteen bytes per topic and document.
     """
     pairs = np.arange(row_indptr[-1])
     lengths = np.diff(np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))[row_indptr])
@@ -110,25 +109,11 @@ def word_histogram_of_responsibilities(
 def learn_doc_topic_prior(
     prior: np.ndarray, histogram: DocTopicHistogram, n_iter: int = 5, floor: float = 1e-3
 ) -> np.ndarray:
-    """Increase the likelihood of the documents' topic counts in the Dirichlet parameters, one per topic.
+    """Increase the likelihood of the documents' topic counts in the Dirichlet parameters, (n_components,).
 
-    Parameters
-    ----------
-    prior : ndarray of shape (n_components,)
-        Initial parameters.
-    histogram : DocTopicHistogram
-        The documents' counts.
-    n_iter : int
-        Largest number of steps. Five are nearly enough for initial parameters that are wrong by a factor of ten.
-    floor : float
-        Least parameter times `n_components`. Without it, the parameter of a topic without tokens would become zero, and
-        the topic could never be drawn again. The sum over all topics of the default is a thousandth of a token.
-
-    Returns
-    -------
-    prior : ndarray of shape (n_components,)
-        The new parameters. Their likelihood is at least that of the initial ones, after the floor is applied to both.
-        Unchanged if there is only one topic, or there are no tokens.
+    Five steps nearly suffice for parameters that are wrong by a factor of ten. A parameter times `n_components` is at
+    least `floor` (the default: in all a thousandth of a token): at zero a topic could never be drawn again. Unchanged
+    for one topic or without tokens.
     """
     if len(prior) == 1 or len(histogram.lengths) == 0:
         return np.array(prior, np.float64)
@@ -141,8 +126,8 @@ def learn_topic_word_prior(
 ) -> float:
     """Increase the likelihood of the topics' word counts in the single Dirichlet parameter of all words.
 
-    `topic_counts` are integer counts or, for CVB0, the result of ``word_histogram_of_responsibilities``. The parameter
-    is at least ``floor / n_features``. Topics without tokens have no effect.
+    `topic_counts` are integers or, for CVB0, from ``word_histogram_of_responsibilities``. The parameter is at least
+    ``floor / n_features``.
     """
     histogram = topic_counts if isinstance(topic_counts, DocTopicHistogram) else _histogram_of_words(topic_counts)
     if n_features == 1 or len(histogram.lengths) == 0:

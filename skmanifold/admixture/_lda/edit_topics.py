@@ -93,8 +93,6 @@ class EditsTopics:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If a group is empty, an index is out of range or occurs twice, or the sampler keeps neither counts nor sums
             of gamma variables ("sgrld", "sgrhmc", "sgld", "sghmc").
@@ -153,8 +151,6 @@ class EditsTopics:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If an index is out of range or occurs twice, no topic would remain, or the sampler does not allow it; see
             `merge_topics`.

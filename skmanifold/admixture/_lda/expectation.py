@@ -37,39 +37,20 @@ class Probabilities(NamedTuple):
 class ExpectationLDA:
     r"""Joint density of the words, the proportions and the topics; the topics of the tokens are summed out.
 
-    The E step has the expected counts of tokens, and the M step smooths them with the priors:
+    Implements `ExpectationModel`. The E step has expected counts of tokens, which the M step smooths with the priors:
 
     .. math:: r_{mvk} \propto \theta_{mk} \phi_{kv}, \qquad
         \theta_{mk} = \frac{D_{mk} + \alpha_k}{N_m + \sum_l \alpha_l}, \qquad
         \phi_{kv} = \frac{W_{kv} + \beta_{kv}}{T_k + \sum_u \beta_{ku}}
 
-    with :math:`D_{mk} = \sum_v c_{mv} r_{mvk}` and :math:`W_{kv} = \sum_m c_{mv} r_{mvk}` (appendix B.2 of [1]_). No
-    pass decreases
+    with :math:`D_{mk} = \sum_v c_{mv} r_{mvk}` and :math:`W_{kv} = \sum_m c_{mv} r_{mvk}` (appendix B.2 of Zaheer et
+    al., AISTATS 2016). No pass decreases the log posterior density in the natural parameters,
 
     .. math:: \sum_{mv} c_{mv} \log \sum_k \theta_{mk} \phi_{kv} + \sum_{mk} \alpha_k \log \theta_{mk}
-        + \sum_{kv} \beta_{kv} \log \phi_{kv},
+        + \sum_{kv} \beta_{kv} \log \phi_{kv}.
 
-    the log posterior density in the natural parameters. The M step of [1]_ has :math:`\alpha - 1` and
-    :math:`\beta - 1`, for the mode of the proportions and topics themselves, which need not exist for parameters below
-    1.
-
-    Implements `ExpectationModel`.
-
-    Parameters
-    ----------
-    counts : Counts
-        The corpus.
-    doc_topic_prior : ndarray of shape (n_components,)
-        :math:`\alpha`.
-    topic_prior : TopicPrior
-        :math:`\beta`.
-    workers : Workers
-        Threads for the kernels.
-
-    References
-    ----------
-    .. [1] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
-       massively parallel inference", AISTATS 2016.
+    The paper has :math:`\alpha - 1` and :math:`\beta - 1`, for the mode of proportions and topics themselves, which
+    need not exist for parameters below 1.
     """
 
     def __init__(self, counts: Counts, doc_topic_prior: np.ndarray, topic_prior: TopicPrior, workers: Workers):

@@ -29,19 +29,8 @@ _TASK_CELLS = 1 << 16  # weights that one task computes, a millisecond or more
 class TopicFactors:
     """Dirichlet factors of the topics.
 
-    Parameters
-    ----------
-    word_topic : ndarray of shape (n_features, n_components)
-        Expected counts: the parameters of the factors without those of the prior.
-    totals : ndarray of shape (n_components,)
-        Sums over words.
-    prior : TopicPrior
-        Parameters of the prior.
-
-    Attributes
-    ----------
-    objective : float or None
-        The topics' part of the objective, once computed.
+    `word_topic`, (n_features, n_components), are their parameters without those of the prior; `objective` is the
+    topics' part of it, once computed.
     """
 
     def __init__(self, word_topic: np.ndarray, totals: np.ndarray, prior: TopicPrior):
@@ -90,10 +79,10 @@ class ExpectedTokens(NamedTuple):
 
 
 class MeanFieldLDA:
-    r"""Mean-field approximation of the posterior of latent Dirichlet allocation.
+    r"""Mean-field approximation of the posterior of latent Dirichlet allocation; implements `MeanFieldModel`.
 
-    The factors ([1]_, [2]_) are :math:`q(\theta_m) = \mathrm{Dir}(\gamma_m)`,
-    :math:`q(\phi_k) = \mathrm{Dir}(\lambda_k)` and for each pair of a document and a word
+    The factors ([1]_, [2]_) are :math:`q(\theta_m) = \mathrm{Dir}(\gamma_m)`, :math:`q(\phi_k) =
+    \mathrm{Dir}(\lambda_k)` and for each pair of a document and a word
 
     .. math:: r_{mvk} \propto e^{\mathrm{E} \log \theta_{mk} + \mathrm{E} \log \phi_{kv}}, \qquad
         \mathrm{E} \log \theta_{mk} = \psi(\gamma_{mk}) - \psi(\textstyle\sum_l \gamma_{ml}), \qquad
@@ -111,29 +100,9 @@ class MeanFieldLDA:
         - \mathrm{KL}(\mathrm{Dir}(\gamma_m) | \mathrm{Dir}(\alpha)) \Big]
         - \sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) | \mathrm{Dir}(\beta_k)).
 
-    The update of the topics and the last step of the documents use the same r.
+    The update of the topics and the last step of the documents use the same r. The objective has `total_samples`
+    documents; `rows` are those of `counts` that the model has (None: all).
 
-    Implements `MeanFieldModel`.
-
-    Parameters
-    ----------
-    counts : Counts
-        The corpus.
-    doc_topic_prior : ndarray of shape (n_components,)
-        :math:`\alpha`.
-    topic_prior : TopicPrior
-        :math:`\beta`.
-    workers : Workers
-        Threads for the kernels.
-    batch_size : int or None
-        Number of documents in a minibatch; None uses all.
-    total_samples : int or None
-        Number of documents in the objective; None is the number of these documents.
-    rows : ndarray of int64 or None
-        Indices of the documents in `counts` that the model has; None is all.
-
-    References
-    ----------
     .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
     .. [2] M. D. Hoffman, D. M. Blei and F. Bach, "Online learning for latent Dirichlet allocation", NIPS 2010.
     .. [3] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic variational inference", JMLR 14, 2013.
@@ -346,8 +315,8 @@ def _evaluate_row(
 ):
     """Weights, ratios and expected counts of a document, and its term in the objective without constants.
 
-    That is sum_v c_v log sum_k a_k b_vk - KL, except for terms that do not depend on the factor as long as its shapes
-    have the sum N_m + sum_k alpha_k. `values` and `slopes` are log gamma and digamma of the shapes; overwritten.
+    That is sum_v c_v log sum_k a_k b_vk - KL, up to what does not depend on the factor while its shapes sum to N_m +
+    sum_k alpha_k. `values` and `slopes` are log gamma and digamma of the shapes; overwritten.
     """
     value = 0.0
     for k in range(len(shapes)):
@@ -416,22 +385,24 @@ def fit_rows(
 ):
     """Up to `n_steps` steps gamma_mk = alpha_k + D_mk for each document from `start` to `stop`.
 
-    D and the other outputs must be those of the shapes. Afterwards they are those before the last step: with the
-    responsibilities that they define, the last step and a step of the topics are optimal together. A step increases the
-    objective by at least KL(old factor | new factor), which is about half of the sum of both divergences, and that is
-    sum_k (new - old gamma_k) (digamma(new) - digamma(old)). Steps end when this is at most `tol`.
+    Outputs must be those of the shapes, and afterwards are those before the last step: with their responsibilities the
+    last step and a step of the topics are optimal together. A step gains at least KL(old factor | new factor), about
+    half of the sum of both divergences, sum_k (new - old gamma_k) (digamma(new) - digamma(old)). Steps end when this is
+    at most `tol`.
     """
     n = len(alpha)
     work, values = np.empty((N_WORK, n)), np.empty(n)
     slopes, new, new_slopes = np.empty(n), np.empty(n), np.empty(n)
     for row in range(start, stop):
         shapes = out_shapes[row]
+        # Digammas of the old shapes are needed only to compare steps.
         if n_steps > 1:
             fill_log_gamma(n, shapes, work, values, slopes)
         for step in range(n_steps):
             for k in range(n):
                 new[k] = alpha[k] + out_sums[row, k]
             is_last, increase = step == n_steps - 1, 0.0
+            # The last step needs no comparison, and so no digammas.
             if not is_last:
                 fill_log_gamma(n, new, work, values, new_slopes)
                 for k in range(n):
@@ -439,6 +410,7 @@ def fit_rows(
                     slopes[k] = new_slopes[k]
             for k in range(n):
                 shapes[k] = new[k]
+            # Stop before the evaluation: the outputs stay those before the last step.
             if is_last or not increase > tol:
                 break
             out_values[row] = _evaluate_row(

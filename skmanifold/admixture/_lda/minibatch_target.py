@@ -50,42 +50,15 @@ class MinibatchLDA(MinibatchTarget):
     r"""Posterior of the topics in the expanded-mean parametrisation.
 
     Here p(v | k) = theta_vk / sum_u theta_uk with theta_vk ~ Ga(beta_vk, 1). Proportions and tokens' topics are
-    integrated out by sampling: the expected counts are means over sweeps of Gibbs sampling within each document of the
-    minibatch. With :math:`\hat n` these counts times (all documents) / (documents in the minibatch),
+    integrated out by Gibbs sampling within each document of the minibatch (`n_sweeps` after `n_burn_in`). With
+    :math:`\hat n` the expected counts times (all documents) / (documents in the minibatch),
 
     .. math:: \partial_{\theta_{vk}} \log p \approx (\beta_{vk} - 1) / \theta_{vk} - 1
         + \hat n_{vk} / \theta_{vk} - \hat n_{\cdot k} / \theta_{\cdot k}
 
-    (eq. S.18 of [1]_). The results depend only on position and key.
-
-    Parameters
-    ----------
-    counts : Counts
-        Documents.
-    doc_topic_prior : ndarray of shape (n_components,)
-        Dirichlet parameters of the proportions.
-    topic_prior : TopicPrior
-        Dirichlet parameters of the topics.
-    workers : Workers
-        Threads for the kernels.
-    batch_size : int or None
-        Number of documents in a minibatch; None uses all.
-    total_samples : int
-        Number of documents in the posterior. If it exceeds the number of rows, each row stands for several documents.
-    n_sweeps, n_burn_in : int
-        Number of sweeps over a minibatch's tokens, and of initial sweeps that are discarded.
-    seeds : Seeds, optional
-        As in `TokenModel`.
-
-    Attributes
-    ----------
-    log_likelihood, n_scored, topic_tokens
-        Sums since the last call of `forget`: log predictive probabilities of tokens given the others of their document,
-        number of documents in this sum, and tokens of each topic.
-
-    References
-    ----------
-    .. [1] Y.-A. Ma, T. Chen and E. B. Fox, "A complete recipe for stochastic gradient MCMC", NIPS 2015.
+    (eq. S.18 of Ma, Chen and Fox, NIPS 2015). Results depend only on position and key. The posterior has
+    `total_samples` documents. `log_likelihood`, of tokens given the others of their document, `n_scored` documents and
+    `topic_tokens` are sums since the last call of `forget`.
     """
 
     def __init__(

@@ -30,22 +30,7 @@ _LEAST = 1e-300  # in place of a sum that underflows
 
 
 class Mixtures:
-    """The documents, and the division of work between tasks.
-
-    Parameters
-    ----------
-    documents : Documents
-        The pairs of documents and words.
-    n_components : int
-        Number of topics K.
-    workers : Workers
-        Threads for the kernels.
-
-    Attributes
-    ----------
-    row_blocks : list of (start, stop)
-        The documents of each task.
-    """
+    """The documents, and the division of work between tasks: `row_blocks` are the documents of each."""
 
     def __init__(self, documents: Documents, n_components: int, workers: Workers):
         self.documents = documents
@@ -83,9 +68,9 @@ class Mixtures:
     def draw_counts(self, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
         """Initial counts of topics in words, (n_words, K), and in documents, (n_rows, K).
 
-        All topics have the frequencies of words in the corpus, with noise, and all documents have equal shares of the
-        topics. So documents differ by their words alone. This separates topics better than random topics of tokens,
-        and better than topics with noise alone, where one topic that learns the frequencies explains all documents.
+        All topics have the frequencies of the corpus, with noise, and all documents equal shares, so that they differ
+        by their words alone. This separates topics better than random topics of tokens, and than noise alone, where one
+        topic that learns the frequencies explains all documents.
         """
         word_topic = np.empty((len(self.word_totals), self.n_components))
         fill_normal(fold_in_each(key, self.documents.words), Purpose.NOISE, word_topic)

@@ -32,21 +32,9 @@ class Responsibilities(NamedTuple):
 
 
 class LDAModel(TokenModel):
-    """Posterior of latent Dirichlet allocation: word probabilities of topics have Dirichlet priors.
+    """Posterior of latent Dirichlet allocation: a `TokenModel` whose topics have Dirichlet priors.
 
-    Implements `LeaveOneOutModel`, `CollapsedModel` and `CollapsedVariationalModel` in addition to the protocols of
-    `TokenModel`.
-
-    Parameters
-    ----------
-    counts : Counts
-        The corpus.
-    doc_topic_prior : ndarray of shape (n_components,)
-        Dirichlet parameters of the documents' proportions.
-    topic_prior : TopicPrior
-        Dirichlet parameters of the topics.
-    workers, block_tokens, first_row, seeds
-        As in `TokenModel`.
+    Also implements `LeaveOneOutModel`, `CollapsedModel` and `CollapsedVariationalModel`.
     """
 
     def __init__(

@@ -21,13 +21,8 @@ _MOST_LISTED = 10  # words in a message
 def seeds_of(lda: Any, X: Any) -> Seeds:
     """The columns of the seed words in X, and their topics.
 
-    Raises
-    ------
-    TypeError
-        If `seed_words` has another structure.
-    ValueError
-        If a word is not in the vocabulary, or in two topics; if a topic has no words; if there are more lists than
-        topics; or if the prior does not allow seed words.
+    TypeError for another structure of `seed_words`. ValueError if a word is not in the vocabulary or in two topics, a
+    topic has no words, there are more lists than topics, or the prior does not allow seed words.
     """
     lists = _lists_of(lda.seed_words)
     if len(lists) > lda.n_components:

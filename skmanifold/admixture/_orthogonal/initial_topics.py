@@ -142,12 +142,10 @@ def _run(
 def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> float:
     r"""Log density of the documents given concentration and number of topics, relative to the uniform distribution.
 
-    Chib's identity :math:`p(v) = p(v \mid \phi) p(\phi) K! / p(\phi \mid v)` holds at any topics; topics of high
-    density give the smallest error. Proportions are integrated out of the likelihood by importance sampling. The
-    posterior is approximated by the matrix von Mises-Fisher distribution given mean proportions. Its normaliser is
-    approximated by those of single columns, on spheres of decreasing dimension, with a correction for the curvatures of
-    rotations of pairs of columns. This distribution is narrower than the posterior, so that the evidence for many
-    topics is slightly too low.
+    Chib's identity :math:`p(v) = p(v \mid \phi) p(\phi) K! / p(\phi \mid v)` holds at any topics, best at those of high
+    density. Proportions are integrated out by importance sampling; the posterior is the matrix von Mises-Fisher
+    distribution given mean proportions, with a normaliser from single columns on spheres of decreasing dimension and a
+    correction for rotations of pairs. It is narrower than the posterior: the evidence for many topics is slightly low.
     """
     rows, (n_components, n_features) = model.rows, topics.shape
     kappa, alpha = model.concentrations.document, np.full(n_components, model.alpha[0])

@@ -137,10 +137,9 @@ def as_sums(value: TopicStatistics | SumsByNumber, n: int = 1) -> SumsByNumber:
 
 
 def add_by_number(left: TopicStatistics | SumsByNumber, right: TopicStatistics | SumsByNumber) -> SumsByNumber:
-    """Add two sums.
+    """Add two sums, with the topics of `right` matched to those of `left`.
 
-    Topics are added and removed at any index, so that the order of the topics may differ between two passes with the
-    same number of topics. Therefore the topics of `right` are matched to those of `left`.
+    Topics come and go at any index, so that their order may differ between passes of the same number.
     """
     sums = dict(as_sums(left).by_number)
     for number, (topics, n) in as_sums(right).by_number.items():

@@ -241,7 +241,7 @@ class _MergerProposal:
     """Distribution of the two topics that a merger replaces, and of the angle w, given all proportions.
 
     Pairs with similar shares are more probable. With probability 1/2 the angle is near the principal axis of the two
-    shares, within the uncertainty of the shares; otherwise it is uniform, as it is for a split.
+    shares, within their uncertainty; otherwise uniform, as for a split.
     """
 
     def __init__(self, proportions: np.ndarray, kappa: float):

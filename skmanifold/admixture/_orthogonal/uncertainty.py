@@ -61,13 +61,6 @@ class FrameUncertainty(TopicUncertainty):
             draw's number of topics. Group ``sample_stats`` has the log likelihood and, for samplers that have one, the
             temperature. If `max_draws_bytes` allows fewer draws of the topics than of the rest, these are in a group
             ``posterior_thinned``, whose coordinate ``draw`` has their indices.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ImportError
-            If arviz-base is not installed.
         """
         check_is_fitted(self)
         if not self._has_sizes:

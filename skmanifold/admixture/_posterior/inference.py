@@ -70,8 +70,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the dense array would need more than 4 GiB; use the counts of tokens, which are sparse.
         """
@@ -120,8 +118,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X has impossible values, such as negative counts, or another number of features than in `fit`.
         """
@@ -142,8 +138,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X cannot be used; see `transform`.
         """
@@ -193,8 +187,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X does not have `n_components` columns, or has values that are not finite.
         """
@@ -215,8 +207,7 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         X : {array-like, sparse matrix} of shape (n_samples, n_features), Corpus or list of Corpus
             Rows, as in `transform`. Rows with fewer than two tokens are ignored. A count of 2.3 is three tokens with
             the weights 1, 1 and 0.3.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -225,8 +216,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If no row has two tokens, a row has more than 100,000,000 tokens, or X has more than 2,147,483,647 tokens.
         """
@@ -254,8 +243,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X cannot be scored; see `score`.
         """
@@ -279,8 +266,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X cannot be scored; see `score`.
         """
@@ -343,8 +328,6 @@ class TopicInference(TokenInference):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the sampler draws the topics and keeps no counts; use ``components_``.
         """

@@ -29,34 +29,11 @@ def to_pyldavis(
     max_features: int | None = MAX_FEATURES,
     **options: Any,
 ) -> Any:
-    """Prepare the topics of a fitted estimator and the documents X for pyLDAvis.
+    """Prepare the topics of a fitted estimator and the documents X for pyLDAvis; topics keep their order.
 
-    Documents without tokens are ignored. Topics keep their order, and their coordinates are reproducible.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted estimator. Rows of ``components_`` must sum to 1. Rows of `transform` are normalised to proportions.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Counts of words in documents.
-    feature_names : array-like of shape (n_features,), default=None
-        The words. None uses ``feature_names_in_`` if it exists, else x0, x1, ...
-    max_features : int or None, default=10_000
-        Largest number of words to show: those with most tokens in X. None shows all. Topics and proportions are then
-        conditional on a token being one of these words.
-    **options
-        Further arguments of ``pyLDAvis.prepare``.
-
-    Returns
-    -------
-    prepared : pyLDAvis.PreparedData
-
-    Raises
-    ------
-    ImportError
-        If pyLDAvis is not installed.
-    ValueError
-        If X has no tokens, `max_features` is less than 1, or the number of names differs from the number of columns.
+    Rows of ``components_`` must sum to 1; those of `transform` are normalised. Documents without tokens are ignored. At
+    most `max_features` words, those with most tokens, are shown, on which topics and proportions are then conditioned.
+    ImportError without pyLDAvis; ValueError if X has no tokens or a parameter does not fit.
     """
     check_pyldavis(max_features)
     topics = np.maximum(np.asarray(estimator.components_, np.float64), _LEAST)
@@ -119,8 +96,8 @@ def prepare_page(
 def principal_coordinates(topics: np.ndarray) -> np.ndarray:
     """Coordinates of topics in the plane, (n_topics, 2), by classical scaling of Jensen-Shannon divergences.
 
-    They agree with those of pyLDAvis but are real for any topics and also defined for a single topic. Their signs do
-    not depend on the machine: the coordinate with the largest absolute value is positive.
+    Those of pyLDAvis, but real for any topics and defined for one. The largest coordinate in absolute value is
+    positive, on every machine.
     """
     topics = np.asarray(topics, np.float64)
     divergences = squareform(pdist(topics, "jensenshannon") ** 2)

@@ -27,17 +27,7 @@ TOPIC_AXES = {  # axes of the variables with topics, after those of chains and d
 
 
 class ChainMatch(NamedTuple):
-    """Assignment of the topics of each chain to those of the best chain.
-
-    Parameters
-    ----------
-    permutations : ndarray of shape (n_chains, n_components), int64
-        Topic ``permutations[c, k]`` of chain c is matched to topic k of the best chain.
-    similarity : ndarray of shape (n_chains, n_components)
-        Cosines of the matched topics; 1 for the best chain.
-    best : int
-        Index of the chain to which the others are matched.
-    """
+    """Topic ``permutations[c, k]`` of chain c matches topic k of the `best` chain, with cosine `similarity`."""
 
     permutations: np.ndarray
     similarity: np.ndarray
@@ -50,22 +40,12 @@ class ChainMatch(NamedTuple):
 
 
 class TopicDiagnostics(NamedTuple):
-    """Convergence diagnostics and stability of each topic of the best chain; see :func:`diagnose_topics`.
+    """Convergence diagnostics and stability of each topic of the best chain, (n_components,); see `diagnose_topics`.
 
-    Parameters
-    ----------
-    rhat : ndarray of shape (n_components,)
-        Rank-normalised split R-hat: the maximum over the topic's weight and its most probable words. It is near 1 if
-        the chains agree. NaN for a single chain or fewer than four draws.
-    ess : ndarray of shape (n_components,)
-        Bulk effective sample size over all chains: the minimum over the same quantities. NaN for fewer than 50 draws
-        per chain, which are too few to estimate it, or if a quantity is constant in a chain.
-    similarity : ndarray of shape (n_components,)
-        Cosine between the topic and its match in another chain: the minimum over the other chains. NaN for a single
-        chain.
-    is_stable : ndarray of shape (n_components,), bool
-        Whether `similarity` is at least the threshold, so that every other chain has found the topic. False for a
-        single chain.
+    `rhat` is rank-normalised and split, NaN for one chain or fewer than four draws; `ess` the bulk effective sample
+    size over all chains, NaN for fewer than 50 draws per chain or quantities constant in a chain; `similarity` the
+    smallest cosine to the matches in other chains, `is_stable` whether it reaches the threshold: NaN and False for one
+    chain.
     """
 
     rhat: np.ndarray
@@ -75,22 +55,10 @@ class TopicDiagnostics(NamedTuple):
 
 
 def match_chains(components, best: int) -> ChainMatch:
-    """Match the topics of all chains to those of the best chain.
+    """Match the topics of all chains one to one to those of chain `best`, with the largest sum of cosines of means.
 
-    The order of topics is arbitrary and differs between chains. The mean topics of each chain are matched one to one to
-    those of the best chain so that the sum of the cosines is largest. This assumes that labels do not switch within a
-    chain.
-
-    Parameters
-    ----------
-    components : array-like of shape (n_chains, n_draws, n_components, n_features), or a sequence
-        Draws of the topics; or for each chain its draws, or one topic-word matrix (array or TopicWord).
-    best : int
-        Index of the chain whose order of topics is used.
-
-    Returns
-    -------
-    match : ChainMatch
+    `components` are draws, (n_chains, n_draws, n_components, n_features), or for each chain its draws or one matrix. It
+    is assumed that labels do not switch within a chain.
     """
     reference = mean_topics(components[best])
     n_components = reference.n_components if isinstance(reference, TopicWord) else len(reference)
@@ -125,19 +93,10 @@ def permute_topics(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
 
 
 def effective_draws(components: np.ndarray) -> np.ndarray:
-    """Effective number of draws of one chain for each topic, (n_components,).
+    """Effective number of draws of one chain for each topic, (n_components,), by arviz-stats.
 
-    This is the median over the topic's ten most probable words of the bulk effective sample size by arviz-stats. It is
-    NaN for fewer than 50 draws, for a topic that is constant, or if arviz-stats is not installed.
-
-    Parameters
-    ----------
-    components : ndarray of shape (n_draws, n_components, n_features)
-        Draws of one chain.
-
-    Returns
-    -------
-    effective : ndarray of shape (n_components,)
+    It is the median bulk ESS over the topic's ten most probable words; NaN for fewer than 50 draws, a constant topic,
+    or without arviz-stats.
     """
     n_topics = components.shape[1]
     if len(components) < LEAST_FOR_ESS:
@@ -157,34 +116,11 @@ def diagnose_topics(
     n_words: int = _N_WORDS,
     threshold: float = STABLE_SIMILARITY,
 ) -> TopicDiagnostics:
-    """R-hat, effective sample size and stability of each topic of the best chain, after matching.
+    """R-hat, effective sample size and stability of each topic of the best chain, after matching, by arviz-stats.
 
-    R-hat and effective sample size are computed by arviz-stats. The result for a topic is the worst value over its
-    weight and the probabilities of the `n_words` words that are most probable in the best chain's mean. Quantities with
-    the same value in all draws of all chains, such as the weight of a single topic, are excluded; the result is NaN if
-    all are excluded.
-
-    Parameters
-    ----------
-    components : ndarray of shape (n_chains, n_draws, n_components, n_features) or None
-        Draws of the topics; there may be fewer of them than of the weights. If None, only the weights are used.
-    topic_weights : ndarray of shape (n_chains, n_draws, n_components)
-        Draws of the topics' shares of the tokens.
-    match : ChainMatch
-        Matching of the chains' topics.
-    n_words : int, default=10
-        Number of words per topic.
-    threshold : float, default=0.8
-        Smallest cosine in every other chain for which a topic is stable.
-
-    Returns
-    -------
-    diagnostics : TopicDiagnostics
-
-    Raises
-    ------
-    ImportError
-        If arviz-stats is not installed.
+    A topic has the worst value over its weight and its `n_words` words most probable in the best chain's mean.
+    Quantities that are the same in all draws are excluded, NaN if all are. Of `components` there may be fewer draws
+    than of `topic_weights`, or None. Stable topics have cosines of at least `threshold` in every other chain.
     """
     permutations, _, best = match
     similarity = match.least_similarity()
@@ -208,34 +144,12 @@ def to_arviz(
     component_draws=None,
     axes: dict[str, list[str]] = TOPIC_AXES,
 ) -> Any:
-    """Export draws to ArviZ, with topics in the order of the best chain.
+    """Export draws to ArviZ, with topics in the order of the best chain (`permutations`, or None).
 
-    Variables with topics are in the group ``posterior``, log densities in ``sample_stats``. If ``components`` were
-    thinned more than the rest, they are in a separate group, ``posterior_thinned``. Use
-    ``group="posterior_thinned"`` in ArviZ's functions; ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` has the
-    other variables of the same draws.
-
-    Parameters
-    ----------
-    posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws, such as ``posterior_`` of an estimator.
-    permutations : ndarray of shape (n_chains, n_components), optional
-        As in :class:`ChainMatch`; None keeps the order of the topics.
-    feature_names : sequence of str, optional
-        Labels of the last axis of ``components``; None numbers them.
-    component_draws : sequence of int, optional
-        Indices of the draws in ``components``, from 0, if some were dropped.
-    axes : dict of str to list of str
-        Axes of the variables with topics, after those of chains and draws; the first is the axis of topics.
-
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    ImportError
-        If arviz-base is not installed.
+    Variables with topics are in ``posterior``, log densities in ``sample_stats``; components thinned more than the rest
+    in ``posterior_thinned``, with indices `component_draws`, so that
+    ``tree.posterior.sel(draw=tree.posterior_thinned.draw)`` has the other variables of the same draws. `axes` are names
+    after chain and draw, the topics' first. `feature_names` label the last axis of ``components``.
     """
     if permutations is not None:
         posterior = {
@@ -248,14 +162,7 @@ def to_arviz(
 def to_unlabelled(posterior: dict) -> Any:
     """Export draws of topics whose number differs between draws: the weights in decreasing order, without topics.
 
-    Parameters
-    ----------
-    posterior : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws; ``topic_weights`` are NaN beyond the topics of a draw.
-
-    Returns
-    -------
-    xarray.DataTree
+    ``topic_weights`` are NaN beyond the topics of a draw.
     """
     draws = {name: values for name, values in posterior.items() if name != "components"}
     draws["topic_weights"] = falling(draws["topic_weights"])

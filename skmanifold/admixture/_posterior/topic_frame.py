@@ -105,13 +105,9 @@ class TopicFrame:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If `n_words` is less than 1, the number of names differs from the number of columns, or `X` has negative
             entries or another number of columns.
-        ImportError
-            If pandas is not installed.
 
         Examples
         --------
@@ -203,8 +199,6 @@ class TopicPage(TopicFrame):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If `n_words` is less than 1, or the number of names differs from the number of columns.
         """
@@ -254,10 +248,6 @@ class TopicPage(TopicFrame):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ImportError
-            If pyLDAvis is not installed.
         ValueError
             If X has no tokens, or the number of names differs from the number of columns.
         """
@@ -306,8 +296,6 @@ class TopicPage(TopicFrame):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If the numbers of names and columns, or of documents and rows, differ, or without X there are no shares.
 

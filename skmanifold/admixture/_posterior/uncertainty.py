@@ -54,8 +54,6 @@ class TopicUncertainty:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the estimator was fitted by `partial_fit` with a sampler that does not draw the topics.
         """
@@ -108,8 +106,6 @@ class TopicUncertainty:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
         ValueError
@@ -156,14 +152,10 @@ class TopicUncertainty:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
-        ImportError
-            If arviz-stats is not installed.
         """
         check_scalar(threshold, "threshold", Real)
         draws = self._draws_of_topics()
@@ -183,14 +175,10 @@ class TopicUncertainty:
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         AttributeError
             If the sampler does not draw the topics.
         ValueError
             If no draws of the topics were kept, because they need more memory than `max_draws_bytes`.
-        ImportError
-            If arviz-base is not installed.
         """
         match = match_chains(self._draws_of_topics(), self.best_chain_)
         kept = self._component_draws if hasattr(self, "_posterior") else None  # all draws of a stream have topics

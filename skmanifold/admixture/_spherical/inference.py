@@ -48,8 +48,7 @@ class DrawnTopics(NamedTuple):
 class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with fitted spherical topics; not public.
 
-    The estimator has `n_jobs`, `n_predictive_draws` and `n_importance_draws`, and the other attributes declared here
-    when it is fitted.
+    It has `n_jobs`, `n_predictive_draws`, `n_importance_draws`, and when fitted the other attributes declared here.
     """
 
     n_jobs: int | None
@@ -95,8 +94,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X has values that are not finite, or another number of features than in `fit`.
         """
@@ -124,8 +121,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X has values that are not finite, or another number of features than in `fit`.
         """
@@ -146,8 +141,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X does not have as many columns as there are topics, or has values that are not finite.
         """
@@ -175,8 +168,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X has values that are not finite, or another number of features than in `fit`.
         """
@@ -196,8 +187,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Documents; rows of any length, with entries of any sign.
-        y : None
-            Ignored.
+        y : Ignored
 
         Returns
         -------
@@ -206,8 +196,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If all rows are zeros, or X cannot be scored (see `score_samples`).
         """
@@ -234,8 +222,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If X cannot be scored; see `score`.
         """
@@ -261,8 +247,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
         ValueError
             If `n_words` is less than 1, or the number of names differs from the number of columns.
         """
@@ -295,7 +279,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
             Number of features, with the hyperparameters of the constructor, which then may not depend on data. None
             means a fitted estimator: its features and the hyperparameters of the fit.
         random_state : int, RandomState instance or None, default=None
-            Seed.
         return_parameters : bool, default=False
             Whether to return the parameters too.
 

@@ -157,8 +157,8 @@ class SphericalModel:
     def curvature_plus_noise(self, coupling: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Curvature of the log posterior with respect to unit topics, plus the gradient's variance, for each radius.
 
-        `coupling` is the mean over documents. It bounds the curvature of the likelihood: divided by its row sums, the
-        matrix has no eigenvalue above one.
+        `coupling`, the mean over documents, bounds the likelihood's: divided by its row sums, no eigenvalue is above
+        one.
         """
         sigma = self.concentrations.topic
         return self.document_density.reference * self.total_samples * coupling.sum(axis=1) + sigma + noise
@@ -232,10 +232,9 @@ class SphericalModel:
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
 
     def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Gradients of each document's log likelihood at the position, (n, K, V): means over draws of proportions.
+        """Gradients of each document's log likelihood, (n, K, V): means over draws of proportions, (n, n_draws, K).
 
-        `draws` is (n, n_draws, K), and `word_major` the result of `to_word_major`. Sums do not use BLAS, whose rounding
-        depends on the number of threads.
+        `word_major` is from `to_word_major`. Sums do not use BLAS, whose rounding depends on the number of threads.
         """
         word_topic, gram = word_major
         documents, topics = self.rows.dense(rows), np.ascontiguousarray(word_topic.T)

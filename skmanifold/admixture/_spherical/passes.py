@@ -247,8 +247,8 @@ def first_proportions(model: SphericalModel, chains: ProportionChains, n_rows: i
 def learn_concentration(dim: int, resultant: float, n: int) -> float:
     r"""Estimate a concentration from the mean cosine of n unit vectors with their mean directions.
 
-    This is the posterior mode under a conjugate prior worth one vector with cosine 1/2:
-    :math:`A_V(\kappa) = (n \bar r + 1/2) / (n + 1)`.
+    Posterior mode with a conjugate prior worth one vector of cosine 1/2: :math:`A_V(\kappa) = (n \bar r + 1/2) / (n +
+    1)`.
     """
     shrunk = (n * resultant + _PSEUDO_RESULTANT) / (n + 1)
     return float(inverse_bessel_ratio(dim, min(max(shrunk, _LEAST_RESULTANT), 1.0 - 1e-12)))
@@ -278,11 +278,11 @@ def learn_all_concentrations(
 def learn_topic_concentrations(
     model: SphericalModel, concentrations: Concentrations, chains: ProportionChains, topics: np.ndarray
 ) -> Concentrations:
-    r"""The concentrations of the topics that are most probable given proportions and topics.
+    r"""The concentrations of the topics that are most probable given proportions and topics, by Newton's method.
 
-    They maximise :math:`\sum_d [\log c(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]`, which is concave, with one
-    pseudo-observation of a cosine 1/2 for each topic, by Newton's method. At most 2,000 documents are used. The least
-    concentration has a mean cosine of about 0.001.
+    They maximise :math:`\sum_d [\log c(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]`, which is concave, with a
+    pseudo-observation of cosine 1/2 for each topic, over at most 2,000 documents. The least has a mean cosine of about
+    0.001.
     """
     rows = model.directed[:: -(-len(model.directed) // _N_LEARNING_ROWS)]
     word_topic, gram = model.to_word_major(model.to_position(topics))
@@ -314,8 +314,7 @@ def learn_topic_concentrations(
 def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None) -> np.ndarray:
     """Variance of the minibatch gradient with respect to unit topics, averaged over a topic's coordinates, (K,).
 
-    A document contributes its weight times its component orthogonal to the direction of its mixture of topics, whose
-    squared length is 1 - cos^2.
+    A document contributes its weight times its component orthogonal to its mixture, of squared length 1 - cos^2.
     """
     total = model.total_samples
     size = total if batch_size is None else min(batch_size, total)
@@ -342,8 +341,7 @@ def initially_tuned(
 ) -> SphericalModel:
     """The model with noise and radii for `topics`, estimated from some documents after a warm-up of their chains.
 
-    With much too small radii the first steps would be too long. A thermostat would then reach a large friction, which
-    takes many steps to decrease.
+    Much too small radii make the first steps too long, and a thermostat takes many steps to recover.
     """
     rows = model.directed[:: -(-len(model.directed) // _N_PILOT_ROWS)]
     word_topic, gram = model.to_word_major(model.to_position(topics))

@@ -41,13 +41,7 @@ class RoundedCounts(NamedTuple):
 
 
 def pack(counts: TopicCounts) -> PackedCounts:
-    """The same counts in about three bytes per count; shares `topics` and `totals`.
-
-    Raises
-    ------
-    ValueError
-        If the counts are not of an integer type.
-    """
+    """Integer counts (else a ValueError) in about three bytes per count; shares `topics` and `totals`."""
     _check_whole(counts)
     codes = np.empty(len(counts.counts), np.uint8)
     large = np.empty(_count_large(counts.counts) + 1, counts.counts.dtype)
@@ -63,15 +57,10 @@ def unpack(packed: PackedCounts) -> TopicCounts:
 
 
 def round_counts(counts: TopicCounts, key: np.uint64) -> RoundedCounts:
-    """Counts rounded to eight bits without bias, at the highest precision that can represent the most common word.
+    """Integer counts rounded to eight bits without bias, at the highest precision for the most common word.
 
-    A draw depends on (key, word, topic), so the result does not depend on the order of the lists or on the process.
-    Sums of rounded counts would be noisy, so the exact totals are kept.
-
-    Raises
-    ------
-    ValueError
-        If the counts are not of an integer type, or a word is too common for any precision.
+    A draw depends on (key, word, topic), not on the order of lists or the process. Sums of rounded counts would be
+    noisy, so exact totals are kept. ValueError for other types, or a word too common for any precision.
     """
     _check_whole(counts)
     precision = largest_precision(_most_tokens(counts.indptr, counts.counts))

@@ -315,17 +315,7 @@ def n_stored_documents(estimator: Any, sampler: BaseSampler, in_memory: bool) ->
 
 
 def record_documents(latents: Any, token_start: np.ndarray, n_rows: int, n_topics: int) -> dict[str, np.ndarray]:
-    """Numbers of tokens of each topic in the first documents, as an entry of a draw.
-
-    Parameters
-    ----------
-    latents : ndarray of shape (n_tokens,) or Assignments
-        Topics of the tokens, document by document.
-    token_start : ndarray of shape (n_documents + 1,)
-        First token of each document.
-    n_rows, n_topics : int
-        Numbers of documents and topics; without documents there is no entry.
-    """
+    """Numbers of tokens of each topic in the first `n_rows` documents, as an entry of a draw, if there are any."""
     n_rows = min(n_rows, len(token_start) - 1)
     if not n_rows:
         return {}

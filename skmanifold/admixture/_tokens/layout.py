@@ -113,8 +113,8 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
 def _tokens_of_block(n_draws, n_features, n_entries, n_workers):
     """Number of tokens in a block by default.
 
-    A block has several tokens of each word, since the topics of a word are prepared once per block, unless it would be
-    one of few; blocks are small enough that their entries stay in cache, and twelve can be balanced.
+    A block has several tokens of each word, whose topics are prepared once per block, unless it would be one of few;
+    its entries stay in cache, and twelve blocks can be balanced.
     """
     n_blocks = min(max(n_draws // (_TOKENS_PER_WORD * n_features), 2 * n_workers), _BALANCED_BLOCKS)
     n_blocks = max(n_blocks, -(-n_entries // _BLOCK_ENTRIES))

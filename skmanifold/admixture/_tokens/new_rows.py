@@ -113,7 +113,6 @@ def draw_cells(log_table: np.ndarray, proportions: np.ndarray, key: np.uint64) -
     proportions : ndarray of shape (n_samples, K)
         Proportions of the rows.
     key : uint64
-        Key of the random numbers.
 
     Returns
     -------
@@ -212,7 +211,6 @@ class DrawsFromPrior:
         n_tokens : int or array-like of shape (n_samples,), default=100
             Number of tokens of each row. For the emission "poisson" it is random, for "bernoulli" that of the columns.
         random_state : int, RandomState instance or None, default=None
-            Seed.
         return_parameters : bool, default=False
             Whether to return the parameters too.
 

@@ -55,23 +55,8 @@ class StoredLatents:
 class StreamedTokens:
     """Documents of a corpus on disk; offers the updates of `LatentModel` except for the mode of the parameters.
 
-    A pass reads, sorts and draws one piece after the other. The topics of the tokens, which are needed between
-    passes, are in temporary files: in the folder of Python's ``tempfile``, or in that of the cluster's worker.
-
-    Parameters
-    ----------
-    rows : list of CorpusRange
-        The documents.
-    doc_topic_prior : ndarray of shape (n_components,)
-        Dirichlet parameters of the documents' proportions.
-    workers : Workers
-        Who runs the kernels.
-    first_row : int
-        Index of the first document in the whole corpus; random streams depend on it.
-    piece_tokens : int, optional
-        Approximate number of tokens in memory; results do not depend on it.
-    seeds : Seeds, optional
-        As in `TokenModel`.
+    A pass reads, sorts and draws pieces of about `piece_tokens`, on which results do not depend. Topics of tokens are
+    in temporary files between passes, in the folder of ``tempfile`` or that of the cluster's worker.
     """
 
     def __init__(
@@ -168,8 +153,7 @@ ReadRows = Callable[[int, int], RowLatents]
 class StorableTokens(TokenModel):
     """Rows of tokens whose latents can be written, and read for any division of the rows.
 
-    Methods accept `TopicsOfPass` in place of topics, and the topics of tokens, as they are stored, in place of
-    `TokenLatents`.
+    Methods accept `TopicsOfPass` in place of topics, and stored topics of tokens in place of `TokenLatents`.
     """
 
     moved_by_rounding: float = 0.0  # expected change of fractional counts by rounding
@@ -206,13 +190,7 @@ class StorableTokens(TokenModel):
         yield RowLatents(self.first_row, self.token_start, latents)
 
     def unpack_latents(self, read: ReadRows) -> np.ndarray:
-        """The topics of the tokens of these rows, from the stored values that `read` returns.
-
-        Raises
-        ------
-        ValueError
-            If they were written for other rows: documents of other lengths, or more topics.
-        """
+        """Topics of these rows' tokens, from what `read` returns; ValueError for other lengths or more topics."""
         _, indptr, topics = read(self.first_row, self.first_row + self.counts.n_rows)
         if np.any(np.diff(indptr) != np.diff(self.token_start)) or np.any(topics >= self.n_components):
             raise ValueError("the stored topics do not belong to these rows")

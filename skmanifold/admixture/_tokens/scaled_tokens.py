@@ -20,8 +20,8 @@ class ScaledTokens(NamedTuple):
 def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
     """Scale log densities of tokens, (V, K), of any magnitude: divide those of each token by about their largest.
 
-    Logarithms of the divisors are multiples of 2**-16, so that their sums over tokens are exact in any order. Values
-    that underflow to zero in 32 bits relative to the token's largest are omitted.
+    Logs of divisors are multiples of 2**-16, so that sums over tokens are exact in any order. Values that underflow in
+    32 bits are omitted.
     """
     n_tokens, n_components = log_table.shape
     log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT

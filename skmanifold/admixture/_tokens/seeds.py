@@ -23,13 +23,7 @@ class Seeds(NamedTuple):
         return None if len(np.unique(self.columns)) == len(self.columns) else "has the same column twice"
 
     def topic_of_column(self, n_features: int) -> np.ndarray:
-        """The topic of each column, -1 for columns that are not seeds; (n_features,) int32.
-
-        Raises
-        ------
-        ValueError
-            If a column is out of range.
-        """
+        """The topic of each column, (n_features,) int32, -1 if no seed; ValueError if a column is out of range."""
         if self.columns.max(initial=-1) >= n_features:
             raise ValueError(f"seed_words has the column index {self.columns.max()}, but X has {n_features} columns.")
         out = np.full(n_features, -1, np.int32)

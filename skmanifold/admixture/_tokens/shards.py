@@ -46,19 +46,7 @@ NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounde
 
 
 class TokenShards:
-    """Makes shards of rows of counts: a `ShardBuilder`.
-
-    Parameters
-    ----------
-    doc_topic_prior : ndarray of shape (n_components,)
-        Dirichlet parameters of the rows' proportions.
-    rounding_key : uint64
-        For fractional counts.
-    whom : str
-        The estimator's name, for messages.
-    seeds : Seeds, optional
-        As in `TokenModel`.
-    """
+    """A `ShardBuilder` of rows of counts; `rounding_key` is for fractional counts, `whom` for messages."""
 
     def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str, seeds: Seeds = NO_SEEDS):
         self.doc_topic_prior = doc_topic_prior
@@ -221,18 +209,7 @@ class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
 
 
 def open_token_shards(X: Any, counts: Counts | None, builder: TokenShards, workers: Workers) -> Any:
-    """The rows of a fit in shards; raises an error if there are no tokens.
-
-    Parameters
-    ----------
-    X : object
-        The X passed to `fit`.
-    counts : Counts or None
-        X, if it is in memory.
-    builder : TokenShards
-    workers : Workers
-        Threads for the kernels of rows in this process.
-    """
+    """The rows of a fit in shards, with `counts` if X is in memory; raises an error if there are no tokens."""
     shards = open_shards(builder, CountsSource(counts) if counts is not None else source_of(X), workers)
     if not shards.total("n_tokens"):
         raise ValueError(NO_TOKENS)

@@ -258,12 +258,9 @@ def _described(value: Any) -> str:
 
 
 def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
-    """Write the result of `Chain.stored` for each chain.
+    """Write the result of `Chain.stored` for each chain; TypeError for contents of classes outside of the package.
 
-    Raises
-    ------
-    TypeError
-        If a state contains an object of a class outside of the package. The state itself may be of any class.
+    The state itself may be of any class.
     """
     encoder = Encoder("A checkpoint of this sampler")
     tree = encoder.encode([{**chain, "state": chain["state"]._asdict()} for chain in chains])
@@ -272,13 +269,7 @@ def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
 
 
 def read_chains(path: Path) -> Any:
-    """The contents of such a file, not validated.
-
-    Raises
-    ------
-    ValueError
-        If it is damaged.
-    """
+    """The contents of such a file, not validated; ValueError if it is damaged."""
     with opened(path, kind=_KIND) as (document, arrays), told_in_one_sentence(f"{path.name} cannot be read"):
         return Decoder(arrays).decode(document[_KIND])
 

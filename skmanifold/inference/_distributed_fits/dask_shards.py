@@ -258,19 +258,10 @@ def _is_of_cluster(error: Exception) -> bool:
 
 
 class ClusterWatch:
-    """Waits for answers of a cluster, and raises an error if workers or the connection are lost.
+    """Waits for a cluster, and raises an error that ends with `advice` if workers or the connection are lost.
 
-    The event loop of a worker reports to the scheduler every few seconds, also during computations, because kernels and
-    linear algebra release the GIL. A connected worker that does not report has been stopped.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client of the cluster.
-    worker_timeout : float
-        Seconds without a report after which a worker, or the scheduler, counts as stopped.
-    advice : str
-        The end of error messages: how to continue after the loss of the cluster.
+    A worker's event loop reports to the scheduler every few seconds, also during computations, because kernels and
+    linear algebra release the GIL. One that does not for `worker_timeout` seconds has been stopped.
     """
 
     def __init__(self, client: Any, worker_timeout: float, advice: str):
@@ -286,21 +277,7 @@ class ClusterWatch:
     def call(self, function: Callable, *arguments: Any, of: Iterable[str] | None = None, **options: Any) -> Any:
         """Call a method of the client, which may never return.
 
-        Parameters
-        ----------
-        function : callable
-            The method.
-        *arguments, **options
-            Its arguments.
-        of : iterable of str, optional
-            Addresses of the workers that must answer; by default only the scheduler must.
-
-        Raises
-        ------
-        LostShardError
-            If one of these workers was lost.
-        RuntimeError
-            If the cluster was lost.
+        LostShardError if a worker whose address is in `of` was lost, RuntimeError if the cluster was.
         """
         answer: Future = Future()
 

@@ -30,12 +30,9 @@ MAX_LOST = 10  # number of worker failures after which a run, or the transfer of
 class ShardBuilder(Protocol):
     """How an estimator makes models of parts of its data; pickled and sent to the workers with the rows.
 
-    It may have lossless ``pack(value)`` and ``unpack(packed)`` for positions and statistics that are sent, and
-    ``cut(statistics, n)`` and ``join(parts)``, with which different shards merge different parts of the statistics. The
-    parts must not depend on the rows, ``join(cut(statistics, n))`` must be the same statistics, and parts must merge to
-    the parts of the merged statistics.
-
-    Methods for ``ask(method, *arguments)`` of the shards have the model as their first argument.
+    It may have lossless ``pack(value)`` and ``unpack(packed)`` for what is sent, and ``cut(statistics, n)`` and
+    ``join(parts)``, so that shards merge different parts: independent of the rows, with ``join(cut(statistics, n))``
+    the same statistics. Methods for ``ask(method, *arguments)`` of shards have the model as first argument.
     """
 
     def read(self, blocks: list) -> tuple[Any, int, int]:

@@ -189,8 +189,8 @@ def expected_rows(rows: LazyRows, prior: RowPrior, start: int, stop: int) -> np.
 def sum_columns(rows: LazyRows, groups: Sequence[np.ndarray]) -> LazyRows:
     """New rows whose columns are the sums of groups of columns; columns in no group are dropped.
 
-    A sum of Cox-Ingersoll-Ross processes is such a process, whose shape is the sum of the shapes. So the next read has
-    the exact distribution, given a prior whose columns are summed, too.
+    A sum of Cox-Ingersoll-Ross processes is one whose shape is the sum of the shapes, so that the next read is exact,
+    given a prior whose columns are summed, too.
     """
     place = np.full(len(rows.totals), -1, np.int64)
     for column, group in enumerate(groups):

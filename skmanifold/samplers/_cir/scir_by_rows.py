@@ -78,10 +78,9 @@ def log_totals(rows: LazyRows) -> np.ndarray:
 
 
 def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> LazyRows:
-    """Draw the sum of each column from its distribution given the present counts, and scale the column to it.
+    """Draw the sum of each column, a gamma variable given all counts, and scale the column to it.
 
-    The assignments were drawn given the columns' proportions alone, so the sums still correspond to the previous
-    counts. Given all counts a column's sum is a gamma, independent of its proportions.
+    The assignments were drawn given the proportions alone, so that the sums still follow the previous counts.
     """
     shapes = model.row_prior.totals + rows.count_totals + changes.totals
     keys = fold_in_each(subkey(key, Purpose.COLUMN_SUMS), np.arange(len(shapes)))

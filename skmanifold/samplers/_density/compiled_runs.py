@@ -75,10 +75,9 @@ def _write_numbers(values, draw, draws):
 
 
 class CompiledRun:
-    """Makes the steps of all chains in few calls of a kernel.
+    """Makes the steps of all chains in few calls of a kernel, ``_call(state, n_steps, thin, begin, draws, stats)``.
 
-    A subclass defines ``_call(state, n_steps, thin, begin, draws, stats)``, which makes steps and writes the draws from
-    `begin` on.
+    A subclass defines it; it makes steps and writes the draws from `begin` on.
     """
 
     def __init__(self, sampler: Any, target: Any, functions: CompiledFunctions) -> None:

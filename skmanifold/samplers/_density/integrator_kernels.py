@@ -231,8 +231,7 @@ def fill_coefficients_baoab(friction, strength, step, out):
 def accept(keys, kinetic, kinetic_after, log_density, proposed, accepted):
     """Accept each chain's proposal with probability min(1, exp(H - H')), never where it is not a number.
 
-    The log densities and energies are those before and after. The log densities of accepted proposals replace those
-    before.
+    Arguments are log densities and energies before and after; log densities of accepted proposals replace those before.
     """
     for c in range(keys.shape[0]):
         log_ratio = proposed[c] - log_density[c] + kinetic[c] - kinetic_after[c]

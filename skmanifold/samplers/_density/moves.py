@@ -74,8 +74,8 @@ def chains_of(state: Any) -> Chains:
 def make_steps(move, geometry, gradient, covariance, chains, h, first, n_steps):
     """Make the steps ``first, ..., first + n_steps - 1`` of the integrator, in place.
 
-    ``gradient(x, keys, t, out)`` writes the gradients at step t, and `covariance` is that of their noise. Returns the
-    step at which a gradient is not finite, or -1.
+    ``gradient(x, keys, t, out)`` writes gradients with noise of `covariance`. Returns the step of the first gradient
+    that is not finite, or -1.
     """
 
 
@@ -378,8 +378,8 @@ def vary_paths(jitter, first, step_sizes, n_steps):
 def make_transition(gradient, density, geometry, chains, log_density, accepted, h, n_steps, t):
     """Make transition t of `GMC`, with `n_steps` steps of size h, in place; returns whether all gradients are finite.
 
-    ``gradient(x, keys, t, out)`` and ``density(x, out)`` write the gradients and the log densities. The gradient in
-    `chains` is that of the position, before and after the transition.
+    ``gradient(x, keys, t, out)`` and ``density(x, out)`` write gradients and log densities. The gradient in `chains` is
+    that of the position, before and after.
     """
     x, v, g = chains.position, chains.noise, chains.gradient
     y, start, proposed = x.copy(), g.copy(), np.empty_like(log_density)

@@ -316,8 +316,8 @@ def _propose(direction, scale, key):
 def _rotate_eigenvalues(values, frame, spreads, offset, n, mean, noise, log_ranks, temperature, key):
     """Metropolis moves that rotate pairs of eigenvalues by uniform angles, in place; returns whether one was accepted.
 
-    The frame and the sum of squared eigenvalues do not change. Given the frame, the density of eigenvalues under the
-    surface area is proportional to the product of all distances between eigenvalues.
+    Frame and sum of squares stay. Given the frame, the density under the surface area is proportional to the product of
+    all distances between eigenvalues.
     """
     m = len(values)
     if m == 1:
@@ -363,8 +363,8 @@ def _log_product(x, y, i, j, values):
 def _move_offset(offset, values, frame, mean, pull, variance, scale, key):
     """One Metropolis step of the offset, in place; returns whether it was accepted.
 
-    The covariance of the step is proportional to that of the offset given the subspace, so steps orthogonal to it are
-    shorter for more rows. It depends only on the subspace, so the proposal is symmetric.
+    The step's covariance is proportional to that of the offset given the subspace, so that steps orthogonal to it are
+    shorter for more rows; it depends only on the subspace, so that the proposal is symmetric.
     """
     m = len(offset)
     place = np.dot(frame, offset)

@@ -91,10 +91,10 @@ def lengthen_sticks(sticks: Sticks, concentration: float, least: float, key: np.
 
 
 def draw_concentration(sticks: Sticks, prior: tuple[float, float], key: np.uint64) -> float:
-    r"""Draw the concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), where n is their number.
+    """Draw the concentration given the sticks: Ga(a + n, b - sum_j log(1 - v_j)), where n is their number.
 
-    This is the conditional distribution given the labels of sticks. That of Escobar and West (1995), given the number
-    of clusters, is for models without stick labels. A draw beyond the range of concentrations becomes its end.
+    That of Escobar and West (1995), given the number of clusters, is for models without stick labels. A draw beyond the
+    range of concentrations becomes its end.
     """
     shape, rate = prior
     log_gamma = log_gamma_variate(key, shape + len(sticks.log_rests))
@@ -111,8 +111,8 @@ def order_above(weights: np.ndarray, least: float) -> np.ndarray:
 def redraw_order(sizes: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:
     """Draw new stick numbers for the components with rows, (n,) int32, given the partition; -1 for empty components.
 
-    The order of the sticks is a size-biased permutation of the weights. Given the partition the weights are Dirichlet
-    with parameters `sizes`, and `concentration` for all empty components together.
+    The order is a size-biased permutation of the weights, which are Dirichlet with parameters `sizes`, and
+    `concentration` for all empty components together.
     """
     occupied = np.flatnonzero(sizes)
     places = np.full(len(sizes), -1, np.int32)
@@ -145,9 +145,8 @@ def _fill_prior_sticks(key, first, log_left, concentration, log_least, out):
 def _size_biased_places(key, sizes, concentration):
     """The stick of each component, with the weights integrated out.
 
-    The next stick is that of a component with probability proportional to its number of rows, or an empty one with
-    probability proportional to the concentration. The remaining sticks have the same distribution with fewer
-    components.
+    The next stick is that of a component, in proportion to its rows, or empty, in proportion to the concentration; so
+    on with fewer components.
     """
     n = len(sizes)
     places = np.full(n, -1, np.int32)
