@@ -95,7 +95,7 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
             csr = validate_counts(estimator, X, reset=reset)
         if key is None:
             return as_counts(csr)
-        return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=8)
+        return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=7)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ...utils._conditions import Real as RealNumber
 from ...utils._declared import Saved
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._lda.estimator import Documents, StochasticLDA
+from .._lda.estimator import AnyDocuments, StochasticLDA
 from .._posterior.inference import TopicInference
 from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
 from .._tokens.topic_counts import TopicCounts, TopicPrior, topic_word_prior
@@ -285,7 +285,7 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Documents, y: Ignored = None) -> Self:
+    def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
 
         Inside ``with distributed(client):`` (:func:`~skmanifold.distributed`) the documents are sent to the workers of

@@ -18,7 +18,7 @@ from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts
 from .births import sample_with_births
 from .split_merge import merge_greedily, split_and_merge
 from .starts import Start
-from .token_rows import Prepared, Ranges, first_tokens, put_documents, take_documents
+from .token_rows import Prepared, Ranges, first_tokens, gather_documents, put_documents
 from .weights import Hyperparameters, TopicWeights, draw_document_concentration, draw_topic_concentration, draw_weights
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
@@ -176,7 +176,7 @@ class HDPModel:
         n_rows = self.n_rows
         part = np.empty((1, min(n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * n_rows)))), np.int64)
         choose_rows(np.array([subkey(key, _PART)]), 0, n_rows, part)
-        documents, of_tokens = take_documents(self.ranges, topics, part[0])
+        documents, of_tokens = gather_documents(self.ranges, topics, part[0])
         arguments = n_tokens, prepared.table(self.workers), weights, given, self.max_topics, subkey(key, _BIRTHS)
         after = TopicWeights(*sample_with_births(documents, part[0], of_tokens, *arguments))
         return after, put_documents(self.ranges, topics, part[0], documents, of_tokens, len(after.used))

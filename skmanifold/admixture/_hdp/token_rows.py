@@ -270,7 +270,7 @@ def first_tokens(ranges: Ranges) -> list[int]:
     return np.cumsum([0, *(int(lengths.sum()) for lengths in ranges.lengths)])[:-1].tolist()
 
 
-def take_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Counts, np.ndarray]:
+def gather_documents(ranges: Ranges, topics: Any, rows: np.ndarray) -> tuple[Counts, np.ndarray]:
     """Some documents of the corpus in the order of `rows`, and the topics of their tokens, as new arrays."""
     places, documents, token_topics = zip(*ranges.ask("take", topics, rows), strict=True)
     order = np.argsort(np.concatenate(places))

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from ...base import BaseSampledEstimator, draws_parameters, samples_density, takes_minibatches
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    draws_parameters,
+    samples_density,
+    takes_minibatches,
+)
 from ...datasets import RowFiles
 from ...inference._corpus_blocks import Stored
 from ...samplers import (
@@ -36,7 +45,7 @@ from .priors import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits
-Documents: TypeAlias = Stored | RowFiles | DaskLike
+AnyDocuments: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
@@ -283,7 +292,6 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     }
     _unit = "token"
     _runs_in_shards = True
-    _strategy, _stream_strategy = fit_strategy, stream_strategy
     _read_by: ClassVar[dict] = {
         "batch_size": fits_by_minibatches,
         **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
@@ -354,7 +362,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     # Fitting
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Documents, y: Ignored = None) -> Self:
+    def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:
         """Fit the model to a corpus.
 
         Parameters
@@ -453,6 +461,12 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         if self.max_iter is not None:
             return self.max_iter
         return _PASSES_OF_ESCA if isinstance(sampler, ESCA) else _PASSES
+
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
+        return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:

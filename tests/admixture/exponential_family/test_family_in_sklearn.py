@@ -94,8 +94,10 @@ def test_fractions_are_weights_of_rows_that_are_not_fitted():
     near = [events.transform(np.abs(answers - e)) for e in (0.0, 1e-9)]
     np.testing.assert_allclose(near[1], near[0], atol=1e-5)
     X = small_rows("poisson")
-    with pytest.warns(UserWarning, match="rounds at random: .* SphericalAdmixture for tf-idf"):
-        make("poisson").fit(X * 0.7)
+    for method in ("fit", "partial_fit"):
+        with pytest.warns(UserWarning, match="rounds at random: .* SphericalAdmixture for tf-idf") as told:
+            getattr(make("poisson"), method)(X * 0.7)
+        assert told[0].filename == __file__
     rows = make("poisson", intensity_rate=1.0).fit(X)
     np.testing.assert_allclose(rows.transform(X * (1 + 1e-9)), rows.transform(X), rtol=1e-4)
     intensities = rows.transform(X * 0.7).sum(axis=1)  # each an expected number of tokens and its prior's

@@ -5,7 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.births import sample_with_births
-from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows, put_documents, take_documents
+from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows, gather_documents, put_documents
 from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._tokens.document_gibbs import make_word_table
 from skmanifold.random._keys import root_key, subkey
@@ -29,7 +29,7 @@ def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights
     table = make_word_table(np.log(phi.T), np.zeros(n_topics), tiny.ALPHA * weights.used, Workers(1))
     n_tokens = np.bincount(topics, minlength=n_topics)
     given = Hyperparameters(tiny.ALPHA, gamma, np.array([tiny.BETA]), 3 * tiny.BETA)
-    documents, taken = take_documents(RANGES, topics, rows)
+    documents, taken = gather_documents(RANGES, topics, rows)
     born = sample_with_births(documents, rows, taken, n_tokens, table, weights, given, MANY, subkey(key, 1))
     put_documents(RANGES, topics, rows, documents, taken, len(born.weights))
     return born
