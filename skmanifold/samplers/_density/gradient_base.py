@@ -248,15 +248,21 @@ class GradientSampler(ManifoldSampler):
         return first
 
     def step(self, model: HasGradient, state: Any) -> Any:
-        """`n_steps` steps of the integrator."""
+        """`n_steps` steps of the integrator, one by one if a subclass defines `_move`."""
         h, n = step_size_at(self.step_size, state.n_steps), self.n_steps
         first = state.n_steps * n
+        last = first + n - 1
         try:
-            state = self._make_steps(model, state, h, first, n)
+            if type(self)._move is GradientSampler._move:
+                self._interpret_moves(model, state, h, first, n)
+            else:
+                for t in range(first, last + 1):
+                    fold_keys(state.key, t, state.memory.keys)
+                    state = self._move(model, state, h, t)
         except NonFiniteError as error:
             error.state = state if error.state is None else error.state
             raise
-        return self._counted(state, first + n - 1)
+        return self._counted(state, last)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``."""
@@ -301,15 +307,6 @@ class GradientSampler(ManifoldSampler):
     def _move(self, model: Any, state: Any, h: float, t: int) -> Any:
         """Make step t of the integrator, of size h, in place; returns the state."""
         return self._interpret_moves(model, state, h, t, 1)
-
-    def _make_steps(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
-        """Make steps of the integrator, one by one if a subclass defines `_move`."""
-        if type(self)._move is GradientSampler._move:
-            return self._interpret_moves(model, state, h, first, n_steps)
-        for t in range(first, first + n_steps):
-            fold_keys(state.key, t, state.memory.keys)
-            state = self._move(model, state, h, t)
-        return state
 
     def _interpret_moves(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
         """Interpret the kernel of this sampler's move, with the gradients of `_estimate_gradient`."""

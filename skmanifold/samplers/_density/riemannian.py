@@ -20,7 +20,7 @@ from .gradient_base import (
     GradientSampler,
     MomentumState,
 )
-from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
+from .integrator_kernels import drift_riemannian, fill_scaled_noise, kick_riemannian, refresh_riemannian
 from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
 from .moves import chains_of, resample_momentum
 from .noise_covariance import NoiseCovariance, fill_compensated, fill_matrix_noise
@@ -116,8 +116,12 @@ class SGRHMC(GradientSampler):
         correction = divergence_at(self, model, x, memory.keys, root)
         if self.scheme == "euler":
             n_chains = len(x)
-            variance, weight = np.full(n_chains, 2 * h), np.full(n_chains, h * h)
-            fill_compensated(self._noise(model, memory), memory.keys, variance, weight, memory.noise)
+            variance = memory.coefficients[3]
+            variance.fill(2 * h)
+            if memory.covariance is None:
+                fill_scaled_noise(memory.keys, variance, memory.noise)
+            else:
+                fill_compensated(memory.covariance, memory.keys, variance, np.full(n_chains, h * h), memory.noise)
             flat_v, noise = v.reshape(n_chains, -1), memory.noise.reshape(n_chains, -1)
             change = times(root, noise - h * times(root, flat_v))
             _drift(x, v, h, root, x)
