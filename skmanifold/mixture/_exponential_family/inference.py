@@ -67,6 +67,8 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         family, estimate, learned = self._family, self._estimate, vars(self)
+        if family.n_components != sizes["n_components"]:
+            return "has a family of another number of components"
         draws = {f"_draws[{i}]": position for i, position in enumerate(self._draws)}
         for name, position in {"_estimate": estimate, **draws}.items():
             with placed(name):
