@@ -55,17 +55,8 @@ class AdmixturePrior(NamedTuple):
 class TokenFit(FitStrategy):
     """The fit to rows in the memory of this process, with samplers of the components of tokens.
 
-    Parameters
-    ----------
-    admixture : estimator instance
-    run : Run
-    begin : callable
-        Function that returns the `AdmixturePrior` given the rows, or given the sums of their columns as one row and the
-        sums of the rows.
-    counts : Counts or None
-        The rows, if they are in memory.
-    starts_at_random : bool, default=True
-        Whether the initial components of tokens are random.
+    The function `begin` returns the `AdmixturePrior` given the rows, or given the sums of their columns as one row and
+    the sums of the rows. `starts_at_random` is whether the initial components of tokens are random.
     """
 
     in_memory = True
@@ -154,14 +145,7 @@ class TokenFit(FitStrategy):
 class ShardedTokenFit(TokenFit):
     """The same fit to rows in shards: on disk, in Dask collections, or on the workers of a cluster.
 
-    Parameters
-    ----------
-    admixture, run, begin, counts, starts_at_random
-        As in `TokenFit`.
-    X : object
-        The X passed to `fit`.
-    emission : BaseEmission
-        The emission of the tokens.
+    X is the one passed to `fit`, and `emission` that of the tokens.
     """
 
     in_memory = False
@@ -221,14 +205,6 @@ class ShardedTokenFit(TokenFit):
 
 class TokenStream(StatisticsStream):
     """The update by one minibatch, whose counts are averaged with those before.
-
-    Parameters
-    ----------
-    admixture : estimator instance
-    batch : Minibatch
-    prior : AdmixturePrior
-    counts : Counts
-        The minibatch.
     """
 
     def __init__(self, admixture: Any, batch: Minibatch, prior: AdmixturePrior, counts: Counts):
@@ -261,19 +237,7 @@ class BurnInPrior:
     random. If these are clusters, a large prior would mix them. EM and variational inference have distributions over
     the topics of tokens, which begin nearly uniform, and do not need it.
 
-    Parameters
-    ----------
-    admixture : StochasticLDA or ExponentialFamilyAdmixture
-        The estimator.
-    run : Run
-        The fit.
-    starts_at_random : bool, default=True
-        Whether the initial components of tokens are random; if not, the prior is the same in all passes.
-
-    Attributes
-    ----------
-    n_passes : int
-        Number of passes with a larger prior; 0 if there are none.
+    The prior is larger in the first `n_passes` passes, in none if the initial components of tokens are not random.
     """
 
     def __init__(self, admixture: Any, run: Run, starts_at_random: bool = True) -> None:

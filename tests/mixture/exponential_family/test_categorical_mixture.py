@@ -335,7 +335,7 @@ def test_tags_are_those_of_codes():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("n_categories_", np.array([3, 3, 3, 3, 4]), "other numbers of categories than its family"),
+        ("n_categories_", np.array([3, 3, 3, 3, 4]), "n_categories_ that are not those of its estimate"),
         ("components_", [np.full((3, 3), 1 / 3)] * 5, "components_ that are not those of its estimate"),
         ("components_", np.full((3, 5), 1 / 3), "components_ that are not those of its estimate"),
         ("components_", [np.full((3, 3), 1 / 3)] * 4, "components_ that are not those of its estimate"),
