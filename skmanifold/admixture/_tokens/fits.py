@@ -204,8 +204,7 @@ class ShardedTokenFit(TokenFit):
 
 
 class TokenStream(StatisticsStream):
-    """The update by one minibatch, whose counts are averaged with those before.
-    """
+    """The update by one minibatch, whose counts are averaged with those before."""
 
     def __init__(self, admixture: Any, batch: Minibatch, prior: AdmixturePrior, counts: Counts):
         super().__init__(batch)
