@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..emissions import BaseEmission
-from ..emissions._categories.family import CategoryFamily
+from ..emissions._categories import CategoryFamily
 from ..emissions._columns.layout import ColumnLayout
 from ..emissions._estimator import WithEmission
 from ..emissions._family import Family

@@ -9,12 +9,12 @@ from scipy.special import gammaln, ive, logsumexp
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.emissions import VonMisesFisher, kernels
-from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationPrior, draw_concentration, tabulate
 from skmanifold.emissions._von_mises_fisher.family import (
     VonMisesFisherFamily,
     VonMisesFisherParameters,
     draw_directions,
 )
+from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior, draw_concentration, tabulate
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows, SparseRows
 from skmanifold.numerics.block_sums import merge
 from skmanifold.random._keys import fold_in_each, root_key

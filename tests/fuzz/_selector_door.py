@@ -10,8 +10,8 @@ import pyarrow as pa
 from fuzz._cases import one_sentence
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Columns, Gaussian
-from skmanifold.emissions._columns.reading import open_table
-from skmanifold.emissions._columns.selection import chosen_columns
+from skmanifold.emissions._columns.layout import open_table
+from skmanifold.emissions._columns.rows import chosen_columns
 from skmanifold.mixture._imputation import imputation
 
 NAMES = ["a", "b", "c", "d", "e"]

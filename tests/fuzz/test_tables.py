@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skmanifold.emissions._columns import layout, reading
+from skmanifold.emissions._columns import layout
+from skmanifold.emissions._columns import layout as reading
 from skmanifold.mixture._imputation import filling
 
 from . import _table_door

@@ -22,9 +22,9 @@ from ...base import (
 from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
 from ...emissions._estimator import sort_hyperparameters
+from ...emissions._linear_rows import distinct_lengths
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
-from ...emissions._row_lengths import distinct_lengths
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...random._keys import Purpose, subkey

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._abilities import HasDraw, HasNewRows
 from ...emissions._base import BaseEmission
 from ...emissions._estimator import WithEmission
+from ...emissions._linear_rows import LENGTHS, LEVELS, draw_lengths
 from ...emissions._protocols import HasPriorFamily, TokenEmission
 from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
-from ...emissions._row_lengths import LENGTHS, LEVELS, draw_lengths
 from ...inference._draw_conditions import draws_of
 from ...inference._draw_store import evenly_spaced
 from ...random._keys import Purpose, root_key, subkey

@@ -18,13 +18,11 @@ from .._bernoulli import Bernoulli
 from .._categorical import Categorical
 from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
-from .._negative_binomial.emission import NegativeBinomial
+from .._negative_binomial import NegativeBinomial
 from .family import ColumnsFamily
-from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, ordered
-from .reading import Columns as Table
-from .reading import open_table
-from .rows import ColumnRows
-from .selection import chosen_columns, column_label, divided, named_errors
+from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, open_table, ordered
+from .layout import Columns as Table
+from .rows import ColumnRows, chosen_columns, column_label, divided, named_errors
 
 Block = tuple[str, BaseEmission, Any]
 

@@ -19,17 +19,20 @@ from ...utils._threads import Workers, split_range
 from .._family import Family
 from .._protocols import Arrays
 from .._statistics import occupied, selected
-from .cluster_kernels import (
+from .kernels import (
+    Concentration,
+    ConcentrationPrior,
     DenseDirectionData,
     DirectionPosterior,
     SparseDirectionData,
     add_interpolated,
     coefficients_of,
+    draw_concentration,
     log_marginals,
+    log_peak,
+    tabulate,
 )
-from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_peak, tabulate
-from .k_means import SphericalKMeans
-from .rows import DenseRows, DirectedRows, SparseRows
+from .rows import DenseRows, DirectedRows, SparseRows, SphericalKMeans
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine

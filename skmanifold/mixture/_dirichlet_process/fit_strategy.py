@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...emissions import BaseEmission
-from ...emissions._categories.family import CategoryCounts
+from ...emissions._categories import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied
 from ...inference._chains import Chain

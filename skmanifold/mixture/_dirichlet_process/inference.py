@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
 from ...emissions._abilities import LearnsPrior
-from ...emissions._categories.family import CategoryFamily
+from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import n_used, shapes_of
 from ...inference._arviz import falling, to_tree

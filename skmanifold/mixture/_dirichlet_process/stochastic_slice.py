@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...emissions._categories.family import CategoryCounts
-from ...emissions._categories.kernels import add_predictive
+from ...emissions._categories import CategoryCounts, add_predictive
 from ...emissions._linear_kernels import add_entries
 from ...emissions._statistics import n_used
 from ...models import IncompatibleError

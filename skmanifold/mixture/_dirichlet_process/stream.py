@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...base import stack_draws
-from ...emissions._categories.family import CategoryCounts
+from ...emissions._categories import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import selected
 from ...inference._draw_store import DrawStore

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._columns.layout import ordered
-from ...emissions._columns.reading import MOST_EXACT, open_table
-from ...emissions._columns.selection import column_label
+from ...emissions._columns.layout import MOST_EXACT, open_table, ordered
+from ...emissions._columns.rows import column_label
 
 
 def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarray]) -> Iterator[Any]:

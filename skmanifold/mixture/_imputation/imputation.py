@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasCells
 from ...emissions._cells import ExpectedCells
-from ...emissions._columns.reading import Columns as Table
-from ...emissions._columns.selection import chosen_columns
+from ...emissions._columns.layout import Columns as Table
+from ...emissions._columns.rows import chosen_columns
 from ...models import IncompatibleError
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...utils._protocol_check import offers

@@ -18,8 +18,7 @@ from ...base import all_or_nothing
 from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from ...emissions._von_mises_fisher.k_means import Start
-from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
+from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, Start, read_rows
 from ...inference._distributed_fits.session import refuse_session
 from ...random._keys import Purpose, root_key, subkey
 from ...utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index

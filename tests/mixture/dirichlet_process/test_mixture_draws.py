@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._categories.family import CategoryCounts, CategoryFamily
+from skmanifold.emissions._categories import CategoryCounts, CategoryFamily
 from skmanifold.mixture import _densities
 from skmanifold.mixture._densities import log_predictive
 from skmanifold.mixture._memberships.process import ParameterDraw, PartitionDraw, partition_draw

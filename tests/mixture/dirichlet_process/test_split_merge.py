@@ -6,7 +6,7 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.emissions._categories.kernels import log_marginal_of_counts
+from skmanifold.emissions._categories import log_marginal_of_counts
 from skmanifold.emissions.kernels import clear_sides, log_bayes_factor
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge

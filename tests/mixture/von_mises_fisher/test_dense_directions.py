@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import VonMisesFisherMixture
-from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
+from skmanifold.emissions._von_mises_fisher import rows as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows
 from skmanifold.numerics import row_products
