@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from skmanifold.emissions._categories import CategoryCounts
-from skmanifold.mixture._memberships.process import PartitionDraw
+from skmanifold.mixture._memberships import PartitionDraw
 
 
 class CollapsedDP:

@@ -33,7 +33,7 @@ from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._exponential_family.model import FamilyModel
-from skmanifold.mixture._memberships.finite import DirichletWeights
+from skmanifold.mixture._memberships import DirichletWeights
 from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.models import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
-from ...mixture._von_mises_fisher.estimator import VonMisesFisherMixture
+from ...mixture._von_mises_fisher import VonMisesFisherMixture
 from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
 from ...sparse.dense_directions import AnyDirections

@@ -28,12 +28,12 @@ from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import SummarizesClusters
-from .._densities import to_shares
-from .._imputation.imputation import ImputesCells
-from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior, with_new
+from .._imputation import ImputesCells
+from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
 from .._prior import DrawsFromEmission, PriorLabels
+from .._scores import to_shares
+from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .stochastic_slice import Blocks, StochasticSliceState
-from .stream import MOST_COMPONENTS, MixtureStream, counted_by
 
 # Of different draws these do not correspond to each other.
 _OF_COMPONENTS = "components", "covariances", "concentrations", "labels"

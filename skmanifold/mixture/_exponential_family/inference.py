@@ -21,8 +21,8 @@ from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole, index,
 from ...utils._declared import Lacking, Saved
 from ...utils._protocol_check import offers
 from .._cluster_summary import SummarizesClusters
-from .._imputation.imputation import ImputesCells
-from .._memberships.finite import Position
+from .._imputation import ImputesCells
+from .._memberships import Position
 from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS

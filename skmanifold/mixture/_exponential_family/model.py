@@ -26,9 +26,8 @@ from ...utils._declared import check
 from ...utils._protocol_check import missing_names, offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
-from .._memberships.finite import DirichletWeights, Position
-from .._memberships.kernels import draw_labels_of_terms, fill_shares
-from .._scores import refuse_far_rows
+from .._memberships import DirichletWeights, Position
+from .._scores import draw_labels_of_terms, fill_shares, refuse_far_rows
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond

@@ -15,7 +15,7 @@ from ...utils._conditions import Array, Length, Sizes, Whole, index
 from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._memberships.finite import Position
+from .._memberships import Position
 from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference

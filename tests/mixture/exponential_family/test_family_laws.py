@@ -29,7 +29,7 @@ from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
-from skmanifold.mixture._memberships.kernels import fill_shares
+from skmanifold.mixture._scores import fill_shares
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
 from skmanifold.samplers._base import State
