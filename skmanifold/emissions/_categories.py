@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..numerics.simd import prefetch
-from ..numerics.special import log_rising, log_rising_of_real
-from ..numerics.vector_math import fill_exp
+from ..numerics.special import fill_exp, log_rising, log_rising_of_real
 from ..random._keys import fold_in
 from ..random._log_gamma_ziggurat import fill_log_gammas, gamma_tables
 from ..utils._conditions import MOST_COUNTED, Array, refuse

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numerics.special import log_rising
-from ..utils._by_type import by_type
-from ..utils._njit import njit, njit_inlined, njit_part
+from ..utils._njit import by_type, njit, njit_inlined, njit_part
 from . import kernels
 from ._statistics import move_entry
 

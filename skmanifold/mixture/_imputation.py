@@ -19,7 +19,7 @@ from ..emissions._columns.layout import Columns as Table
 from ..emissions._columns.rows import chosen_columns, column_label
 from ..models import IncompatibleError
 from ..random._keys import Purpose, fold_in_each, root_key, subkey
-from ..utils._protocol_check import offers
+from ..utils._parameters import offers
 from ..utils._threads import Workers, limit_threads, split_range
 from ..utils._typing import MatrixLike, RandomStateLike
 from ._inference import MixtureInference

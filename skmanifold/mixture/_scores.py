@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks._hooks import labels_of_all
-from ..numerics.vector_math import fill_exp
+from ..numerics.special import fill_exp
 from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range

@@ -14,7 +14,7 @@ from ...manifolds import Sphere
 from ...mixture._von_mises_fisher import VonMisesFisherMixture
 from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
-from ...sparse.dense_directions import AnyDirections
+from ...sparse.directions import AnyDirections
 from ...topics.document_densities import DocumentDensity, density_of, relative_concentrations
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,

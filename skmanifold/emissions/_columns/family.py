@@ -17,7 +17,7 @@ from ...random._keys import subkey
 from ...utils._conditions import Array, Counted, Names, Sizes, placed, refuse
 from ...utils._declared import Saved
 from ...utils._njit import njit, njit_part
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._typing import available_if
 from .. import kernels
 from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares

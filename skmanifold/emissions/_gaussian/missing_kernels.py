@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.reductions import dot
+from ...numerics.block_sums import dot
 from ...random._keys import fold_in
 from ...random._variates import normal
 from ...utils._njit import njit, njit_part

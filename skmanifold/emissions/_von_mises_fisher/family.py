@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...numerics.block_sums import BlockSums
-from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_direction
 from ...utils._conditions import MOST_COUNTED, Array, Real, refuse
 from ...utils._declared import Saved
 from ...utils._njit import njit

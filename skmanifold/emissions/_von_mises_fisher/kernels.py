@@ -12,9 +12,8 @@ from scipy.fft import dct
 from ...distributions._bessel import compute_log_peak, compute_log_scaled, compute_ratio, log_density_at_mode
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
-from ...utils._by_type import by_type
 from ...utils._conditions import MOST_COUNTED, Real
-from ...utils._njit import njit, njit_part
+from ...utils._njit import by_type, njit, njit_part
 from .. import kernels
 from .._linear_kernels import merge_labels
 from .rows import fill_row_scores

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...numerics.linalg import RowProducts
 from ...numerics.row_hash import hash_hashes
-from ...numerics.row_products import RowProducts
-from ...numerics.vector_math import fill_exp
+from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
-from ...sparse.dense_directions import UnitRows, read_directions
-from ...sparse.directions import Directions, fill_dense_keys
+from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled

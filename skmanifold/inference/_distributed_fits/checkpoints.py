@@ -23,9 +23,9 @@ from ...utils._conditions import Array
 from ...utils._disk import ForeignFileError, check_own, clear_if_unwritable, read_own, remove_folder, sync, write_own
 from ...utils._parameters import inherited_parameters
 from .._schedule import Schedule, WindowAverage
+from .exchange import LatentFile, listed_files
 from .session import active_session
 from .shards import ShardedModel
-from .stored_latents import LatentFile, listed_files
 
 _FORMAT = 1  # increased when the contents change
 _HEADER = "checkpoint.json"

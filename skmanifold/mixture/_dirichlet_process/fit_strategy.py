@@ -17,8 +17,7 @@ from ...emissions._categories import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, selected
 from ...inference._chains import Chain
-from ...inference._draw_store import DrawStore
-from ...inference._draw_stream import ChainStream, chains_agree
+from ...inference._draw_store import ChainStream, DrawStore, chains_agree
 from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey

@@ -15,8 +15,8 @@ from ...emissions._abilities import LearnsPrior
 from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import n_used, shapes_of
-from ...inference._arviz import falling, to_tree
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
+from ...inference._draws import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey

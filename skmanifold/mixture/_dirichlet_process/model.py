@@ -14,7 +14,7 @@ from ...emissions._statistics import by_size, occupied, with_capacity
 from ...emissions.kernels import fill_scores
 from ...metrics._partitions import compact_labels
 from ...numerics.simd import prefetch
-from ...numerics.vector_math import fill_exp
+from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import fill_permutation, open_uniform
 from ...samplers._latent.stick_breaking import check_concentration_prior

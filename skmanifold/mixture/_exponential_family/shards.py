@@ -22,7 +22,7 @@ from ...inference._distributed_fits.sources import reader, stacked
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, cut, join, merge
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._inputs.sparse_structure import join_rows
-from ...utils._protocol_check import missing_names
+from ...utils._parameters import missing_names
 from ...utils._threads import Workers, split_range
 from .._memberships import Position
 from .._scores import FamilyRows, label_rows, typical_rows

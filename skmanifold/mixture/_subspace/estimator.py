@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ...utils._conditions import Array, Length, Sizes, Whole, index
 from ...utils._declared import Lacking, Saved

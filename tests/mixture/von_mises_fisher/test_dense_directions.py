@@ -10,8 +10,8 @@ from skmanifold import VonMisesFisherMixture
 from skmanifold.emissions._von_mises_fisher import rows as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
 from skmanifold.emissions._von_mises_fisher.rows import DenseRows
-from skmanifold.numerics import row_products
-from skmanifold.numerics.row_products import RowProducts
+from skmanifold.numerics import linalg as row_products
+from skmanifold.numerics.linalg import RowProducts
 from skmanifold.utils._threads import limit_threads
 
 from ._directions import each_assignment, parameters
