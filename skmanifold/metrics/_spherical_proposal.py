@@ -11,7 +11,7 @@ density, because a von Mises-Fisher density over directions corresponds to a nor
 has one normal factor for the likelihood and, for each topic, a normal factor that has the same effect on the moments as
 w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given the previous ones, with the normal factors
 of the remaining topics and the exact factor of the current one. This is a distribution of one variable, implemented in
-`_spherical_power_normal`. So the proposal also covers weights close to 0, where it is far from normal. The importance
+`moments` and `draw`. So the proposal also covers weights close to 0, where it is far from normal. The importance
 weights correct for the likelihood and the factors of the remaining topics, which are only approximately normal.
 """
 

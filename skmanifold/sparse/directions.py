@@ -15,7 +15,7 @@ from ..utils._threads import Workers, split_by_task, split_range
 from ..utils._validation import validate_data
 from .counts import canonical_csr, index_columns, refuse_texts
 
-# `dense_directions.py` has the same for dense rows. The kernels here serve both; they have topics with words as rows,
+# `DenseDirections` has the same for dense rows. The kernels here serve both; they have topics with words as rows,
 # (V, K), so that the entries of a word are adjacent in memory.
 
 _CELLS_OF_TASK = 1 << 19

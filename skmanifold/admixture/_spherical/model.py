@@ -56,7 +56,7 @@ class ProportionChains(NamedTuple):
 
 
 class DocumentTerms(NamedTuple):
-    """Terms of some documents in the gradient of the log likelihood; `proportion_kernels` has the formula."""
+    """Terms of some documents in the gradient of the log likelihood; `targets` has the formula."""
 
     weights: np.ndarray  # (n, K): weight of each document in each topic
     coupling: np.ndarray  # (K, K): sum over the documents of the coupling between topics

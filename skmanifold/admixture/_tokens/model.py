@@ -34,7 +34,7 @@ class TokenLatents(NamedTuple):
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
     cell_topics: np.ndarray  # (n_cells, K) int32: tokens of each large cell by topic, in the same order
     row_vectors: np.ndarray  # (n_rows,) int64: number of vectors of 16 entries in use
-    entries: np.ndarray  # (row_start[-1],) uint32: see `entry_scan`
+    entries: np.ndarray  # (row_start[-1],) uint32: see `layout`
 
 
 class Assignments(NamedTuple):

@@ -43,7 +43,7 @@ class Checkpoints:
     A checkpoint is a folder that no other user may open. It gets its name only when complete, and the previous one is
     removed after that, so that there is always a valid one. ``checkpoint.json``, the header, has the identity of the
     run, the pass, sizes and digests of all files and of itself; ``chains.npz`` the chains, in the format of saved
-    estimators; other files latents of rows (`stored_latents`). A checkpoint of another `run` raises an error that names
+    estimators; other files latents of rows (`exchange`). A checkpoint of another `run` raises an error that names
     the difference.
     """
 

@@ -1,8 +1,7 @@
 """Split-merge moves of a partition: choose two rows, propose, accept or reject, and update clusters and counts.
 
-The rows of a cluster form a cyclic linked list in `next_row`; `row_of_label` is one row of each cluster. The kernels in
-`split_merge_kernels` assign the rows of a move to its two sides. What depends on the family of the rows is in
-`emissions/_clusters`.
+The rows of a cluster form a cyclic linked list in `next_row`; `row_of_label` is one row of each cluster. What
+depends on the family of the rows is in `emissions/kernels.py`.
 """
 
 from __future__ import annotations
