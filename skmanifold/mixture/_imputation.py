@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..emissions._abilities import HasCells
 from ..emissions._cells import ExpectedCells
-from ..emissions._columns.layout import MOST_EXACT, open_table, ordered
-from ..emissions._columns.layout import Columns as Table
+from ..emissions._columns.layout import MOST_EXACT, OpenTable, open_table, ordered
 from ..emissions._columns.rows import chosen_columns, column_label
 from ..models import IncompatibleError
 from ..random._keys import Purpose, fold_in_each, root_key, subkey
@@ -344,7 +343,7 @@ class ImputesCells(MixtureInference):
         rows = self._rows_with_cells(X)
         values = rows.cells()
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        chosen = chosen_columns("conditional", columns, Table(X, "", names, len(values), self.n_features_in_))
+        chosen = chosen_columns("conditional", columns, OpenTable(X, "", names, len(values), self.n_features_in_))
         if not len(chosen):
             raise ValueError("conditional needs at least one column.")
         values[:, chosen] = np.nan

@@ -18,7 +18,7 @@ from ..base import all_or_nothing
 from ..base._estimator import BaseFittedEstimator
 from ..callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
 from ..emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from ..emissions._von_mises_fisher.rows import DenseRows, DirectedRows, Start, read_rows
+from ..emissions._von_mises_fisher.rows import DenseUnitRows, DirectedRows, Start, read_rows
 from ..inference._distributed_fits.session import refuse_session
 from ..random._keys import Purpose, root_key, subkey
 from ..utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
@@ -368,7 +368,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
                 f"init must be 'k-means++', 'random' or the initial directions, of shape (n_components, n_features) = "
                 f"({self.n_components}, {n_features}), not labels of rows; got an array of shape {given.shape}."
             )
-        rows = DenseRows(given)
+        rows = DenseUnitRows(given)
         if not rows.has_direction.all():
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.ascontiguousarray(rows.dense(np.arange(rows.n_rows)).T)

@@ -33,7 +33,7 @@ class Column(NamedTuple):
     categories: np.ndarray | None = None
 
 
-class Columns(NamedTuple):
+class OpenTable(NamedTuple):
     """A table in memory, or an array with two dimensions, of which `library` it is; columns are read one by one."""
 
     table: Any
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
         return _of_cells(self.table[:, column], name)
 
 
-def open_table(X: Any) -> Columns:
+def open_table(X: Any) -> OpenTable:
     """Check that X is a table or an array with two dimensions.
 
     TypeError if X is sparse or not in memory, ValueError if it has other dimensions or no rows.
@@ -86,7 +86,7 @@ def open_table(X: Any) -> Columns:
     if 0 in X.shape:
         what = "sample" if X.shape[0] == 0 else "feature"
         raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
-    return Columns(X, library, names, *X.shape)
+    return OpenTable(X, library, names, *X.shape)
 
 
 def _as_array(X: Any) -> np.ndarray:
@@ -382,7 +382,7 @@ def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
     return of_numbers("int", values, label, column.categories.dtype.kind in "bf").values
 
 
-def ordered(columns: Columns, names: Any) -> np.ndarray:
+def ordered(columns: OpenTable, names: Any) -> np.ndarray:
     """Indices of the fitted columns in a table, by name if both have names; ValueError if one is not there."""
     if names is None or columns.names is None:
         return np.arange(columns.n_columns)

@@ -14,10 +14,10 @@ from ...random._variates import some_rows
 from ...utils._inputs.column_order import in_column_order
 from ...utils._threads import split_range
 from .._seeds import SUBSET, k_means, nearest
-from .layout import Columns
+from .layout import OpenTable
 
 
-def divided(blocks: list[tuple[str, Any, Any]], columns: Columns) -> tuple[np.ndarray, ...]:
+def divided(blocks: list[tuple[str, Any, Any]], columns: OpenTable) -> tuple[np.ndarray, ...]:
     """Ascending column indices of each block of ``(name, emission, selector)``; a ValueError unless each is in one.
 
     A selector is a name, an index, a list or slice of these, a mask, or a function of X that returns one.
@@ -51,7 +51,7 @@ def column_label(names: list | None, column: int) -> str:
     return repr(int(column) if names is None else names[column])
 
 
-def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
+def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
     """Indices of columns in the order of a selector, see `divided`; ValueError about `whose` if it does not suit."""
     if callable(selector):
         selector = selector(columns.table)
@@ -81,11 +81,11 @@ def chosen_columns(whose: str, selector: Any, columns: Columns) -> np.ndarray:
     return np.array([_index(each, columns, whose) for each in wanted], dtype=np.int64)
 
 
-def _end(end: Any, columns: Columns, whose: str) -> Any:
+def _end(end: Any, columns: OpenTable, whose: str) -> Any:
     return _index(end, columns, whose) if isinstance(end, str) else end
 
 
-def _index(wanted: Any, columns: Columns, whose: str) -> int:
+def _index(wanted: Any, columns: OpenTable, whose: str) -> int:
     """Index of a column with this name, or with this index, which may count from the end."""
     if isinstance(wanted, Integral) and not isinstance(wanted, bool):
         if not -columns.n_columns <= int(wanted) < columns.n_columns:

@@ -32,7 +32,7 @@ from .kernels import (
     log_peak,
     tabulate,
 )
-from .rows import DenseRows, DirectedRows, SparseRows, SphericalKMeans
+from .rows import DenseUnitRows, DirectedRows, SparseRows, SphericalKMeans
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine
@@ -257,7 +257,7 @@ class VonMisesFisherFamily(Family):
         return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, self._of_prior)
 
     def _no_rows(self) -> DirectedRows:
-        return DenseRows(np.empty((0, self.n_features)))
+        return DenseUnitRows(np.empty((0, self.n_features)))
 
     def with_learned_prior(self, statistics: DirectionSums, free: Any) -> VonMisesFisherFamily:
         """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""

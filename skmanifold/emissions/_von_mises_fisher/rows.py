@@ -257,7 +257,7 @@ class SparseRows(_DirectedRows, Directions):
         return self._replace(indptr=self.indptr[start : min(stop, self.n_rows) + 1])
 
 
-class DenseRows(_DirectedRows, UnitRows):
+class DenseUnitRows(_DirectedRows, UnitRows):
     """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
     Blocks of rows are copied, divided by their lengths, and multiplied with mean directions in the rows' precision,
@@ -313,9 +313,9 @@ class DenseRows(_DirectedRows, UnitRows):
             fill_dense_keys(np.uint64(0), cells.view(np.uint64), out[a:b])
         return out
 
-    def part(self, start: int, stop: int) -> DenseRows:
+    def part(self, start: int, stop: int) -> DenseUnitRows:
         """The rows `start` to `stop`, or to the last."""
-        return DenseRows(self.values[start:stop])
+        return DenseUnitRows(self.values[start:stop])
 
     def _blocks_of_products(
         self, first: int, stop: int, vectors: np.ndarray
@@ -333,12 +333,12 @@ class DenseRows(_DirectedRows, UnitRows):
             yield a, b, rows, products
 
 
-DirectedRows = SparseRows | DenseRows
+DirectedRows = SparseRows | DenseUnitRows
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool) -> DirectedRows:
     """Validate a user's dense or sparse X of finite numbers of either sign, as `read_directions` does."""
-    rows = read_directions(estimator, X, reset=reset, dense_type=DenseRows)
+    rows = read_directions(estimator, X, reset=reset, dense_type=DenseUnitRows)
     return SparseRows(*rows) if isinstance(rows, Directions) else rows
 
 
@@ -418,7 +418,7 @@ class SphericalKMeans:
         Many dense rows are replaced by a sample, in which the directions are found.
         """
         n_sampled = max(_LEAST_SAMPLE, _SAMPLE_PER_COMPONENT * self.sums.shape[2])
-        if isinstance(self.rows, DenseRows) and self.rows.n_rows > n_sampled:
+        if isinstance(self.rows, DenseUnitRows) and self.rows.n_rows > n_sampled:
             return self.begin(self._sampled(self.rows, n_sampled, key).begin_at_rows(key, method).directions)
         begun = [self.begin(self.seed(subkey(key, trial), method)) for trial in range(_N_TRIED)]
         return max(begun, key=lambda start: start.mean_cosine)
@@ -476,7 +476,7 @@ class SphericalKMeans:
                 sizes[k] = self.row_weights[row]
                 sums[:, k] = sizes[k] * self.rows.dense(np.array([row]))[0]
 
-    def _sampled(self, rows: DenseRows, n: int, key: np.uint64) -> SphericalKMeans:
+    def _sampled(self, rows: DenseUnitRows, n: int, key: np.uint64) -> SphericalKMeans:
         """The same for n rows drawn by their weights, with replacement."""
         cumulative = np.cumsum(self.row_weights[self._content_order])
         places = fold_in_each(subkey(key, Purpose.SUBSAMPLE), np.arange(n)) * _TO_UNIT * cumulative[-1]

@@ -26,7 +26,7 @@ from skmanifold.emissions._negative_binomial import Dispersions, NegativeBinomia
 from skmanifold.emissions._poisson import PoissonFamily
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
 from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior
-from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
+from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
 from skmanifold.mixture._scores import fill_shares
