@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from skmanifold.emissions._categories.family import CategoryCounts
-from skmanifold.mixture._memberships.process import PartitionDraw
+from skmanifold.emissions._categories import CategoryCounts
+from skmanifold.mixture._memberships import PartitionDraw
 
 
 class CollapsedDP:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from skmanifold.manifolds._sphere import retract_to_sphere
-from skmanifold.numerics.reductions import dot
+from skmanifold.numerics.block_sums import dot
 from skmanifold.random._keys import Purpose, fold_in
 from skmanifold.random._variates import normal
 

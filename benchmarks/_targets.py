@@ -19,8 +19,7 @@ from scipy.stats import beta
 from skmanifold.manifolds import Euclidean, Sphere
 from skmanifold.models import Density, ExpandedMean, Log
 from skmanifold.models._conjugate import dense_dirichlet, sparse_dirichlet
-from skmanifold.models._noisy import NoisyGradient
-from skmanifold.models._reference import gamma, vmf_mixture_posterior
+from skmanifold.models._reference import NoisyGradient, gamma, vmf_mixture_posterior
 
 _LEAST = 1e-290
 

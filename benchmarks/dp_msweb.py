@@ -30,10 +30,10 @@ from benchmarks._runs import STYLE, at_time, line_style, of_each_seed, read_runs
 from skmanifold.emissions._categorical import CategoricalFamily
 from skmanifold.emissions._codes import Table
 from skmanifold.emissions._statistics import occupied
-from skmanifold.mixture._densities import log_predictive
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
-from skmanifold.mixture._memberships.process import partition_draw
+from skmanifold.mixture._memberships import partition_draw
+from skmanifold.mixture._scores import log_predictive
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import SCIR, SGRLD, Slice
 from skmanifold.utils._threads import Workers

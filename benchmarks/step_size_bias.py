@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._results import add_write, begin_table, finish, row
 from benchmarks._targets import TARGETS, Target, sphere_target
 from skmanifold import sample
-from skmanifold.models._noisy import NoisyGradient
+from skmanifold.models._reference import NoisyGradient
 from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD, NonFiniteError
 
 N_CHAINS, N_HALVINGS = 500, 2

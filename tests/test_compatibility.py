@@ -18,11 +18,9 @@ from skmanifold import (
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 from skmanifold.admixture._lda.expectation import ExpectationLDA
 from skmanifold.admixture._lda.mean_field import MeanFieldLDA
-from skmanifold.admixture._lda.minibatch_passes import TopicPasses
-from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
+from skmanifold.admixture._lda.minibatch import MinibatchLDA, TopicPasses
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._orthogonal.model import OrthogonalModel, unit_setup
-from skmanifold.admixture._orthogonal.passes import ConditionalFrames
+from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, unit_setup
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
@@ -33,7 +31,7 @@ from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._exponential_family.model import FamilyModel
-from skmanifold.mixture._memberships.finite import DirichletWeights
+from skmanifold.mixture._memberships import DirichletWeights
 from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.models import (

@@ -37,12 +37,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
-from skmanifold.admixture._orthogonal.initial_topics import _run
+from skmanifold.admixture._orthogonal.fit_strategy import _run
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics import spherical_document_likelihood
 from skmanifold.random._keys import root_key
-from skmanifold.sparse.dense_directions import DenseDirections
-from skmanifold.sparse.directions import as_directions
+from skmanifold.sparse.directions import DenseDirections, as_directions
 from skmanifold.utils._threads import Workers
 
 from .stthomas2014_residuals import N_TOPICS, drawn, fitted

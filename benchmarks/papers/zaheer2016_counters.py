@@ -37,10 +37,9 @@ from scipy.optimize import brentq
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
 from benchmarks.lda_defaults import split
-from skmanifold.admixture._tokens.compact_counts import pack
+from skmanifold.admixture._tokens.compact_counts import largest_precision, pack, register_values
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.metrics import document_completion
-from skmanifold.numerics.csuros import largest_precision, register_values
 from skmanifold.random._keys import fold_in, root_key, subkey, uniform
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 

@@ -28,12 +28,10 @@ from ..samplers._base import named_sampler, resolve_sampler
 from ..utils._conditions import Array, Counted, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
-from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of
-from ..utils._protocol_check import offers
-from ..utils._runtime import plain_interrupts
+from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
 from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
 from ..utils._sklearn_callbacks import torn_down
-from ..utils._threads import Workers, count_threads, limit_threads
+from ..utils._threads import Workers, count_threads, limit_threads, plain_interrupts
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 

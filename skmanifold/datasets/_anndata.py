@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
+from ..utils._disk import check_regular
 from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
-from ..utils._regular_files import check_regular
 from ._documents import (
     LONGEST_NAME,
     DocumentReader,

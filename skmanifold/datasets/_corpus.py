@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..sparse.counts import Counts
-from ..utils._regular_files import opened_regular
+from ..utils._disk import opened_regular
 from ._corpus_files import (
     ARRAYS,
     CHECKSUMS,

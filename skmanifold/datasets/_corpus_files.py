@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ..sparse.counts import Counts
-from ..utils._regular_files import opened_regular
+from ..utils._disk import opened_regular
 from ._files import Stamp, stamp_of
 
 FORMAT = "skmanifold corpus"

@@ -18,7 +18,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from ..utils._runtime import no_collection
+from ..utils._threads import no_collection
 from ..utils._typing import Bunch
 from ._synthetic import _check_size
 

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ..utils._disk import replaced
-from ..utils._regular_files import opened_regular
+from ..utils._disk import opened_regular, replaced
 
 PathLike = str | os.PathLike[str]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._install import install_command
-from ..utils._regular_files import check_regular
+from ..utils._disk import check_regular
 from ._documents import (
     LONGEST_NAME,
     DocumentReader,

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._install import install_command
+from ..utils._disk import opened_regular
 from ..utils._inputs.sparse_structure import check_structure, join_rows
-from ..utils._regular_files import opened_regular
 from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
 from ._files import PathLike, listed, refuse_damaged
 

@@ -19,10 +19,10 @@ from ._bernoulli import Bernoulli as Bernoulli
 from ._categorical import Categorical as Categorical
 from ._cells import IndependentNumbers as IndependentNumbers
 from ._columns.emission import Columns as Columns
-from ._compiled import CompiledFamily as CompiledFamily
 from ._dense_rows import DenseRows as DenseRows
 from ._dense_rows import IncompleteRows as IncompleteRows
 from ._dense_rows import read_dense as read_dense
+from ._family import CompiledFamily as CompiledFamily
 from ._family import Family as Family
 from ._gaussian.emission import Gaussian as Gaussian
 from ._linear import LinearFamily as LinearFamily
@@ -31,7 +31,7 @@ from ._linear_rows import LinearRows as LinearRows
 from ._linear_rows import read_counts as read_counts
 from ._linear_rows import sums_of_rows as sums_of_rows
 from ._multinomial import Multinomial as Multinomial
-from ._negative_binomial.emission import NegativeBinomial as NegativeBinomial
+from ._negative_binomial import NegativeBinomial as NegativeBinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
 from ._protocols import HasKernels as HasKernels

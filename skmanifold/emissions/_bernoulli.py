@@ -27,9 +27,8 @@ from ._linear import (
     LinearParameters,
     fill_events,
 )
-from ._linear_kernels import FeatureGroups
+from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply, multiply_power
 from ._linear_rows import LinearRows, read_counts, refuse_fractions
-from ._odds import log_bayes_factor_of_counts, multiply, multiply_power
 from ._protocols import Arrays, TokenCounts
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..utils._njit import njit
-from ..utils._protocol_check import offers
+from ..utils._parameters import offers
 from ..utils._threads import Workers, split_range
 from ..utils._typing import available_if
 from ._dense_rows import DenseRows

@@ -12,7 +12,7 @@ from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, refuse_unset
-from ._categories.family import CategoryCounts, CategoryFamily
+from ._categories import CategoryCounts, CategoryFamily
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
 

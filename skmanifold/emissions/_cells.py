@@ -17,10 +17,10 @@ from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
 from ._codes import fill_codes
 from ._columns.rows import scattered
+from ._dense_rows import fill_patterns
 from ._gaussian.missing_kernels import add_conditional_moments, draw_cells, fill_columns_and_precisions
 from ._linear import fill_events, fill_poisson
-from ._negative_binomial.kernels import fill_negative_binomial
-from ._pattern_kernels import fill_patterns
+from ._negative_binomial_kernels import fill_negative_binomial
 
 _N_DRAWN = 2000  # rows for an estimate of information
 _KEY = np.uint64(24)

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from ..models import IncompatibleError
 from ..utils._inputs.column_order import in_column_order
-from ..utils._protocol_check import members, missing_names, offers
+from ..utils._parameters import members, missing_names, offers
 from ._base import BaseEmission
 
 if TYPE_CHECKING:  # at run time emissions do not import samplers

@@ -11,7 +11,7 @@ from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
 from ..random._keys import fold_in, uniform
 from ..utils._conditions import MOST_COUNTED, Array
 from ..utils._njit import njit
-from ..utils._protocol_check import offers
+from ..utils._parameters import offers
 from ..utils._typing import available_if
 from ._abilities import HasHighestLogDensities
 from ._family import Family

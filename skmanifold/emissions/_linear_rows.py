@@ -9,8 +9,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..numerics.row_hash import hash_counts
+from ..random._keys import fold_in_each
 from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts, take_rows
-from ..sparse.counts import sums_of_rows as sums_of_rows  # public, for user-defined emissions
+from ..sparse.counts import sums_of_rows as sums_of_rows
+from ..utils._conditions import Array
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
 from ._base import BaseEmission, explained_refusals
@@ -189,3 +191,20 @@ def _with_columns_for_missing(csr: sp.csr_array) -> sp.csr_array:
     wider = sp.csr_array((np.where(absent, 1.0, csr.data), indices, csr.indptr), shape=(n, 2 * m))
     wider.sort_indices()
     return wider
+
+
+LENGTHS = Array("int64 int32", "n_lengths", low=0)
+LEVELS = Array("float64", "n_lengths", above=0, high=1)
+
+
+def distinct_lengths(lengths: np.ndarray, row_weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct numbers of tokens of rows, sorted, and the running sums of their (weighted) shares, up to 1."""
+    distinct, of_row = np.unique(lengths, return_inverse=True)
+    levels = np.cumsum(np.bincount(of_row, row_weights))
+    return distinct, levels / levels[-1]
+
+
+def draw_lengths(lengths: np.ndarray, levels: np.ndarray, n_samples: int, key: np.uint64) -> np.ndarray:
+    """Draw the numbers of tokens of new rows, (n_samples,) int64, from `distinct_lengths`."""
+    uniforms = fold_in_each(key, np.arange(n_samples)) * 2.0**-64
+    return lengths[np.searchsorted(levels[:-1], uniforms, side="right")].astype(np.int64)

@@ -14,12 +14,11 @@ from ..sparse.counts import Counts, sums_of_rows
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import BaseEmission, dense_topics, positive_prior
-from ._categories.family import CategoryFamily
+from ._categories import CategoryFamily
 from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
-from ._linear_rows import LinearRows, read_counts
+from ._linear_rows import LENGTHS, LEVELS, LinearRows, distinct_lengths, draw_lengths, read_counts
 from ._protocols import Arrays, TokenCounts
-from ._row_lengths import LENGTHS, LEVELS, distinct_lengths, draw_lengths
 
 
 class MultinomialFamily(CategoryFamily):

@@ -23,10 +23,9 @@ from ._linear import (
     LinearParameters,
     fill_poisson,
 )
-from ._linear_kernels import FeatureGroups
+from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply_power, multiply_rising
 from ._linear_rows import LinearRows, refuse_fractions
 from ._multinomial import MultinomialFamily
-from ._odds import log_bayes_factor_of_counts, multiply_power, multiply_rising
 from ._protocols import Arrays
 
 _TOKEN_PRIOR = 0.1

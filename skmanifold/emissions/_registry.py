@@ -10,7 +10,7 @@ from ._categorical import Categorical
 from ._columns.emission import Columns
 from ._gaussian.emission import Gaussian
 from ._multinomial import Multinomial
-from ._negative_binomial.emission import NegativeBinomial
+from ._negative_binomial import NegativeBinomial
 from ._poisson import Poisson
 from ._von_mises_fisher.emission import VonMisesFisher
 

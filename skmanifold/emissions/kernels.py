@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils._by_type import by_type
-from ..utils._njit import njit_part
+from ..utils._njit import by_type, njit_part
 
 _SIDES = np.array([0, 1])
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import betainccinv, betaincinv, digamma, polygamma
 
 from .._install import install_command
-from ..inference._intervals import check_level
+from ..inference._draws import check_level
 from ..sparse.counts import canonical_csr
 from ..topics.top_words import column_names
 from ..utils._inputs.tables import readable

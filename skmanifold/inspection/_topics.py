@@ -19,7 +19,7 @@ from ..admixture import (
 )
 from ..admixture._posterior.topic_draws import STABLE_SIMILARITY
 from ..admixture._posterior.topic_frame import largest_first, topic_shares, topic_stability
-from ..inference._intervals import check_level
+from ..inference._draws import check_level
 from ..mixture import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike

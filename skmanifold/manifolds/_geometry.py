@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..utils._by_type import by_type
+from ..utils._njit import by_type
 
 
 @by_type

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..utils._protocol_check import offers
+from ..utils._parameters import offers
 from ..utils._typing import available_if
 from ._base import DiffusionMetric, Flat, GeodesicFlow, Manifold, finite_array
 

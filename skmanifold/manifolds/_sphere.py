@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..numerics.reductions import dot
+from ..numerics.block_sums import dot
 from ..utils._njit import njit, njit_part
 from ..utils._typing import ArrayLike
 from . import _geometry

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_non_negative
 
-from ..inference._corpus_blocks import Stored, count_blocks
-from ..inference._distributed_fits.sources import corpora_of
+from ..inference._distributed_fits.sources import Stored, corpora_of, count_blocks
 from ..random._keys import Purpose, root_key, row_key, subkey, uniform
 from ..sparse.counts import COUNT_TYPES, MAX_ROW_TOKENS, Counts, as_counts, canonical_csr, check_tokens
 from ..topics.proportions import check_doc_topic_prior, infer_proportions

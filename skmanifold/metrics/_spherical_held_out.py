@@ -17,8 +17,7 @@ import numpy as np
 
 from ..distributions._bessel import log_density_at_mode
 from ..random._keys import Purpose, fold_in, root_key, subkey
-from ..sparse.dense_directions import AnyDirections
-from ..sparse.directions import as_directions
+from ..sparse.directions import AnyDirections, as_directions
 from ..topics.document_densities import density_of
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.spherical_kernels import multiply_columns, whole_gram
@@ -34,8 +33,7 @@ from ._spherical_importance import (
     effective_fraction,
     prior_scratch_shape,
 )
-from ._spherical_power_normal import tabulate
-from ._spherical_proposal import draw_from_proposal, fit_proposal_of
+from ._spherical_proposal import draw_from_proposal, fit_proposal_of, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 8

@@ -25,8 +25,7 @@ from ..topics.document_densities import (
     log_gain,
 )
 from ..topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
-from ..utils._by_type import by_type
-from ..utils._njit import njit_part
+from ..utils._njit import by_type, njit_part
 
 _BATCH = 64
 LEAST_SQUARE = 1e-16  # minimum of theta'B theta, which is 0, or negative by rounding, if topics cancel each other

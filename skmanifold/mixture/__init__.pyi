@@ -1,8 +1,8 @@
 from ._dirichlet_process.estimator import DPMixture as DPMixture
 from ._dp_categorical import DPCategoricalMixture as DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
-from ._imputation.conditional import Conditional as Conditional
-from ._imputation.imputer import MixtureImputer as MixtureImputer
+from ._imputation import Conditional as Conditional
+from ._imputer import MixtureImputer as MixtureImputer
 from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier
 from ._subspace.estimator import SubspaceMixture as SubspaceMixture
-from ._von_mises_fisher.estimator import VonMisesFisherMixture as VonMisesFisherMixture
+from ._von_mises_fisher import VonMisesFisherMixture as VonMisesFisherMixture

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ..emissions import BaseEmission
-from ..emissions._categories.family import CategoryFamily
+from ..emissions._categories import CategoryFamily
 from ..emissions._columns.layout import ColumnLayout
 from ..emissions._estimator import WithEmission
 from ..emissions._family import Family
@@ -23,9 +23,8 @@ from ..utils._conditions import Array, Sizes
 from ..utils._declared import Lacking, Saved, check
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ClassNamePrefixFeaturesOutMixin, MatrixLike, RandomStateLike, TransformerMixin
-from ._densities import FamilyRows, log_predictive, shares_and_log_density
-from ._memberships.finite import draw_labels
-from ._scores import DensityScores, refuse_far_rows
+from ._memberships import draw_labels
+from ._scores import DensityScores, FamilyRows, log_predictive, refuse_far_rows, shares_and_log_density
 
 
 def _family(value: Any, where: str, sizes: Sizes) -> None:

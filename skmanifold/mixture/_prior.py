@@ -15,9 +15,9 @@ from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import BaseEstimator, RandomStateLike
 from ..utils._validation import FIT_OR_GIVE_N_FEATURES
-from ._densities import FamilyRows, log_predictive
 from ._inference import EstimateInference, MixtureInference
-from ._memberships.finite import DirichletWeights, Position, draw_labels
+from ._memberships import DirichletWeights, Position, draw_labels
+from ._scores import FamilyRows, log_predictive
 
 
 class PriorLabels(NamedTuple):

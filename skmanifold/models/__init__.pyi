@@ -37,7 +37,7 @@ from ._mean_field_protocol import MeanFieldModel as MeanFieldModel
 from ._mixture_protocols import StickBreakingModel as StickBreakingModel
 from ._mixture_protocols import SubspaceMixtureModel as SubspaceMixtureModel
 from ._mixture_protocols import SubspaceWalkModel as SubspaceWalkModel
-from ._noisy import NoisyGradient as NoisyGradient
+from ._reference import NoisyGradient as NoisyGradient
 from ._reference import banana as banana
 from ._reference import circle as circle
 from ._reference import dirichlet as dirichlet

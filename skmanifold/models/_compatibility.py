@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from ..utils._protocol_check import missing_names, offers
+from ..utils._parameters import missing_names, offers
 
 _WORDS = {
     "HasGradient": "a gradient of the log density (grad_log_density)",

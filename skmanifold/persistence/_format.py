@@ -20,8 +20,7 @@ import scipy
 import sklearn
 
 from .._version import __version__
-from ..utils._disk import replaced
-from ..utils._regular_files import opened_regular
+from ..utils._disk import opened_regular, replaced
 from ..utils._zip_members import MORE_BYTES, Arrays, Limits, check_members, read_document
 
 FORMAT = 1  # increased when earlier releases cannot read new files

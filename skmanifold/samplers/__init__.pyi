@@ -29,11 +29,11 @@ from ._density.recipe import InvalidRecipeError as InvalidRecipeError
 from ._density.recipe import Recipe as Recipe
 from ._density.riemannian import SGRHMC as SGRHMC
 from ._latent.conway_walk import ConwayWalk as ConwayWalk
-from ._latent.cvb0 import CVB0 as CVB0
 from ._latent.em import EM as EM
 from ._latent.esca import ESCA as ESCA
 from ._latent.gibbs import CollapsedGibbs as CollapsedGibbs
 from ._latent.gibbs import Gibbs as Gibbs
+from ._latent.mean_field import CVB0 as CVB0
 from ._latent.mean_field import MeanField as MeanField
 from ._latent.mean_field import StochasticMeanField as StochasticMeanField
 from ._latent.slice import Slice as Slice

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..distributions._bessel import compute_log_peak, compute_ratio
-from ..utils._by_type import by_type
-from ..utils._njit import njit_part
+from ..utils._njit import by_type, njit_part
 
 _LEAST_SUM = 1e-300  # of proportions that have underflowed
 

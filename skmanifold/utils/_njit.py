@@ -1,29 +1,31 @@
-"""A version of numba's `njit` that compiles faster, and whose cache is optional.
-
-Numba optimises every function separately, creates its machine code and an entry point for Python, and then optimises a
-copy of it again in every function that calls it: with four levels of calls, a function is optimised four times. Here a
-function that is compiled because another kernel calls it is not optimised separately. If Python also calls it, it is
-compiled again. With untested versions of numba, kernels are compiled in the usual way of numba, which takes longer.
-
-With ``cache=True`` numba raises an error if no cache folder is writable, or if reading or writing a cache file fails.
-Here kernels that cannot be saved on disk are kept in memory.
-"""
+"""A version of numba's `njit` with an optional cache, and kernels with an implementation for each type of data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 import numba
-from numba import config, typeof
+from numba import config, typeof, types
 from numba.core import sigutils
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.types.misc import unliteral
+from numba.extending import overload
 
 from ._machine_code import KernelCache, Part, Whole
-from ._runtime import no_collection
+from ._threads import no_collection
+
+# Numba optimises every function separately, creates its machine code and an entry point for Python, and then optimises
+# a copy of it again in every function that calls it: with four levels of calls, a function is optimised four times.
+# Here a function that is compiled because another kernel calls it is not optimised separately. If Python also calls it,
+# it is compiled again. With untested versions of numba, kernels are compiled in the usual way of numba, which takes
+# longer.
+#
+# With ``cache=True`` numba raises an error if no cache folder is writable, or if reading or writing a cache file fails.
+# Here kernels that cannot be saved on disk are kept in memory.
 
 _TESTED = ((0, 60), (0, 68))  # the first and the last version of numba; see tests/utils/test_kernel_parts.py
 
@@ -155,3 +157,86 @@ def _decorator(new: Callable[[Callable, dict], Any], cache: bool, options: dict)
 # each array and call (measured: 40% of a token's time in document Gibbs sampling). Parts may not make arrays.
 njit_part = njit(cache=True, _nrt=False)
 njit_inlined = njit(cache=True, _nrt=False, forceinline=True)  # inlined at each call
+
+
+def by_type(declaration: Callable[..., Any]) -> Any:
+    """Make a function that calls the kernel registered for the class of its first argument, a NamedTuple.
+
+    Another kernel may be registered with ``function.of(None)``, for all classes that have none of their own.
+
+    In compiled code the kernel is chosen when its caller is compiled: the choice takes no time, and the caller can be
+    cached on disk.
+
+    Parameters
+    ----------
+    declaration : callable
+        A function with the parameters of the kernels, and no body.
+
+    Returns
+    -------
+    function : callable
+        With ``function.of(*classes)``, a decorator that registers a kernel for classes.
+    """
+    function = _ByType(declaration)
+    if not (config.DISABLE_JIT or is_tested()):
+        overload(function)(function._overload)
+    return function
+
+
+class _ByType:
+    """A function whose kernel is chosen by the class of its first argument.
+
+    Numba takes it for a dispatcher: the caller is compiled as if it called the kernel. With `overload` there would be
+    another function to compile between them, for each class and each caller.
+    """
+
+    is_compiling = False  # read by numba: kernels notice recursive calls themselves
+
+    def __init__(self, declaration: Callable[..., Any]):
+        self._kernels: dict[type | None, Any] = {}
+        update_wrapper(self, declaration)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._kernel_of(type(arguments[0]))(*arguments)
+
+    def of(self, *classes: type | None) -> Callable[[Callable], Callable]:
+        """A decorator that registers a kernel for classes, or a Python function, which only Python can call.
+
+        None stands for all classes without a kernel of their own.
+        """
+
+        def register(kernel: Any) -> Any:
+            if hasattr(kernel, "targetoptions"):  # it is compiled
+                kernel.targetoptions.setdefault("_nrt", True)  # it may make arrays, also where its caller makes none
+            self._kernels.update(dict.fromkeys(classes, kernel))
+            return kernel
+
+        return register
+
+    def _kernel_of(self, cls: type) -> Any:
+        kernel = self._kernels.get(cls) or self._kernels.get(None)
+        if kernel is None:
+            raise TypeError(f"{self.__name__} has no kernel for {cls.__name__}.")  # type: ignore[attr-defined]
+        return kernel
+
+    if is_tested():
+
+        @property
+        def _numba_type_(self) -> Any:
+            return types.Dispatcher(self)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Called by numba for the types of a call."""
+        return self._kernel_of(args[0].instance_class).get_call_template(args, kws)
+
+    def get_overload(self, args: Any) -> Any:
+        """Called by numba for the compiled function with these types."""
+        return self._kernel_of(args[0].instance_class).get_overload(args)
+
+    def _overload(self, *arguments):  # without types, as the implementation: numba compares their parameters
+        kernel = self._kernel_of(arguments[0].instance_class)
+
+        def implementation(*arguments):
+            return kernel(*arguments)
+
+        return implementation

@@ -1,7 +1,8 @@
-"""Parallel execution: nogil kernels over a fixed list of tasks in a pool of threads."""
+"""Parallel execution of nogil kernels in a pool of threads, and contexts of long work."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,38 @@ import numpy as np
 from joblib import cpu_count
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collector, unless it is disabled already."""
+    enabled = gc.isenabled()
+    try:  # at once, because an interrupt may come at any time
+        gc.disable()
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Replace a SystemError by the KeyboardInterrupt that caused it.
+
+    To return an array, a kernel runs a few lines of Python (numba's ``_numba_unpickle``), in which a signal can be
+    handled. The kernel ignores the exception. Python then detects a result together with an exception and raises a
+    SystemError, whose cause is another SystemError or the interrupt.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
+        raise
+
 
 _controllers: dict[int, ThreadpoolController] = {}  # at most one entry, by the number of loaded modules
 _lock = Lock()

@@ -27,7 +27,7 @@ from skmanifold.datasets import (
     read_parquet,
     save_corpus,
 )
-from skmanifold.utils import _regular_files as regular_files
+from skmanifold.utils import _disk as regular_files
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links, pipes and devices are of POSIX")
 KINDS = ("pipe", "socket", "device", "null", "folder", "loop", "nothing")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from skmanifold import ExponentialFamilyMixture, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Poisson
-from skmanifold.emissions._columns.reading import open_table
+from skmanifold.emissions._columns.layout import open_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:EM stopped"),

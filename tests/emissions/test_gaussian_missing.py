@@ -6,7 +6,7 @@ import scipy.stats as st
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.emissions import DenseRows, Gaussian, IncompleteRows
-from skmanifold.emissions._pattern_kernels import fill_patterns
+from skmanifold.emissions._dense_rows import fill_patterns
 from skmanifold.random._keys import fold_in_each
 
 from ._cases import KEY, Anyone, read

@@ -12,11 +12,12 @@ from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
 from skmanifold.emissions._gaussian import base
 from skmanifold.emissions._gaussian import full as full_gaussian
-from skmanifold.emissions._gaussian.learned_prior import PriorNumbers
+from skmanifold.emissions._gaussian.base import PriorNumbers
 from skmanifold.emissions._gaussian.matrices import MatrixFamily
-from skmanifold.mixture._dirichlet_process import estimator, merging
-from skmanifold.mixture._dirichlet_process.merging import dissolve_small, merge_greedily
+from skmanifold.mixture._dirichlet_process import estimator
+from skmanifold.mixture._dirichlet_process import starts as merging
 from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.mixture._dirichlet_process.starts import dissolve_small, merge_greedily
 from skmanifold.random._keys import root_key
 from skmanifold.utils._threads import Workers
 

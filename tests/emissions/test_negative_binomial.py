@@ -10,9 +10,8 @@ from sklearn.base import clone
 
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Columns, NegativeBinomial, Poisson
-from skmanifold.emissions._negative_binomial.dispersions import Dispersions, dispersions_of
-from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
-from skmanifold.emissions._negative_binomial.kernels import add_log_rising
+from skmanifold.emissions._negative_binomial import Dispersions, NegativeBinomialFamily, dispersions_of
+from skmanifold.emissions._negative_binomial_kernels import add_log_rising
 from skmanifold.random._keys import fold_in_each
 
 from ._cases import KEY, make_X, read

@@ -24,7 +24,7 @@ from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.models import IncompatibleError, PartiallyCollapsedModel, check_compatible, is_compatible
 from skmanifold.samplers import EM, ESCA, Gibbs
 from skmanifold.sparse.counts import Counts
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 from skmanifold.utils._threads import Workers
 
 from . import _user_defined as user

@@ -9,13 +9,13 @@ from scipy.special import gammaln, ive, logsumexp
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.emissions import VonMisesFisher, kernels
-from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationPrior, draw_concentration, tabulate
 from skmanifold.emissions._von_mises_fisher.family import (
     VonMisesFisherFamily,
     VonMisesFisherParameters,
     draw_directions,
 )
-from skmanifold.emissions._von_mises_fisher.rows import DenseRows, SparseRows
+from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior, draw_concentration, tabulate
+from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows, SparseRows
 from skmanifold.numerics.block_sums import merge
 from skmanifold.random._keys import fold_in_each, root_key
 from skmanifold.sparse.directions import as_directions
@@ -38,7 +38,7 @@ def log_normalizer(d, kappa):
 def rows_of(X, kind):
     if kind == "sparse":
         return SparseRows(*as_directions(sp.csr_array(X)))
-    return DenseRows(X.astype(kind))
+    return DenseUnitRows(X.astype(kind))
 
 
 each_type = pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])

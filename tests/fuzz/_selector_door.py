@@ -10,9 +10,9 @@ import pyarrow as pa
 from fuzz._cases import one_sentence
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Columns, Gaussian
-from skmanifold.emissions._columns.reading import open_table
-from skmanifold.emissions._columns.selection import chosen_columns
-from skmanifold.mixture._imputation import imputation
+from skmanifold.emissions._columns.layout import open_table
+from skmanifold.emissions._columns.rows import chosen_columns
+from skmanifold.mixture import _imputation as imputation
 
 NAMES = ["a", "b", "c", "d", "e"]
 TABLE = pd.DataFrame(np.random.default_rng(0).normal(size=(12, len(NAMES))), columns=NAMES)

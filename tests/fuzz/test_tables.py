@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from skmanifold.emissions._columns import layout, reading
-from skmanifold.mixture._imputation import filling
+from skmanifold.emissions._columns import layout
+from skmanifold.emissions._columns import layout as reading
+from skmanifold.mixture import _imputation as filling
 
 from . import _table_door
 from ._cases import failures

@@ -25,7 +25,7 @@ from skmanifold import (
 from skmanifold._install import install_command
 from skmanifold.datasets import make_categorical_mixture, make_lda_corpus, make_subspaces
 from skmanifold.inference import Draws
-from skmanifold.inference._arviz import falling, to_tree
+from skmanifold.inference._draws import falling, to_tree
 
 pytest.importorskip("arviz_base")
 pandas = pytest.importorskip("pandas")

@@ -9,7 +9,8 @@ from sklearn.base import clone
 
 from skmanifold import ExponentialFamilyMixture, distributed
 from skmanifold.datasets import open_corpus, save_corpus
-from skmanifold.inference._distributed_fits import checkpoints, dask_shards, stored_latents
+from skmanifold.inference._distributed_fits import checkpoints, dask_shards
+from skmanifold.inference._distributed_fits import exchange as stored_latents
 from skmanifold.samplers import ESCA
 from skmanifold.utils import _disk as disk
 

@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from skmanifold.inference import _intervals
-from skmanifold.inference._intervals import draws_needed, equal_tailed_intervals, reached_level, warn_of_level
+from skmanifold.inference import _draws as _intervals
+from skmanifold.inference._draws import draws_needed, equal_tailed_intervals, reached_level, warn_of_level
 
 
 @pytest.mark.parametrize("n_draws", [1, 2, 5, 19, 20, 50])

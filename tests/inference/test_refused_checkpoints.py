@@ -13,7 +13,8 @@ import pytest
 from skmanifold import distributed
 from skmanifold.admixture._tokens.shards import TokenShards
 from skmanifold.datasets import save_corpus
-from skmanifold.inference._distributed_fits import checkpoints, stored_latents
+from skmanifold.inference._distributed_fits import checkpoints
+from skmanifold.inference._distributed_fits import exchange as stored_latents
 from skmanifold.inference._distributed_fits.sources import CorpusSource, CountsSource
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers

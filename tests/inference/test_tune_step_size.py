@@ -4,7 +4,7 @@ import pytest
 from skmanifold import sample, tune_step_size
 from skmanifold.manifolds import Euclidean, Sphere
 from skmanifold.models import Density
-from skmanifold.models._noisy import NoisyGradient
+from skmanifold.models._reference import NoisyGradient
 from skmanifold.samplers import GMC, GSGNHT, HMC, NUTS, SGGMC, SGHMC, SGLD
 
 WIDE = Density(Euclidean(3), lambda x: -x / 9, lambda x: -np.sum(x * x, axis=1) / 18, vectorized=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skmanifold.manifolds import DiffusionMetric, PositiveOrthant
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 
 from ._cases import MANIFOLDS, METRICS, moved, points
 

@@ -18,7 +18,7 @@ from skmanifold.manifolds import (
     Sphere,
     Stiefel,
 )
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 
 from ._cases import points
 

@@ -9,7 +9,7 @@ from numba.core.errors import TypingError
 from scipy.linalg import expm
 
 from skmanifold.manifolds import Euclidean, Sphere, Stiefel
-from skmanifold.numerics.reductions import dot
+from skmanifold.numerics.block_sums import dot
 
 from ._cases import moved, points, vectors
 

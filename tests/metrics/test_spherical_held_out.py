@@ -9,8 +9,7 @@ from scipy.special import gammaln, logsumexp
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics._spherical_held_out import integrate_documents, spherical_document_likelihood
 from skmanifold.metrics._spherical_importance import FIRST_LOG_STEP, anneal, effective_fraction
-from skmanifold.metrics._spherical_power_normal import draw, moments, tabulate
-from skmanifold.metrics._spherical_proposal import draw_from_proposal, fit_proposal
+from skmanifold.metrics._spherical_proposal import draw, draw_from_proposal, fit_proposal, moments, tabulate
 from skmanifold.random._keys import fold_in, root_key, subkey
 from skmanifold.sparse.directions import as_directions
 from skmanifold.topics.document_densities import density_of

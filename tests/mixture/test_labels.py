@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skmanifold.mixture._labels import read_labels
+from skmanifold.mixture._memberships import read_labels
 
 
 @pytest.mark.parametrize("labels", [[2, 0, 1], np.array([2.0, 0.0, 1.0]), pd.Series([2, 0, 1], dtype="uint8")])

@@ -64,7 +64,7 @@ def test_draws_have_the_moments_of_the_target(library):
 
 @by_library
 def test_a_missing_library_is_named(library, monkeypatch):
-    monkeypatch.setattr("skmanifold.models._automatic_gradients.find_spec", lambda name: None)
+    monkeypatch.setattr("skmanifold.models._density.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=f"from_{library} needs {library}: pip install"):
         getattr(Density, f"from_{library}")(Euclidean(1), lambda x: -(x[0] ** 2))
 

@@ -12,7 +12,7 @@ from skmanifold.models._charts import Chart, ExpandedMean, Log, Softmax, SquareR
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean
 from skmanifold.models._euclidean_charts import CHARTS, Mirror
 from skmanifold.models._reference import dirichlet, double_well, gamma
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

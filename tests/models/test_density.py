@@ -5,7 +5,7 @@ import pytest
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere, Stiefel
 from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

@@ -16,8 +16,8 @@ from skmanifold.models import (
 )
 from skmanifold.models._charts import Log, Softmax
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
-from skmanifold.models._noisy import NoisyGradient
 from skmanifold.models._reference import (
+    NoisyGradient,
     _vmf_mixture_angles,
     banana,
     circle,
@@ -27,7 +27,7 @@ from skmanifold.models._reference import (
     standard_normal,
     vmf_mixture_posterior,
 )
-from skmanifold.utils._protocol_check import offers
+from skmanifold.utils._parameters import offers
 
 from ._numerics import (
     check_chains_do_not_mix,

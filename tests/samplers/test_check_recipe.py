@@ -8,8 +8,7 @@ from sklearn.base import clone
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere
 from skmanifold.models import Density, IncompatibleError, LogNormalMean, circle
-from skmanifold.models._noisy import NoisyGradient
-from skmanifold.models._reference import banana, double_well, gamma, standard_normal
+from skmanifold.models._reference import NoisyGradient, banana, double_well, gamma, standard_normal
 from skmanifold.random._variates import fold_keys
 from skmanifold.samplers import GSGNHT, SCIR, SGGMC, SGHMC, SGNHT, SGRHMC, GeometricBrownian, check_recipe
 from skmanifold.samplers._base import BaseSampler

@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.manifolds import Stiefel
-from skmanifold.mixture._densities import FamilyRows
-from skmanifold.mixture._memberships.finite import DirichletWeights
+from skmanifold.mixture._memberships import DirichletWeights
+from skmanifold.mixture._scores import FamilyRows
 from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.random._keys import root_key, subkey

@@ -6,7 +6,7 @@ from numba import njit
 from scipy import stats
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
 
-from skmanifold.numerics.vector_math import fill_exp, fill_log
+from skmanifold.numerics.special import fill_exp, fill_log
 from skmanifold.random._keys import fold_in, random_bits
 from skmanifold.random._log_gamma_ziggurat import draw_by_rejection, gamma_tables, is_under_density, layer_and_place
 

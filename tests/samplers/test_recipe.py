@@ -6,8 +6,7 @@ from sklearn.base import clone
 
 from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density
-from skmanifold.models._noisy import NoisyGradient
-from skmanifold.models._reference import banana, double_well, gamma, standard_normal
+from skmanifold.models._reference import NoisyGradient, banana, double_well, gamma, standard_normal
 from skmanifold.samplers._density.base import NonFiniteError
 from skmanifold.samplers._density.langevin import SGLD, SGRLD
 from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe, joint_state

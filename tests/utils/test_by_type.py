@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SHAPES = """
 from typing import NamedTuple
 import numpy as np
-from skmanifold.utils._by_type import by_type
+from skmanifold.utils._njit import by_type
 from skmanifold.utils._njit import njit
 
 class Disc(NamedTuple):

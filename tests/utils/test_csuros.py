@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.numerics.csuros import (
+from skmanifold.admixture._tokens.compact_counts import (
     largest_precision,
     register_value,
     register_values,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skmanifold import SubspaceMixture
-from skmanifold.utils._runtime import plain_interrupts
+from skmanifold.utils._threads import plain_interrupts
 
 
 def _wrapped(cause, n_errors):

@@ -22,21 +22,20 @@ from ...base import (
 from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
 from ...emissions._estimator import sort_hyperparameters
+from ...emissions._linear_rows import distinct_lengths
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...emissions._registry import TOKEN_EMISSIONS
-from ...emissions._row_lengths import distinct_lengths
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ...utils._validation import of_columns
-from .._lda.priors import doc_topic_prior_of
-from .._tokens.fits import AdmixturePrior, ShardedTokenFit, TokenFit, TokenStream
-from .._tokens.sampler_types import draws_documents
+from .._lda.dirichlet_mle import doc_topic_prior_of
+from .._tokens.fits import AdmixturePrior, ShardedTokenFit, TokenFit, TokenStream, draws_documents
 from .inference import FamilyAdmixtureInference
 from .model import tokens_of
 

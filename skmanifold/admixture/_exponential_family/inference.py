@@ -13,18 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._abilities import HasDraw, HasNewRows
 from ...emissions._base import BaseEmission
 from ...emissions._estimator import WithEmission
+from ...emissions._linear_rows import LENGTHS, LEVELS, draw_lengths
 from ...emissions._protocols import HasPriorFamily, TokenEmission
 from ...emissions._registry import TOKEN_EMISSIONS, TOKEN_FAMILIES
-from ...emissions._row_lengths import LENGTHS, LEVELS, draw_lengths
-from ...inference._draw_conditions import draws_of
-from ...inference._draw_store import evenly_spaced
+from ...inference._draw_store import draws_of, evenly_spaced
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Counted, Names, Real, Sizes, Whole, placed
 from ...utils._declared import Lacking, Saved, check
 from ...utils._typing import RandomStateLike
-from .._lda.priors import doc_topic_prior_of
+from .._lda.dirichlet_mle import doc_topic_prior_of
 from .._posterior.inference import TokenInference
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.new_rows import DrawsFromPrior, PriorOfRows, draw_rows

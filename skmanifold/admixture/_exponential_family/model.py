@@ -14,13 +14,12 @@ from ...emissions._family import Family
 from ...emissions._protocols import DirichletFamily, TokenFamily
 from ...sparse.counts import Counts
 from ...utils._declared import check
-from ...utils._protocol_check import missing_names, offers
+from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
-from .._tokens.scaled_tokens import ScaledTokens, scale_tokens
-from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
+from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, counts_from_dense, scale_tokens
 
 _MAX_TABLE_BYTES = 8 << 30
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import BaseSampledEstimator, FitStrategy, Run, posterior_of_number
-from ...inference._corpus_blocks import Stored
-from ...inference._draw_conditions import draws_of
+from ...inference._distributed_fits.sources import Stored
+from ...inference._draw_store import draws_of
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Gibbs

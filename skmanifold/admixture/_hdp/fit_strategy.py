@@ -15,22 +15,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
+from ...inference._distributed_fits.exchange import LatentFile
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
-from ...inference._distributed_fits.stored_latents import LatentFile
 from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
-from .._lda.priors import prior_attributes
+from .._lda.dirichlet_mle import prior_attributes
 from .._tokens.fits import SHARE_OF_PASSES, n_stored_documents, record_documents, sum_after
 from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import ConcentrationPriors, HDPModel, HDPStatistics, add_statistics, take_topics
-from .starts import Start, start_of
-from .token_rows import OneRange, TokenRows
+from .token_rows import OneRange, Start, TokenRows, start_of
 from .two_sides import Counted
 
 _GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged

@@ -15,11 +15,16 @@ from ...utils._declared import check
 from ...utils._threads import Workers
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.topic_counts import TopicCounts, TopicPrior, add_counts
-from .births import sample_with_births
+from .births import (
+    Hyperparameters,
+    TopicWeights,
+    draw_document_concentration,
+    draw_topic_concentration,
+    draw_weights,
+    sample_with_births,
+)
 from .split_merge import merge_greedily, split_and_merge
-from .starts import Start
-from .token_rows import Prepared, Ranges, first_tokens, gather_documents, put_documents
-from .weights import Hyperparameters, TopicWeights, draw_document_concentration, draw_topic_concentration, draw_weights
+from .token_rows import Prepared, Ranges, Start, first_tokens, gather_documents, put_documents
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)

@@ -60,6 +60,7 @@ from ...random._keys import fold_in, subkey, uniform
 from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.topic_counts import TopicCounts
+from .births import Hyperparameters, TopicWeights
 from .token_rows import Ranges
 from .two_sides import (
     Union,
@@ -71,7 +72,6 @@ from .two_sides import (
     share_of_first,
     table_of_words,
 )
-from .weights import Hyperparameters, TopicWeights
 
 _CHOICE, _SCANS, _PROPORTION, _ACCEPTANCE = range(4)
 _KIND, _TOPIC, _OTHER, _FIRST, _SECOND, _N_SCANS = range(6)  # draws of a choice

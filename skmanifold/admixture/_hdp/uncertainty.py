@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...inference._intervals import check_level, equal_tailed_intervals, reached_level, warn_of_level
+from ...inference._draws import check_level, equal_tailed_intervals, reached_level, warn_of_level
 from ...metrics import match_topics
 from .._posterior.topic_draws import STABLE_SIMILARITY, ChainMatch, TopicDiagnostics, diagnose_topics, to_unlabelled
 from .._posterior.uncertainty import TopicUncertainty

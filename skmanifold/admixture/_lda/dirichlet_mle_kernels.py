@@ -13,7 +13,7 @@ import numpy as np
 
 from ...numerics.simd import LANES
 from ...utils._njit import njit
-from .._tokens.entry_scan import entry_count, entry_topic
+from .._tokens.layout import entry_count, entry_topic
 
 # Real numbers are distributed over the two nearest points of a grid: the float64 numbers from 1 on without this many
 # last bits, which are 64 per octave and include the whole numbers up to 128.

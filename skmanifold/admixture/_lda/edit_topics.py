@@ -10,18 +10,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
 from ...samplers._cir.lazy_cir_rows import make_row_prior, sum_columns
-from ...samplers._cir.scir_by_rows import SCIRRowsState
+from ...samplers._cir.scir import SCIRRowsState
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import Array, Sizes, Whole
 from ...utils._declared import Lacking, Saved
 from ...utils._typing import ArrayLike
 from ...utils._validation import of_columns
-from .._tokens.seeds import NO_SEEDS, Seeds
-from .._tokens.topic_counts import TopicPrior, sum_topics, topic_word_prior
-from .minibatch_passes import TopicStream
-from .priors import prior_attributes
+from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicPrior, sum_topics, topic_word_prior
+from .dirichlet_mle import prior_attributes
+from .minibatch import TopicStream
 
 Groups = list[np.ndarray]  # the former topics of each topic, ascending
 

@@ -17,7 +17,7 @@ from ...base import (
     takes_minibatches,
 )
 from ...datasets import RowFiles
-from ...inference._corpus_blocks import Stored
+from ...inference._distributed_fits.sources import Stored
 from ...samplers import (
     CVB0,
     EM,
@@ -38,10 +38,10 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, RandomStateLike, available_if, fit_context
 from .._posterior.inference import TopicInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.sampler_types import draws_documents, fits_by_minibatches
+from .._tokens.fits import draws_documents, fits_by_minibatches
+from .dirichlet_mle import DrawsTopicsFromPrior
 from .edit_topics import EditsTopics
 from .fit_strategies import fit_strategy, stream_strategy
-from .priors import DrawsTopicsFromPrior
 
 _PASSES_OF_ESCA, _PASSES = 400, 200  # by default
 _MAX_COMPONENTS = 65_535  # a topic is stored in 16 bits

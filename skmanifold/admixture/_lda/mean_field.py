@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.special import N_WORK, fill_log_gamma
-from ...numerics.vector_math import fill_exp
+from ...numerics.special import N_WORK, fill_exp, fill_log_gamma
 from ...random._keys import fold_in_each
 from ...sparse.counts import Counts
 from ...utils._njit import njit
@@ -21,7 +20,7 @@ from ...utils._threads import Workers, split_range
 from .._tokens.document_gibbs import take_documents
 from .._tokens.log_topic_word import check_dense
 from .._tokens.topic_counts import TopicPrior
-from .mixtures import Mixtures, weigh_row
+from .expectation import Mixtures, weigh_row
 
 _TASK_CELLS = 1 << 16  # weights that one task computes, a millisecond or more
 

@@ -13,10 +13,17 @@ from ...utils._declared import check
 from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
-from .._tokens.seeds import Seeds
-from .._tokens.topic_counts import TopicCounts, TopicPrior, counts_from_dense
-from .collapsed_gibbs_kernels import _log_joint, _sweep_collapsed
-from .cvb0_kernels import _accumulate_words, _init_gamma, _merge_partials, _score_rows, _sum_words, _update_rows
+from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior, counts_from_dense
+from .collapsed_kernels import (
+    _accumulate_words,
+    _init_gamma,
+    _log_joint,
+    _merge_partials,
+    _score_rows,
+    _sum_words,
+    _sweep_collapsed,
+    _update_rows,
+)
 
 _ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs of one task of CVB0
 _WORD_BLOCK = 1 << 10  # words of one partial sum

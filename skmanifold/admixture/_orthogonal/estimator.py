@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
 from ...manifolds import Stiefel
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
 from ...utils._conditions import Array, Counted, Sizes

@@ -50,7 +50,7 @@ from ...distributions._generator import as_generator
 from ...distributions._matrix_von_mises_fisher import _project_off
 from ...distributions._von_mises_fisher import sample_cosine_complement
 from ...random._keys import Purpose, subkey, uniform
-from ...sparse.dense_directions import AnyDirections
+from ...sparse.directions import AnyDirections
 from ...utils._threads import Workers, split_range
 from .reversible_jump_kernels import birth_death_factors
 

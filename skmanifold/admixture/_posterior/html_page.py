@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from ...inference._intervals import check_level, equal_tailed_intervals
+from ...inference._draws import check_level, equal_tailed_intervals
 from ...sparse.counts import validate_counts
 from ...topics.top_words import column_names, find_top_words
 from ...utils._disk import replaced

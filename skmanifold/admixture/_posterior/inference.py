@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ...inference._corpus_blocks import Stored, count_blocks, read_corpora
-from ...inference._distributed_fits.sources import corpora_of
+from ...inference._distributed_fits.sources import Stored, corpora_of, count_blocks, read_corpora
 from ...metrics._held_out import PerDocument, complete_halves, held_out_score, pair_draws, split_tokens
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
@@ -22,8 +21,7 @@ from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
 from ...utils._validation import validate_proportions
-from .._tokens.scaled_tokens import ScaledTokens, on_one_scale
-from .._tokens.topic_counts import TopicCounts, TopicPrior
+from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, on_one_scale
 from .topic_frame import TopicPage
 
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._install import install_command
-from ...inference._arviz import falling, to_tree
-from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT
+from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT, falling, to_tree
 from ...metrics import match_topics
 from ...topics.topic_word import TopicWord
 

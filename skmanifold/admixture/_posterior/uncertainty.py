@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import draws_parameters
 from ...inference._draw_store import evenly_spaced
-from ...inference._intervals import equal_tailed_intervals, reached_level, warn_of_level
+from ...inference._draws import equal_tailed_intervals, reached_level, warn_of_level
 from ...samplers import BaseSampler
 from .topic_draws import (
     STABLE_SIMILARITY,

@@ -17,7 +17,7 @@ from ...base import (
     takes_minibatches,
 )
 from ...distributions import VonMisesFisher
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
 from ...utils._conditions import Array, Sizes
 from ...utils._conditions import Real as RealNumber
@@ -25,7 +25,7 @@ from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.sampler_types import is_variational
+from .._tokens.fits import is_variational
 from .fit_strategies import FactorStream, fit_strategy, stream_strategy
 from .inference import DrawnTopics, SphericalInference, refuse_learned
 from .model import MOST_CONCENTRATED

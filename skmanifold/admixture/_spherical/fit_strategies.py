@@ -14,10 +14,10 @@ from ...inference._draw_store import DrawStore
 from ...models import HasLogDensity, IncompatibleError
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
-from ...sparse.dense_directions import read_directions
+from ...sparse.directions import read_directions
 from ...utils._conditions import Length
 from ...utils._threads import Workers
-from .._tokens.sampler_types import is_variational
+from .._tokens.fits import is_variational
 from .model import Concentrations, SphericalModel
 from .passes import (
     WAIT,

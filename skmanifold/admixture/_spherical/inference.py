@@ -16,7 +16,7 @@ from ...distributions._von_mises_fisher import draw_about
 from ...metrics._spherical_held_out import integrate_documents
 from ...random._keys import Purpose, root_key, subkey
 from ...samplers import BaseSampler
-from ...sparse.dense_directions import AnyDirections, read_directions
+from ...sparse.directions import AnyDirections, read_directions
 from ...topics.document_densities import density_of, relative_concentrations
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._conditions import Array, Counted, Real, Whole

@@ -11,10 +11,10 @@ import numpy as np
 
 from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
-from ...mixture._von_mises_fisher.estimator import VonMisesFisherMixture
+from ...mixture._von_mises_fisher import VonMisesFisherMixture
 from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
-from ...sparse.dense_directions import AnyDirections
+from ...sparse.directions import AnyDirections
 from ...topics.document_densities import DocumentDensity, density_of, relative_concentrations
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
@@ -56,7 +56,7 @@ class ProportionChains(NamedTuple):
 
 
 class DocumentTerms(NamedTuple):
-    """Terms of some documents in the gradient of the log likelihood; `proportion_kernels` has the formula."""
+    """Terms of some documents in the gradient of the log likelihood; `targets` has the formula."""
 
     weights: np.ndarray  # (n, K): weight of each document in each topic
     coupling: np.ndarray  # (K, K): sum over the documents of the coupling between topics

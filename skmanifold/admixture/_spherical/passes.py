@@ -8,14 +8,21 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio, log_vmf_normalizer
-from ...inference._minibatch_passes import MinibatchPasses
+from ...inference._schedule import MinibatchPasses
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
 from ...utils._conditions import Array, Real
 from .model import MOST_CONCENTRATED, Concentrations, DocumentTerms, ProportionChains, SphericalModel
-from .proportion_kernels import mean_proportions, proportions_of_rows
-from .targets import NO_DRAWS, ConditionalSAM, MinibatchSAM, PassSums, move_chains
+from .targets import (
+    NO_DRAWS,
+    ConditionalSAM,
+    MinibatchSAM,
+    PassSums,
+    mean_proportions,
+    move_chains,
+    proportions_of_rows,
+)
 
 _MEMORY = 0.2  # weight of the last pass in running means
 _GAIN = 0.2  # change of the logarithm of the radii per unit of acceptance probability

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from ...random._keys import Purpose, subkey
-from ...sparse.dense_directions import AnyDirections
+from ...sparse.directions import AnyDirections
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._conditions import Array, Length, nothing
 from ...utils._threads import Workers

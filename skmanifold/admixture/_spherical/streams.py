@@ -6,8 +6,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ...inference._draw_store import DrawStore
-from ...inference._draw_stream import DrawStream, chains_agree
+from ...inference._draw_store import DrawStore, DrawStream, chains_agree
 from ...random._keys import Purpose, subkey
 from ...samplers import ManifoldSampler
 from ...samplers._density.gradient_base import MovingState

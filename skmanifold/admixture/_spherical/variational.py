@@ -12,7 +12,7 @@ from ...distributions import bessel_ratio
 from ...distributions._bessel import log_density_at_mode
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
-from ...sparse.dense_directions import AnyDirections
+from ...sparse.directions import AnyDirections
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._threads import Workers, split_by_task, split_range

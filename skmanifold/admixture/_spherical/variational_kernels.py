@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ...distributions._bessel import compute_ratio
-from ...numerics.reductions import dot
+from ...numerics.block_sums import dot
 from ...utils._njit import njit
 from .._lda.dirichlet_mle_kernels import _log_gamma
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.reductions import exact_sum
+from ...numerics.block_sums import exact_sum
 from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
-from ...numerics.vector_math import copy_to
+from ...numerics.special import copy_to
 from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range

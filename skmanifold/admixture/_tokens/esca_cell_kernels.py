@@ -14,8 +14,8 @@ from ...numerics.simd import LANES
 from ...random._discrete_variates import multinomial
 from ...random._keys import fold_in
 from ...utils._njit import njit
-from .entry_scan import entry_count, entry_topic
 from .esca_kernels import _pair_key, share_without_one
+from .layout import entry_count, entry_topic
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,7 @@ import numpy as np
 from ...numerics.simd import LANES, prefetch
 from ...random._keys import fold_in, random_bits, uniform
 from ...utils._njit import njit
-from .entry_scan import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan, make_entry, scan_row
+from .layout import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan, make_entry, scan_row
 from .topic_counts import close_list
 
 _WORD_BITS = np.uint64(32)

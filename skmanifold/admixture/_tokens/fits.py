@@ -7,13 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
+from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain, draws_parameters, samples_density
 from ...emissions import BaseEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import n_columns, remember_columns
 from ...inference._draw_store import DrawStore
+from ...models import (
+    CollapsedModel,
+    CollapsedVariationalModel,
+    ExpectationModel,
+    LatentModel,
+    MeanFieldModel,
+    PartiallyCollapsedModel,
+)
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
 from ...sparse.counts import Counts, no_rows
@@ -21,10 +29,39 @@ from ...utils._threads import Workers
 from .._exponential_family.model import FamilyTokenModel
 from .._lda.model import LDAModel
 from .model import TokenModel
-from .sampler_types import draws_assignments, draws_documents
-from .seeds import NO_SEEDS, Seeds
 from .shards import RowSummary, SummedTokenShards, open_token_shards
-from .topic_counts import TopicCounts, TopicPrior, add_counts, mean_counts, scale_counts
+from .topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts, mean_counts, scale_counts
+
+
+def draws_assignments(sampler: BaseSampler) -> bool:
+    """Whether a sampler draws the topic of each token."""
+    return any(protocol in sampler.requires for protocol in (LatentModel, PartiallyCollapsedModel, CollapsedModel))
+
+
+def draws_documents(sampler: BaseSampler) -> bool:
+    """Whether a sampler draws the topics of all tokens from their posterior."""
+    return draws_parameters(sampler) and draws_assignments(sampler)
+
+
+def assigns_tokens(sampler: BaseSampler) -> bool:
+    """Whether the state of a sampler has a topic, or a distribution over topics, for each token."""
+    return draws_assignments(sampler) or CollapsedVariationalModel in sampler.requires
+
+
+def is_variational(sampler: BaseSampler) -> bool:
+    """Whether a sampler estimates the topics by a mean-field approximation and does not draw them."""
+    return MeanFieldModel in sampler.requires
+
+
+def expects_counts(sampler: BaseSampler) -> bool:
+    """Whether a sampler keeps proportions of documents with dense expected counts: EM and mean-field inference."""
+    return is_variational(sampler) or ExpectationModel in sampler.requires
+
+
+def fits_by_minibatches(sampler: BaseSampler) -> bool:
+    """Whether a pass of `fit` is many steps, each with a minibatch of documents."""
+    return samples_density(sampler) or (is_variational(sampler) and sampler.batching != "full")
+
 
 _MOST = 50.0  # of the first sum of the parameters
 _SHARE_OF_TOKENS = 0.25  # the first sum over the mean length of a document

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ...numerics.vector_math import fill_exp
+from ...numerics.special import fill_exp
 from ...random._keys import fold_in
 from ...random._log_gamma_ziggurat import draw_log_gammas, log_gamma_table
 from ...random._variates import log_gamma_variate

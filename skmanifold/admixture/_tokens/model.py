@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...numerics.reductions import exact_sum
+from ...numerics.block_sums import exact_sum
 from ...numerics.simd import zeros_by_cache_line
 from ...random._keys import fold_in_each, subkey
 from ...sparse.counts import Counts
@@ -16,15 +16,14 @@ from ...topics.topic_word import TopicWord
 from ...utils._conditions import refuse
 from ...utils._declared import check
 from ...utils._threads import Workers, split_by_task
-from .._lda.collapsed_gibbs_kernels import _init_assignments
+from .._lda.collapsed_kernels import _init_assignments
 from .compact_counts import TopicsOfPass, read_rounded, round_counts
 from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
 from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
 from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from .layout import TokenLayout, make_layout
 from .log_topic_word import LogTopics, check_dense
-from .seeds import NO_SEEDS, Seeds
-from .topic_counts import TopicCounts, add_counts, counts_from_dense, scale_counts
+from .topic_counts import NO_SEEDS, Seeds, TopicCounts, add_counts, counts_from_dense, scale_counts
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
 
@@ -35,7 +34,7 @@ class TokenLatents(NamedTuple):
     token_topics: np.ndarray  # (n_tokens,) uint16, in the layout's order
     cell_topics: np.ndarray  # (n_cells, K) int32: tokens of each large cell by topic, in the same order
     row_vectors: np.ndarray  # (n_rows,) int64: number of vectors of 16 entries in use
-    entries: np.ndarray  # (row_start[-1],) uint32: see `entry_scan`
+    entries: np.ndarray  # (row_start[-1],) uint32: see `layout`
 
 
 class Assignments(NamedTuple):

@@ -1,4 +1,4 @@
-"""Sparse counts of words in topics, and their Dirichlet prior."""
+"""Sparse counts of words in topics, their Dirichlet prior, seed words, and tables of densities for the kernels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,79 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...numerics.block_sums import SUM_UNIT
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import MOST_COUNTED, Array, Pointer, Sizes, index, refuse, repeats
 from ...utils._njit import njit
-from .scaled_tokens import ScaledTokens
+
+# Prior of a seed word in the other topics: positive, so that the distribution is proper, and so small that no chain
+# assigns a token of the word to them.
+_ELSEWHERE = 1e-20
+
+
+class Seeds(NamedTuple):
+    """Columns and their topics; a column occurs once."""
+
+    columns: Annotated[np.ndarray, index("n_seeds", below="n_features")]  # int64
+    topics: Annotated[np.ndarray, index("n_seeds", below="n_components")]  # int64
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return None if len(np.unique(self.columns)) == len(self.columns) else "has the same column twice"
+
+    def topic_of_column(self, n_features: int) -> np.ndarray:
+        """The topic of each column, (n_features,) int32, -1 if no seed; ValueError if a column is out of range."""
+        if self.columns.max(initial=-1) >= n_features:
+            raise ValueError(f"seed_words has the column index {self.columns.max()}, but X has {n_features} columns.")
+        out = np.full(n_features, -1, np.int32)
+        out[self.columns] = self.topics
+        return out
+
+    def restrict(self, prior: np.ndarray, n_components: int, n_features: int) -> np.ndarray:
+        """Dirichlet parameters, ``(n_components, n_features)``, with nearly zero for seeds in other topics."""
+        out = np.array(np.broadcast_to(prior, (n_components, n_features)))
+        own = out[self.topics, self.columns]
+        out[:, self.columns] = _ELSEWHERE
+        out[self.topics, self.columns] = own
+        return out
+
+
+NO_SEEDS = Seeds(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class ScaledTokens(NamedTuple):
+    """Densities of tokens for the kernels: p(v | k) is exp(log_scale_v) times the value in `words`."""
+
+    words: TopicWord
+    log_scale: np.ndarray | None  # (V,) multiples of 2**-16; None: zeros
+
+
+def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
+    """Scale log densities of tokens, (V, K), of any magnitude: divide those of each token by about their largest.
+
+    Logs of divisors are multiples of 2**-16, so that sums over tokens are exact in any order. Values that underflow in
+    32 bits are omitted.
+    """
+    n_tokens, n_components = log_table.shape
+    log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
+    weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
+    tokens, components = np.nonzero(weights)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))
+    entries = components.astype(np.uint16), weights[tokens, components]
+    return ScaledTokens(TopicWord(indptr, *entries, np.zeros(n_tokens), np.ones(n_components)), log_scale)
+
+
+def on_one_scale(draws: list[ScaledTokens]) -> tuple[list[TopicWord], np.ndarray | None]:
+    """Rescale draws so that each token has the same scale in all, the largest; also return the scale's logarithm."""
+    scales = [draw.log_scale for draw in draws if draw.log_scale is not None]
+    if not scales:
+        return [draw.words for draw in draws], None
+    largest = np.max(scales, axis=0)
+    words = []
+    for draw, log_scale in zip(draws, scales, strict=True):
+        factors = np.repeat(np.exp(log_scale - largest), np.diff(draw.words.indptr))
+        words.append(draw.words._replace(weights=(draw.words.weights * factors).astype(np.float32)))
+    return words, largest
+
 
 _TOLERANCE = 1e-3  # tolerance for sums of float32
 

@@ -18,13 +18,10 @@ from .._bernoulli import Bernoulli
 from .._categorical import Categorical
 from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
-from .._negative_binomial.emission import NegativeBinomial
+from .._negative_binomial import NegativeBinomial
 from .family import ColumnsFamily
-from .layout import BlockReader, ColumnLayout, as_categories, numbers_of, ordered
-from .reading import Columns as Table
-from .reading import open_table
-from .rows import ColumnRows
-from .selection import chosen_columns, column_label, divided, named_errors
+from .layout import BlockReader, ColumnLayout, OpenTable, as_categories, numbers_of, open_table, ordered
+from .rows import ColumnRows, chosen_columns, column_label, divided, named_errors
 
 Block = tuple[str, BaseEmission, Any]
 
@@ -212,7 +209,7 @@ class Columns(BaseEmission, BaseComposition):
             blocks.append((name, emission, columns))
         return Columns(blocks, self.count_columns)
 
-    def _read_new(self, estimator: BaseEstimator, table: Table) -> ColumnRows:
+    def _read_new(self, estimator: BaseEstimator, table: OpenTable) -> ColumnRows:
         validate_data(estimator, table.table, reset=True, skip_check_array=True)
         if isinstance(self.blocks, str):
             self.blocks = _automatic(table, self.count_columns)
@@ -246,7 +243,9 @@ class Columns(BaseEmission, BaseComposition):
         vars(estimator)["_layout"] = layout
         return rows
 
-    def _read_blocks(self, table: Table, order: np.ndarray, layout: ColumnLayout, reset: bool = False) -> ColumnRows:
+    def _read_blocks(
+        self, table: OpenTable, order: np.ndarray, layout: ColumnLayout, reset: bool = False
+    ) -> ColumnRows:
         """Rows of all blocks; column j of the fitted table is column ``order[j]`` of this one."""
         rows = []
         for (name, emission), place, reader in zip(self._named_emissions, layout.places, layout.readers, strict=True):
@@ -272,7 +271,7 @@ class Columns(BaseEmission, BaseComposition):
         return ColumnRows(tuple(rows), layout.places)
 
 
-def _automatic(table: Table, counts: Any) -> list[Block]:
+def _automatic(table: OpenTable, counts: Any) -> list[Block]:
     """Blocks by the kinds of the columns."""
     counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
     kinds = ["counts" if j in counted else table.read(j).kind for j in range(table.n_columns)]

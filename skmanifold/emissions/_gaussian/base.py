@@ -1,4 +1,4 @@
-"""What Gaussian families share: priors, parameters, statistics and word vectors."""
+"""What Gaussian families share: priors, given or learned, parameters, statistics and word vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import fold_in_each, subkey
@@ -20,8 +23,84 @@ from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .kernels import add_labelled_products, add_products, add_shared_products
-from .learned_prior import PriorNumbers, best_numbers
 from .missing_kernels import count_labelled_missing, count_shared_missing
+
+# The prior mean of the covariances is ``scale`` times the pooled covariance within the clusters. Lognormal priors of
+# the three numbers that are learned keep them finite if there are few clusters.
+
+_CENTRES = np.log([1.0, 2.0, 0.1])  # scale; degrees of freedom above the least; rows to which a mean is equivalent
+_DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
+_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
+
+
+class PriorNumbers(NamedTuple):
+    """The numbers of a prior."""
+
+    factor: float  # of the reference, in the prior's scatter
+    degrees: float
+    mean_precision: float  # in rows
+
+
+def best_numbers(log_marginal: Callable[[PriorNumbers], float], given: PriorNumbers, free: Any, least: float):
+    """The most probable `PriorNumbers` given a partition, by its `log_marginal`, a function of them.
+
+    Learned are those of `free`: "covariance", "degrees" (only with it), "mean_precision". Covariances have a finite
+    mean above `least` degrees of freedom.
+    """
+    is_free = np.array([name in free for name in ("covariance", "degrees", "mean_precision")])
+
+    def numbers(logs: np.ndarray) -> PriorNumbers:
+        whole = _CENTRES.copy()
+        whole[is_free] = logs
+        scale, excess, mean_precision = np.exp(whole).tolist()
+        excess = excess if is_free[1] else max(given.degrees - least, 0.5)
+        return PriorNumbers(
+            scale * excess if is_free[0] else given.factor,
+            least + excess if is_free[1] else given.degrees,
+            mean_precision if is_free[2] else given.mean_precision,
+        )
+
+    def cost(logs: np.ndarray) -> float:
+        distances = (logs - _CENTRES[is_free]) / _DEVIATIONS[is_free]
+        return 0.5 * float(distances @ distances) - log_marginal(numbers(logs))
+
+    return numbers(minimize(cost, _CENTRES[is_free], method="L-BFGS-B", bounds=_BOUNDS[is_free]).x)
+
+
+def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):
+    """Covariance within clusters, with `weight` rows that have the covariance of as many clusters in all rows.
+
+    `whole` is the covariance of all rows, divided so that the clusters together have its volume.
+    """
+    return (scatters + weight * whole) / (np.maximum(n_rows - n_clusters, 0) + weight)
+
+
+class MatrixMoments:
+    """Log marginal densities of clusters with covariance matrices, as a function of the numbers of the prior.
+
+    A basis in which `reference`, (d, d), is the identity and a cluster's scatter is diagonal makes evaluations cheap.
+    `gaps`, (K, d), are means minus the prior's mean; `scatters`, (K, d, d), are about the means.
+    """
+
+    def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
+        d = gaps.shape[1]
+        whiten = solve_triangular(np.linalg.cholesky(reference), np.eye(d), lower=True)
+        values, vectors = np.linalg.eigh(whiten @ scatters @ whiten.T)
+        self.sizes, self.values = sizes.astype(float), np.maximum(values, 0.0)
+        self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
+        self.halves = 0.5 * np.arange(d)
+
+    def log_marginal(self, numbers: PriorNumbers) -> float:
+        """Log marginal density up to a constant."""
+        n, d = self.sizes, len(self.halves)
+        scatter, degrees, kappa = numbers
+        sums = scatter + self.values
+        shrunk = kappa * n / (kappa + n)
+        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * (self.squares / sums).sum(axis=1))
+        log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
+        of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
+        return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())
+
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12

@@ -19,6 +19,8 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     Posterior,
+    PriorNumbers,
+    pooled,
     refuse_far_rows,
     refuse_singular,
 )
@@ -34,7 +36,6 @@ from .diagonal_kernels import (
     total_log_marginal,
 )
 from .kernels import add_diagonal_densities
-from .learned_prior import PriorNumbers, pooled
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond

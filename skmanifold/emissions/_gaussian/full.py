@@ -1,23 +1,267 @@
-"""Gaussian family with a full covariance matrix for each component."""
+"""Gaussian family with a full covariance matrix for each component, and its kernels."""
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
 from ...numerics.row_lanes import ENTRIES
+from ...numerics.special import log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
+from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
+from .. import kernels
 from .._bound_rows import StartEffort
-from .._statistics import OF_ROWS, occupied
-from .base import GaussianParameters
-from .full_kernels import FullData, FullPosterior, add_by_label
-from .kernels import add_full_densities, order_by_label
-from .learned_prior import MatrixMoments, pooled
+from .._statistics import OF_ROWS, move_entry, occupied
+from . import matrix_kernels
+from .base import GaussianParameters, MatrixData, MatrixMoments, pooled
+from .kernels import FULL_LANES, add_full_densities, add_products, add_squares_of_rows, load_columns, order_by_label
 from .matrices import MatrixFamily, symmetric
+from .missing_kernels import fill_observed_scores, row_of
+
+# Given n rows, a component has kappa = mean_precision + n, nu = degrees + n, a mean m and a scatter Psi. A further row
+# x then has a Student t density, which depends on the squared length |L^-1 (x - m)|^2 with LL' = Psi; here U = L'.
+
+_LOG_PI = math.log(math.pi)
+
+
+class FullData(MatrixData):
+    """Rows of clusters with a covariance matrix each."""
+
+    __slots__ = ()
+
+
+class FullPosterior(NamedTuple):
+    """Posterior of each label with rows, for split-merge moves."""
+
+    means: np.ndarray  # (capacity, d), relative to the origin
+    roots: np.ndarray  # (capacity, d, d): U, upper triangular
+    log_dets: np.ndarray  # (capacity,): of the scatters
+    constants: np.ndarray  # (capacity,): of the predictive densities
+    scratch: np.ndarray  # (d, d)
+    gaps: np.ndarray  # (d,) scratch
+
+
+@kernels.count_row.of(FullData)
+@njit_part
+def _count_row(data, statistics, row, label, sign):
+    statistics.sizes[label] += sign
+    total, product = statistics.sums[label], statistics.products[label]
+    if statistics.sizes[label] == 0:
+        total[:] = 0.0
+        product[:] = 0.0
+        return
+    x, origin = row_of(data, statistics, row), data.origin
+    for a in range(len(x)):
+        entry = sign * (x[a] - origin[a])
+        total[a] += entry
+        for b in range(a + 1):
+            product[a, b] += entry * (x[b] - origin[b])
+
+
+@njit(cache=True, nogil=True)
+def add_by_label(first, stop, X, by_label, ends, origin, sums, products):
+    """Add rows to the sums of the labels `first` to `stop`; label k has ``by_label[ends[k] : ends[k + 1]]``."""
+    scratch, ones = (np.zeros((4, X.shape[1])), np.empty(4)), np.ones(len(by_label))
+    for k in range(first, stop):
+        add_products(X, 0, by_label, ends[k], ends[k + 1], ones, origin, scratch, sums[k], products[k])
+
+
+@kernels.merge_labels.of(FullData)
+@njit_part
+def _merge_labels(data, statistics, kept, gone):
+    move_entry(statistics.sizes, kept, gone)
+    move_entry(statistics.sums, kept, gone)
+    move_entry(statistics.products, kept, gone)
+
+
+@njit(cache=True, nogil=True)
+def fill_posterior(data, statistics, label, mean, scatter):
+    """Fill the posterior mean, relative to the origin, and the scatter; returns the size.
+
+    Labels beyond the capacity have no rows.
+    """
+    n = statistics.sizes[label] if label < len(statistics.sizes) else np.int64(0)
+    if n > 0:
+        fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
+        return n
+    for a in range(len(mean)):
+        mean[a] = data.mean[a]
+        for b in range(len(mean)):
+            scatter[a, b] = data.covariance[a, b]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def fill_from_sums(data, n, total, product, mean, scatter):
+    """Fill the posterior mean, relative to the origin, and the scatter, given n rows."""
+    d, prior, strength = len(mean), data.mean, data.mean_precision
+    precision = strength + n
+    for a in range(d):
+        mean[a] = (strength * prior[a] + total[a]) / precision
+    for a in range(d):
+        from_prior, from_mean = strength * prior[a], precision * mean[a]
+        for b in range(a + 1):
+            entry = (data.covariance[a, b] + from_prior * prior[b] + product[a, b]) - from_mean * mean[b]
+            scatter[a, b] = scatter[b, a] = entry
+
+
+@matrix_kernels.fill_posteriors.of(FullData)
+@njit(cache=True, nogil=True)
+def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, scatters, degrees):
+    """Each label has a posterior of its own."""
+    for k in range(first, stop):
+        n = fill_posterior(data, statistics, labels[k], means[k], scatters[k])
+        precisions[k], degrees[k] = data.mean_precision + n, data.degrees + n
+
+
+# Scores
+
+
+@kernels.fill_scores.of(FullData)
+@njit(cache=True, nogil=True)
+def _fill_scores(data, statistics, rows, n_above, current, components, scores):
+    """A batch of rows at a time; rows with the same current component, which comes first, should be neighbours.
+
+    A squared length is a sum of squares: a component is left out as soon as the first features show that all rows are
+    far.
+    """
+    n_above = fill_observed_scores(data, rows, n_above, components, scores)
+    parameters, padded = components.parameters, components.prepared
+    n_padded = padded.shape[1]
+    columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))
+    chosen, above = np.empty(FULL_LANES, np.int64), np.empty(FULL_LANES, np.int64)
+    best, limit, total = np.empty(FULL_LANES), np.empty(FULL_LANES), np.empty(FULL_LANES)
+    seen = np.full(len(padded), -1)  # the first row of the last batch for which a component was computed
+    i = 0
+    while i < len(rows):
+        n, n_most, i = load_columns(data.values, rows, n_above, i, columns, chosen)
+        for lane in range(n):
+            above[lane], best[lane] = n_above[chosen[lane]], -np.inf
+        # The rows' current components first: they are near, so that the others can be left out early.
+        for step in range(n + n_most):
+            k = current[chosen[step]] if step < n else step - n
+            if seen[k] == chosen[0]:
+                continue
+            seen[k] = chosen[0]
+            offset = parameters.offsets[k]
+            for lane in range(n):
+                # Beyond this squared length a component does not change the draw; -1 for rows that do not need it.
+                limit[lane] = 2.0 * (offset - best[lane]) + data.far if above[lane] > k else -1.0
+            if not _add_until_far(columns, n, parameters.means[k], padded[k], limit, gaps, total):
+                total[:] = np.inf
+            for lane in range(n):
+                total[lane] = offset - 0.5 * total[lane]
+                best[lane] = total[lane] if (total[lane] > best[lane]) & (above[lane] > k) else best[lane]
+            for lane in range(n):
+                if above[lane] > k:
+                    scores[chosen[lane], k] = total[lane]
+
+
+@njit(cache=True, nogil=True)
+def _add_until_far(columns, n, mean, factor, limit, gaps, total):
+    """Fill `total` with squared lengths of n rows; False if the first entries show that all are above their limits."""
+    total[:] = 0.0
+    for j in range(0, len(columns), ENTRIES):
+        add_squares_of_rows(columns, n, mean, factor, j, j + ENTRIES, gaps, total)
+        n_near = 0
+        for lane in range(n):
+            n_near += total[lane] <= limit[lane]
+        if n_near == 0:
+            return False
+    return True
+
+
+# Posteriors of labels
+
+
+@njit(cache=True, nogil=True)
+def _constant_of(data, n, log_det):
+    """The part of the log predictive density given n rows that does not depend on the new row."""
+    d, precision = len(data.mean), data.mean_precision + n
+    of_degrees = log_rising_of_real(0.5 * (data.degrees + n + 1.0 - d), 0.5 * d)
+    return of_degrees - 0.5 * d * (_LOG_PI + math.log1p(1.0 / precision)) - 0.5 * log_det
+
+
+@njit(cache=True, nogil=True)
+def _log_density(data, n, constant, square):
+    """Log predictive density given n rows of a row with this squared length."""
+    share = (data.mean_precision + n) / (data.mean_precision + n + 1.0)
+    return constant - 0.5 * (data.degrees + n + 1.0) * math.log1p(share * square)
+
+
+@njit(cache=True, nogil=True)
+def _log_marginal_of(data, n, log_det):
+    """Log marginal density of n rows whose scatter has this log determinant."""
+    d, degrees = len(data.mean), data.degrees
+    result = 0.5 * degrees * data.log_det - 0.5 * (degrees + n) * log_det - 0.5 * n * d * _LOG_PI
+    result -= 0.5 * d * math.log1p(n / data.mean_precision)
+    for j in range(d):
+        result += log_rising_of_real(0.5 * (degrees - j), 0.5 * n)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _square_of(data, statistics, row, mean, root, gaps):
+    x, origin = row_of(data, statistics, row), data.origin
+    for a in range(len(x)):
+        gaps[a] = (x[a] - origin[a]) - mean[a]
+    return squared_length(root, gaps)
+
+
+@kernels.refresh_posterior.of(FullData)
+@njit_part
+def _refresh_posterior(data, statistics, posterior, label):
+    n = fill_posterior(data, statistics, label, posterior.means[label], posterior.scratch)
+    log_det = fill_upper_root(posterior.scratch, posterior.roots[label])
+    posterior.log_dets[label], posterior.constants[label] = log_det, _constant_of(data, n, log_det)
+
+
+@kernels.add_predictive.of(FullData)
+@njit_part
+def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    for c in range(n_labels):
+        label = labels[c]
+        square = _square_of(data, statistics, row, posterior.means[label], posterior.roots[label], posterior.gaps)
+        out[c] += _log_density(data, statistics.sizes[label], posterior.constants[label], square)
+
+
+@kernels.log_bayes_factor.of(FullData)
+@njit(cache=True, nogil=True)
+def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
+    sizes, sums, products = statistics.sizes, statistics.sums, statistics.products
+    n_0, n_1 = sizes[label_0], sizes[label_1]
+    total, product = sums[label_0] + sums[label_1], products[label_0] + products[label_1]
+    fill_from_sums(data, n_0 + n_1, total, product, posterior.gaps, posterior.scratch)
+    of_union = _log_marginal_of(data, n_0 + n_1, fill_upper_root(posterior.scratch, product))
+    of_0, of_1 = posterior.log_dets[label_0], posterior.log_dets[label_1]
+    return _log_marginal_of(data, n_0, of_0) + _log_marginal_of(data, n_1, of_1) - of_union
+
+
+@kernels.update_posterior.of(FullData)
+@njit_part
+def _update_posterior(data, statistics, posterior, row, label, sign):
+    """Change the root of the scatter by a row, which takes less time than its computation from the sums."""
+    kernels.count_row(data, statistics, row, label, sign)
+    n, mean, root = statistics.sizes[label], posterior.means[label], posterior.roots[label]
+    x, origin, gaps, precision = row_of(data, statistics, row), data.origin, posterior.gaps, data.mean_precision + n
+    scale = math.sqrt((precision - sign) / precision)
+    for a in range(len(x)):
+        gap = (x[a] - origin[a]) - mean[a]
+        mean[a] += sign * gap / precision
+        gaps[a] = scale * gap
+    change = add_outer(root, gaps) if sign > 0 else subtract_outer(root, gaps)
+    posterior.log_dets[label] += change
+    if np.isnan(change):
+        fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, posterior.scratch)
+        posterior.log_dets[label] = fill_upper_root(posterior.scratch, root)
+    posterior.constants[label] = _constant_of(data, n, posterior.log_dets[label])
+
 
 _MANY_COLUMNS = 32  # distances between rows say little then
 _N_PASSES = 40

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from ...numerics.linalg import divide_by_lower, fill_cholesky, fill_square, fill_upper_root
-from ...numerics.vector_math import copy_to
+from ...numerics.special import copy_to
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
-from ...utils._by_type import by_type
-from ...utils._njit import njit, njit_part
+from ...utils._njit import by_type, njit, njit_part
 from .base import LEAST_SHARE, LOG_2PI
 
 _LOG_PI = math.log(math.pi)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.reductions import dot
+from ...numerics.block_sums import dot
 from ...random._keys import fold_in
 from ...random._variates import normal
 from ...utils._njit import njit, njit_part
-from .._pattern_kernels import find_missing, have_same_missing
+from .._dense_rows import find_missing, have_same_missing
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LEAST_SHARE = 1e-15  # of a diagonal entry: rounding errors may make a pivot of a nearly singular matrix negative

@@ -14,10 +14,9 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike
 from .._base import BaseEmission, refuse_unset
-from .concentrations import ConcentrationPrior
 from .family import VonMisesFisherFamily
-from .k_means import SphericalKMeans
-from .rows import DirectedRows, read_rows
+from .kernels import ConcentrationPrior
+from .rows import DirectedRows, SphericalKMeans, read_rows
 
 _LEAST_COSINE = 1e-6
 

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...numerics.block_sums import BlockSums
-from ...random._directions import fill_direction
 from ...random._keys import fold_in_each, subkey
+from ...random._variates import fill_direction
 from ...utils._conditions import MOST_COUNTED, Array, Real, refuse
 from ...utils._declared import Saved
 from ...utils._njit import njit
@@ -19,17 +19,20 @@ from ...utils._threads import Workers, split_range
 from .._family import Family
 from .._protocols import Arrays
 from .._statistics import occupied, selected
-from .cluster_kernels import (
+from .kernels import (
+    Concentration,
+    ConcentrationPrior,
     DenseDirectionData,
     DirectionPosterior,
     SparseDirectionData,
     add_interpolated,
     coefficients_of,
+    draw_concentration,
     log_marginals,
+    log_peak,
+    tabulate,
 )
-from .concentrations import Concentration, ConcentrationPrior, draw_concentration, log_peak, tabulate
-from .k_means import SphericalKMeans
-from .rows import DenseRows, DirectedRows, SparseRows
+from .rows import DenseUnitRows, DirectedRows, SparseRows, SphericalKMeans
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine
@@ -254,7 +257,7 @@ class VonMisesFisherFamily(Family):
         return DenseDirectionData(np.ascontiguousarray(values), factors, self.n_features, self._of_prior)
 
     def _no_rows(self) -> DirectedRows:
-        return DenseRows(np.empty((0, self.n_features)))
+        return DenseUnitRows(np.empty((0, self.n_features)))
 
     def with_learned_prior(self, statistics: DirectionSums, free: Any) -> VonMisesFisherFamily:
         """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""

@@ -23,9 +23,9 @@ from ...utils._conditions import Array
 from ...utils._disk import ForeignFileError, check_own, clear_if_unwritable, read_own, remove_folder, sync, write_own
 from ...utils._parameters import inherited_parameters
 from .._schedule import Schedule, WindowAverage
+from .exchange import LatentFile, listed_files
 from .session import active_session
 from .shards import ShardedModel
-from .stored_latents import LatentFile, listed_files
 
 _FORMAT = 1  # increased when the contents change
 _HEADER = "checkpoint.json"
@@ -43,7 +43,7 @@ class Checkpoints:
     A checkpoint is a folder that no other user may open. It gets its name only when complete, and the previous one is
     removed after that, so that there is always a valid one. ``checkpoint.json``, the header, has the identity of the
     run, the pass, sizes and digests of all files and of itself; ``chains.npz`` the chains, in the format of saved
-    estimators; other files latents of rows (`stored_latents`). A checkpoint of another `run` raises an error that names
+    estimators; other files latents of rows (`exchange`). A checkpoint of another `run` raises an error that names
     the difference.
     """
 

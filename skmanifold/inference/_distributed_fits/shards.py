@@ -19,17 +19,19 @@ from .exchange import (
     MAX_LOST,
     AnyShardBuilder,
     Box,
+    LatentFile,
     LostShardError,
     PassCall,
     ShardBuilder,
+    StoredLatents,
     in_thread,
     joined_pieces,
     merge_packed,
     packed_parts,
     unpacked,
+    write_latents,
 )
 from .session import active_session, cluster_worker
-from .stored_latents import LatentFile, StoredLatents, write_latents
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
 _OF_ROWS = frozenset(

@@ -2,31 +2,111 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density
+from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density, stack_draws
 from ...emissions import BaseEmission
-from ...emissions._categories.family import CategoryCounts
+from ...emissions._categories import CategoryCounts
 from ...emissions._family import Family
-from ...emissions._statistics import by_size, occupied
+from ...emissions._statistics import by_size, occupied, selected
 from ...inference._chains import Chain
+from ...inference._draw_store import ChainStream, DrawStore, chains_agree
 from ...metrics._partitions import compact_labels, point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
 from ...samplers._base import resolve_sampler
 from ...samplers._latent.stick_breaking import check_concentration_prior
+from ...utils._conditions import Condition, Length, Sizes, Whole
 from ...utils._threads import Workers, split_range
-from .._densities import typical_rows
-from .._memberships.process import PartitionDraw, arrays_of, draw_store, partition_draw
+from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
+from .._scores import typical_rows
 from .model import DPModel, Start, build_model
-from .stochastic_slice import StochasticSlice
-from .stream import MixtureStream
+from .stochastic_slice import StochasticSlice, StreamState
+
+_LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
+
+
+MOST_COMPONENTS = 1 << 24  # in one draw
+
+
+def counted_by(n_clusters: Callable[[CategoryCounts], int]) -> Condition:
+    """Condition that sets the number of components in a state: a function of its counts returns it."""
+
+    def count(value: Any, where: str, sizes: Sizes) -> None:
+        counts = getattr(value, "statistics", None)
+        if isinstance(counts, CategoryCounts) and np.any(counts.sizes):
+            sizes["n_clusters"] = n_clusters(counts)
+
+    return count
+
+
+class MixtureStream(ChainStream):
+    """Chains that learn from a sequence of minibatches; the rows are not kept."""
+
+    states: Annotated[list[Annotated[StreamState, counted_by(lambda counts: len(counts.sizes))]], Length("n_chains")]
+    stores: Annotated[
+        list[DrawStore[tuple[ParameterDraw, Annotated[int, Whole(low=1, below=MOST_COMPONENTS)]]]], Length("n_chains")
+    ]
+    _last: Annotated[list[ParameterDraw], Length("n_chains")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if any(not state.statistics.sizes.sum() > 0.0 for state in self.states):
+            return "has a chain without rows"
+        return chains_agree(self, sizes)
+
+    def after_batch(
+        self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
+    ) -> MixtureStream:
+        """The stream after one more minibatch, the rows of `model`."""
+
+        def advance(state: StreamState, wanted: bool) -> tuple[StreamState, float, None]:
+            return passes.step_stream(model, copy.deepcopy(state), rate, scale), np.nan, None
+
+        return self.advanced(advance, workers)
+
+    def recorded(self, passes: StochasticSlice, model: DPModel) -> MixtureStream:
+        """The same stream with the draws of this minibatch, of which some are stored."""
+        self._last = [passes.parameters(model, state) for state in self.states]
+        for state, draw, store in zip(self.states, self._last, self.stores, strict=True):
+            if store.wants(self.n_batches):
+                store.add(self.n_batches, (draw, _n_components(state)))
+        return self
+
+    def predictive_draws(self) -> list[ParameterDraw]:
+        """Draws of all chains in the second half of the stream; the current states if there are no draws yet."""
+        kept = [draw for chain in range(len(self.states)) for draw, _ in self.draws(chain)]
+        return kept or self._last
+
+    def summary(self) -> PartitionDraw:
+        """Expected counts of the first chain."""
+        state = self.states[0]
+        order = np.argsort(-state.statistics.sizes, kind="stable")[: _n_components(state)]
+        return PartitionDraw(selected(state.statistics, order), self._last[0].concentration)
+
+    def posterior(self, clusters: Family) -> dict[str, np.ndarray]:
+        """Arrays of the draws of the second half, of shape ``(n_chains, n_draws, ...)``."""
+
+        def arrays(draw: ParameterDraw, n_components: int) -> dict[str, np.ndarray]:
+            numbers = {"n_components": np.array(n_components), "concentration": np.array(draw.concentration)}
+            return {**numbers, **arrays_of(draw, clusters)}
+
+        chains = [self.draws(chain) for chain in range(len(self.states))]
+        example = arrays(self._last[0], _n_components(self.states[0]))
+        drawn = [[arrays(*draw) for draw in chain] for chain in chains]
+        return {name: stack_draws([[draw[name] for draw in of] for of in drawn], example[name]) for name in example}
+
+
+def _n_components(state: StreamState) -> int:
+    return max(1, int(np.count_nonzero(state.statistics.sizes >= _LEAST_ROWS)))
+
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
 from ...emissions._abilities import LearnsPrior
-from ...emissions._categories.family import CategoryFamily
+from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import n_used, shapes_of
-from ...inference._arviz import falling, to_tree
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
+from ...inference._draws import falling, to_tree
 from ...metrics._partitions import co_clustering
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
@@ -28,12 +28,12 @@ from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import SummarizesClusters
-from .._densities import to_shares
-from .._imputation.imputation import ImputesCells
-from .._memberships.process import ParameterDraw, PartitionDraw, log_partition_prior, with_new
+from .._imputation import ImputesCells
+from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
 from .._prior import DrawsFromEmission, PriorLabels
+from .._scores import to_shares
+from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .stochastic_slice import Blocks, StochasticSliceState
-from .stream import MOST_COMPONENTS, MixtureStream, counted_by
 
 # Of different draws these do not correspond to each other.
 _OF_COMPONENTS = "components", "covariances", "concentrations", "labels"

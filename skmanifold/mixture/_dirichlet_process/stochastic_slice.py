@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...emissions._categories.family import CategoryCounts
-from ...emissions._categories.kernels import add_predictive
+from ...emissions._categories import CategoryCounts, add_predictive
 from ...emissions._linear_kernels import add_entries
 from ...emissions._statistics import n_used
 from ...models import IncompatibleError
@@ -32,7 +31,7 @@ from ...samplers._latent.stick_breaking import (
 from ...utils._conditions import Array, Point, Real, index
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
-from .._memberships.process import ParameterDraw
+from .._memberships import ParameterDraw
 from .gamma_target import (
     GammaBlocks,
     init_block,
@@ -41,8 +40,7 @@ from .gamma_target import (
     resize_block,
     step_block,
 )
-from .gibbs_kernels import draw_from_logs
-from .model import DPModel
+from .model import DPModel, draw_from_logs
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence

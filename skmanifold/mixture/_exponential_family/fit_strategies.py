@@ -25,10 +25,9 @@ from ...random._keys import Purpose, subkey
 from ...utils._sklearn import take_rows
 from ...utils._threads import Workers
 from ...utils._validation import validate_sample_weight
-from .._densities import FamilyRows, label_rows, typical_rows
-from .._labels import random_labels, read_labels
-from .._memberships.finite import DirichletWeights, Position
+from .._memberships import DirichletWeights, Position, random_labels, read_labels
 from .._prior import named_as_draws
+from .._scores import FamilyRows, label_rows, typical_rows
 from .model import FamilyModel, RowWeights
 from .shards import (
     LabelledRows,

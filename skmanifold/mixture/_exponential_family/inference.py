@@ -12,17 +12,16 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...inference._arviz import to_tree
-from ...inference._draw_conditions import draws_of
-from ...inference._draw_store import evenly_spaced
+from ...inference._draw_store import draws_of, evenly_spaced
+from ...inference._draws import to_tree
 from ...models import IncompatibleError
 from ...numerics.block_sums import BlockSums
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole, index, placed
 from ...utils._declared import Lacking, Saved
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from .._cluster_summary import SummarizesClusters
-from .._imputation.imputation import ImputesCells
-from .._memberships.finite import Position
+from .._imputation import ImputesCells
+from .._memberships import Position
 from .._prior import DrawsFromEmission, side_by_side
 from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS

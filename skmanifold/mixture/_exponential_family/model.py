@@ -14,21 +14,19 @@ from ...emissions._base import NoModeError
 from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
-from ...inference._distributed_fits.stored_latents import RowLatents
-from ...numerics.block_sums import BLOCK_ROWS, BlockSums, check_block_sums, merge
-from ...numerics.reductions import SUM_UNIT, exact_sum
+from ...inference._distributed_fits.exchange import RowLatents
+from ...numerics.block_sums import BLOCK_ROWS, SUM_UNIT, BlockSums, check_block_sums, exact_sum, merge
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
 from ...samplers._latent.esca import ESCAState
 from ...samplers._states import run_pilot
 from ...utils._declared import check
-from ...utils._protocol_check import missing_names, offers
+from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, split_range
 from ...utils._typing import available_if
-from .._memberships.finite import DirichletWeights, Position
-from .._memberships.kernels import draw_labels_of_terms, fill_shares
-from .._scores import refuse_far_rows
+from .._memberships import DirichletWeights, Position
+from .._scores import draw_labels_of_terms, fill_shares, refuse_far_rows
 
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond

@@ -22,10 +22,10 @@ from ...inference._distributed_fits.sources import reader, stacked
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, cut, join, merge
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...utils._inputs.sparse_structure import join_rows
-from ...utils._protocol_check import missing_names
+from ...utils._parameters import missing_names
 from ...utils._threads import Workers, split_range
-from .._densities import FamilyRows, label_rows, typical_rows
-from .._memberships.finite import Position
+from .._memberships import Position
+from .._scores import FamilyRows, label_rows, typical_rows
 from .model import FamilyModel, RowWeights
 
 SAMPLE_ROWS = 16_384  # read by this process, for initial labels and priors

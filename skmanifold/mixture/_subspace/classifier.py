@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...base import all_or_nothing, stack_draws
 from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
-from ...inference._arviz import to_tree
+from ...inference._draws import to_tree
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Length, Names, Sizes, refuse
 from ...utils._declared import Lacking, check_estimator

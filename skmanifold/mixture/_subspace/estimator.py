@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
-from ...inference._draw_conditions import draws_of
+from ...inference._draw_store import draws_of
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ...utils._conditions import Array, Length, Sizes, Whole, index
 from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._memberships.finite import Position
+from .._memberships import Position
 from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference

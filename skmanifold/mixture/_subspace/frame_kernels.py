@@ -11,9 +11,8 @@ import math
 import numpy as np
 
 from ...distributions._gamma import draw_ratio
-from ...numerics.reductions import dot
-from ...numerics.special import log_unit_gamma
-from ...numerics.vector_math import copy_to
+from ...numerics.block_sums import dot
+from ...numerics.special import copy_to, log_unit_gamma
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import exponential, fill_permutation, half_angle_sine, normal
 from ...utils._njit import njit

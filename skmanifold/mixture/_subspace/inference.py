@@ -9,13 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...base import stack_draws
 from ...emissions._dense_rows import DenseRows, read_dense
-from ...inference._arviz import falling, to_tree
 from ...inference._draw_store import evenly_spaced
+from ...inference._draws import falling, to_tree
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
-from .._labels import read_labels
-from .._memberships.finite import Position, PositionDraws
+from .._memberships import Position, PositionDraws, read_labels
 from .._prior import DrawsFromPrior, named_as_draws
 from .family import SubspaceFamily, Subspaces, add_terms, check_sizes, given_family
 

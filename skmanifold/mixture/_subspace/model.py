@@ -10,8 +10,8 @@ import numpy as np
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
-from .._memberships.finite import DirichletWeights, Position
-from .._memberships.kernels import draw_labels_of_terms
+from .._memberships import DirichletWeights, Position
+from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
 from .frame_kernels import (
     best_dimension,

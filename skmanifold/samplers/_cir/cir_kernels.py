@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.vector_math import fill_exp, fill_log
+from ...numerics.special import fill_exp, fill_log
 from ...random._keys import fold_in, random_bits
 from ...random._log_gamma_ziggurat import draw_by_rejection, fill_log_gammas, is_under_density, layer_and_place
 from ...random._variates import fill_bits, gamma_variate, log_gamma_variate, normal, open_uniform

@@ -9,7 +9,7 @@ import numpy as np
 from ...manifolds import GeodesicFlow
 from ...random._keys import Purpose, fold_in
 from ...random._variates import fold_keys
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._typing import ArrayLike
 from .._base import BaseSampler, FullPasses
 

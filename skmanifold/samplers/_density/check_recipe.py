@@ -14,7 +14,7 @@ from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, c
 from ...models._minibatch import covariance_matrices
 from ...numerics.linalg import times
 from ...random._keys import Purpose, root_key, subkey
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._typing import ArrayLike, RandomStateLike
 from .base import ManifoldSampler
 from .check_steps import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...manifolds import Flat, GeodesicFlow
 from ...models import HasGradient, IncompatibleError
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize

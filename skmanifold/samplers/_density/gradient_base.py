@@ -24,8 +24,7 @@ from ...models._minibatch import CovarianceAt
 from ...random._keys import Purpose
 from ...random._variates import fill_normal, fold_keys
 from ...utils._conditions import Array, Sizes
-from ...utils._parameters import LinksToItsPage, PlainNumbers
-from ...utils._protocol_check import offers
+from ...utils._parameters import LinksToItsPage, PlainNumbers, offers
 from ...utils._sklearn import Interval, StrOptions
 from .._schedule import PolynomialDecay, step_size_at
 from .._states import LARGEST, SHARED_FIELDS, Keys, LogDensity, Points, counted

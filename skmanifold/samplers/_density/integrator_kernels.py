@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.reductions import dot
+from ...numerics.block_sums import dot
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import normal
 from ...utils._njit import njit

@@ -14,8 +14,7 @@ import numpy as np
 from ...manifolds._geometry import flow, project, retract
 from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
-from ...utils._by_type import by_type
-from ...utils._njit import njit, njit_or_interpreted
+from ...utils._njit import by_type, njit, njit_or_interpreted
 from .integrator_kernels import (
     accept,
     add_scaled,

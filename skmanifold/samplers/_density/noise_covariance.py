@@ -9,9 +9,8 @@ import numpy as np
 from ...numerics.linalg import as_matrices, from_eigen, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
-from ...utils._by_type import by_type
 from ...utils._conditions import Array
-from ...utils._njit import njit
+from ...utils._njit import by_type, njit
 from ...utils._typing import ArrayLike
 from .integrator_kernels import fill_scaled_noise, fill_scaled_noise_less
 

@@ -12,7 +12,7 @@ from ...manifolds._geometry import MethodsGeometry
 from ...models import HasCompiledFunctions, HasGradient, HasLogDensity
 from ...models._compiled_functions import GRADIENT, LOG_DENSITY
 from ...utils._njit import call_compiled
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._sklearn import Interval, StrOptions
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import first_not_finite

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...manifolds._geometry import flow, project, retract
-from ...numerics.reductions import dot
+from ...numerics.block_sums import dot
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import fill_normal, fold_keys
-from ...utils._by_type import by_type
-from ...utils._njit import njit, njit_or_interpreted, njit_part
+from ...utils._njit import by_type, njit, njit_or_interpreted, njit_part
 from .integrator_kernels import add_scaled, by_chain
 
 _NOISE, _ACCEPTANCE, _DIRECTION, _DRAW = Purpose.NOISE, Purpose.ACCEPTANCE, Purpose.DIRECTION, Purpose.DRAW

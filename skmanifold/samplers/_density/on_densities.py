@@ -11,7 +11,7 @@ from ...manifolds import PositiveOrthant
 from ...models import HasCounts, HasGradient, IncompatibleError
 from ...models._charts import Chart, ExpandedMean, SquareRoot
 from ...models._euclidean_charts import Mirror
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler
 from .fisher_scoring import SGFS

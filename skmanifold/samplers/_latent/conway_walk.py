@@ -17,7 +17,7 @@ import numpy as np
 from ...distributions._gamma import draw_ratio
 from ...manifolds import log_rank_probabilities
 from ...models import SubspaceWalkModel
-from ...numerics.vector_math import copy_to
+from ...numerics.special import copy_to
 from ...random._keys import Purpose, fold_in, subkey, uniform
 from ...random._variates import exponential, normal
 from ...utils._njit import njit

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models import ExpectationModel, HasTotalWeight
 from ...random._keys import Purpose, subkey
-from ...utils._protocol_check import offers
+from ...utils._parameters import offers
 from ...utils._sklearn import Interval
 from .._base import BaseSampler
 

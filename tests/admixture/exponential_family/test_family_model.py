@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
-from skmanifold.admixture._tokens.scaled_tokens import on_one_scale, scale_tokens
+from skmanifold.admixture._tokens.topic_counts import on_one_scale, scale_tokens
 from skmanifold.emissions import Family
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers

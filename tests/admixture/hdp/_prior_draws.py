@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skmanifold.admixture._hdp.births import TopicWeights
 from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPStatistics
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
-from skmanifold.admixture._hdp.weights import TopicWeights
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.samplers._latent.gibbs import GibbsState
 from skmanifold.utils._threads import Workers

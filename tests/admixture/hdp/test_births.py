@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._hdp.births import sample_with_births
+from skmanifold.admixture._hdp.births import Hyperparameters, TopicWeights, draw_weights, sample_with_births
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows, gather_documents, put_documents
-from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._tokens.document_gibbs import make_word_table
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers

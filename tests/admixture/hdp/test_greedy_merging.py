@@ -5,9 +5,9 @@ import pytest
 from scipy.special import entr, gammaln
 
 from skmanifold.admixture._hdp import split_merge
+from skmanifold.admixture._hdp.births import Hyperparameters
 from skmanifold.admixture._hdp.split_merge import merge_greedily
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
-from skmanifold.admixture._hdp.weights import Hyperparameters
 from skmanifold.utils._threads import Workers
 
 from ..tokens._documents import make_counts

@@ -5,8 +5,8 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp import model as hdp_model
+from skmanifold.admixture._hdp.births import draw_weights
 from skmanifold.admixture._hdp.model import ConcentrationPriors
-from skmanifold.admixture._hdp.weights import draw_weights
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
 

@@ -5,10 +5,10 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import gammaln
 
+from skmanifold.admixture._hdp.births import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._hdp.split_merge import split_and_merge
 from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.two_sides import Counted, Tokens, count_sides, log_gain_of_split, table_of_words
-from skmanifold.admixture._hdp.weights import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
 

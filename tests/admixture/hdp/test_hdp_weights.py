@@ -6,7 +6,7 @@ from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summar
 from scipy.integrate import quad
 from scipy.special import gammaln
 
-from skmanifold.admixture._hdp.weights import (
+from skmanifold.admixture._hdp.births import (
     TopicWeights,
     _count_tables,
     draw_document_concentration,

@@ -8,7 +8,7 @@ import numpy as np
 from samplers._evidence import summarize
 from scipy.special import digamma
 
-from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
+from skmanifold.admixture._lda.minibatch import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.admixture._tokens.topic_counts import TopicPrior, counts_from_dense

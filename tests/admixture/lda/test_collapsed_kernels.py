@@ -3,13 +3,8 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-from skmanifold.admixture._lda.collapsed_gibbs_kernels import (
-    _init_assignments,
-    _log_joint,
-    _pick_topic,
-    _sweep_collapsed,
-)
-from skmanifold.admixture._tokens.seeds import NO_SEEDS
+from skmanifold.admixture._lda.collapsed_kernels import _init_assignments, _log_joint, _pick_topic, _sweep_collapsed
+from skmanifold.admixture._tokens.topic_counts import NO_SEEDS
 from skmanifold.random._keys import random_bits, subkey, uniform
 
 from .. import _tiny_corpus as tiny

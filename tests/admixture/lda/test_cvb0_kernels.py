@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skmanifold.admixture._lda.cvb0_kernels import (
+from skmanifold.admixture._lda.collapsed_kernels import (
     _accumulate_words,
     _init_gamma,
     _merge_partials,
@@ -9,7 +9,7 @@ from skmanifold.admixture._lda.cvb0_kernels import (
     _update_rows,
     _weigh_topics,
 )
-from skmanifold.admixture._tokens.seeds import NO_SEEDS
+from skmanifold.admixture._tokens.topic_counts import NO_SEEDS
 from skmanifold.random._keys import subkey, uniform
 from skmanifold.sparse.counts import index_columns
 from skmanifold.utils._threads import Workers, split_range

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from skmanifold import HeldOutMonitor, StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
-from skmanifold.inference import _corpus_blocks
+from skmanifold.inference._distributed_fits import sources as _corpus_blocks
 from skmanifold.metrics import document_completion
 
 from .._corpora import small_corpus

@@ -11,8 +11,7 @@ from samplers._wrong import WallsThatKeepMomenta
 from scipy import stats
 from scipy.special import digamma
 
-from skmanifold.admixture._lda.minibatch_passes import TopicPasses, topics_of, with_private_scratch
-from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
+from skmanifold.admixture._lda.minibatch import MinibatchLDA, TopicPasses, topics_of, with_private_scratch
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
@@ -20,8 +19,8 @@ from skmanifold.models import seen_by
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, CollapsedGibbs, Gibbs
 from skmanifold.samplers._base import State
-from skmanifold.samplers._cir import scir_by_rows
-from skmanifold.samplers._cir.scir_by_rows import settle
+from skmanifold.samplers._cir import scir as scir_by_rows
+from skmanifold.samplers._cir.scir import settle
 from skmanifold.utils._threads import Workers
 
 from .. import _tiny_corpus as tiny

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import gammaln
 
 from skmanifold import StochasticLDA
-from skmanifold.admixture._lda.minibatch_target import MinibatchLDA
+from skmanifold.admixture._lda.minibatch import MinibatchLDA
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.samplers import SCIR
 from skmanifold.sparse.counts import canonical_csr, whole_counts

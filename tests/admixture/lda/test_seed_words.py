@@ -6,8 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from skmanifold import StochasticLDA, load
-from skmanifold.admixture._tokens.seeds import Seeds
-from skmanifold.admixture._tokens.topic_counts import TopicPrior
+from skmanifold.admixture._tokens.topic_counts import Seeds, TopicPrior
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 
 WORDS = [f"w{v}" for v in range(60)]

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.model import OrthogonalModel, unit_setup
+from skmanifold.admixture._orthogonal.passes import OrthogonalModel, unit_setup
 from skmanifold.sparse.directions import as_directions
 
 from ..spherical._spherical_draws import ONE, draw_documents

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._orthogonal.model import OrthogonalModel
-from skmanifold.admixture._orthogonal.passes import FramePasses
+from skmanifold.admixture._orthogonal.passes import FramePasses, OrthogonalModel
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.samplers import GSGNHT, SGGMC, ColumnGibbs
 

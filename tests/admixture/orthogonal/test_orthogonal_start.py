@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from skmanifold import OrthogonalSphericalAdmixture
-from skmanifold.admixture._orthogonal.initial_topics import (
+from skmanifold.admixture._orthogonal.fit_strategy import (
     FrameStart,
     _between,
     _is_past,

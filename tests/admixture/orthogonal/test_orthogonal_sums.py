@@ -6,7 +6,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._orthogonal.passes import SumsByNumber, add_by_number, as_sums
 from skmanifold.admixture._spherical.passes import TopicStatistics, no_scales
-from skmanifold.admixture._spherical.proportion_kernels import place_proportions
+from skmanifold.admixture._spherical.targets import place_proportions
 
 from ..spherical._spherical_draws import KEY
 from ._orthogonal_draws import draw_frames

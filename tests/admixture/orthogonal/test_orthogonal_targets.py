@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.model import OrthogonalModel, nearest_frame, unit_setup
-from skmanifold.admixture._orthogonal.passes import ConditionalFrames
+from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, nearest_frame, unit_setup
 from skmanifold.admixture._spherical.targets import MinibatchSAM, move_chains
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.sparse.directions import as_directions

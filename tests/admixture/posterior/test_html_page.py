@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from skmanifold import ExponentialFamilyAdmixture, HDPAdmixture, SphericalAdmixture, StochasticLDA
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.inference._intervals import equal_tailed_intervals
+from skmanifold.inference._draws import equal_tailed_intervals
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium, such as the package chromium of Debian")

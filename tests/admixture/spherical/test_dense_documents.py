@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
 from skmanifold.metrics._spherical_held_out import integrate_documents
 from skmanifold.random._keys import root_key
-from skmanifold.sparse.dense_directions import DenseDirections, read_directions
-from skmanifold.sparse.directions import as_directions
+from skmanifold.sparse.directions import DenseDirections, as_directions, read_directions
 from skmanifold.utils._threads import Workers
 
 KEY = root_key(3)

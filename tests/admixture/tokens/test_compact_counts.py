@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._tokens.compact_counts import PackedCounts, pack, read_rounded, round_counts, unpack
+from skmanifold.admixture._tokens.compact_counts import (
+    PackedCounts,
+    largest_precision,
+    pack,
+    read_rounded,
+    register_values,
+    round_counts,
+    unpack,
+)
 from skmanifold.admixture._tokens.topic_counts import TopicCounts
-from skmanifold.numerics.csuros import largest_precision, register_values
 from skmanifold.random._keys import subkey
 
 KEY = np.uint64(5)

@@ -11,7 +11,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from skmanifold import ExponentialFamilyAdmixture, StochasticLDA, distributed
 from skmanifold.admixture._tokens import layout
 from skmanifold.admixture._tokens import model as model_module
-from skmanifold.admixture._tokens.out_of_core import StreamedTokens
+from skmanifold.admixture._tokens.shards import StreamedTokens
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
 from skmanifold.datasets import save_corpus
 from skmanifold.random._keys import subkey

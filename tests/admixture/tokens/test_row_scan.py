@@ -2,12 +2,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from skmanifold.admixture._tokens.entry_scan import (
-    find_in_scan,
-    find_in_scan_reference,
-    scan_row,
-    scan_row_reference,
-)
+from skmanifold.admixture._tokens.layout import find_in_scan, find_in_scan_reference, scan_row, scan_row_reference
 from skmanifold.numerics.simd import LANES, prefetch
 
 

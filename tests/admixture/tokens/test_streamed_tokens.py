@@ -9,9 +9,9 @@ import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._tokens import out_of_core
+from skmanifold.admixture._tokens import shards as out_of_core
 from skmanifold.admixture._tokens.compact_counts import PackedTopics, pack_travelling, unpack_travelling
-from skmanifold.admixture._tokens.out_of_core import StorableTokens, StreamedTokens
+from skmanifold.admixture._tokens.shards import StorableTokens, StreamedTokens
 from skmanifold.admixture._tokens.topic_counts import TopicCounts, TopicPrior
 from skmanifold.datasets import Corpus, make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits.sources import CorpusRange

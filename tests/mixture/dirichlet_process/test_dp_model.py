@@ -6,7 +6,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
-from skmanifold.emissions._categories import family as categories
+from skmanifold.emissions import _categories as categories
 from skmanifold.emissions._statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel

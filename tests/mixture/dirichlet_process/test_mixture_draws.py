@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._categories.family import CategoryCounts, CategoryFamily
-from skmanifold.mixture import _densities
-from skmanifold.mixture._densities import log_predictive
-from skmanifold.mixture._memberships.process import ParameterDraw, PartitionDraw, partition_draw
+from skmanifold.emissions._categories import CategoryCounts, CategoryFamily
+from skmanifold.mixture import _scores as _densities
+from skmanifold.mixture._memberships import ParameterDraw, PartitionDraw, partition_draw
+from skmanifold.mixture._scores import log_predictive
 from skmanifold.utils._threads import Workers
 
 from ..exponential_family._mixtures import slow_log_terms

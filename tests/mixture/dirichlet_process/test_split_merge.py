@@ -6,11 +6,11 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
 from scipy.special import gammaln, logsumexp
 
-from skmanifold.emissions._categories.kernels import log_marginal_of_counts
+from skmanifold.emissions._categories import log_marginal_of_counts
 from skmanifold.emissions.kernels import clear_sides, log_bayes_factor
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
-from skmanifold.mixture._dirichlet_process.split_merge_kernels import propose_sides as propose_sides_kernel
+from skmanifold.mixture._dirichlet_process.split_merge import propose_sides as propose_sides_kernel
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
 

@@ -39,8 +39,8 @@ def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_ROWS", 20)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._MOST_ROWS", 100)
     monkeypatch.setattr("skmanifold.mixture._dirichlet_process.model._LEAST_SLICES", 50)
-    monkeypatch.setattr("skmanifold.emissions._categories.family._ROWS_MOVED", 100)
-    monkeypatch.setattr("skmanifold.emissions._categories.family._CELLS_DRAWN", 100)
+    monkeypatch.setattr("skmanifold.emissions._categories._ROWS_MOVED", 100)
+    monkeypatch.setattr("skmanifold.emissions._categories._CELLS_DRAWN", 100)
     X = make_categorical_mixture(700, 12, 4, missing=0.1, random_state=0).data
     fits = [
         make("categorical", sampler, max_iter=4, burn_in=1, thin=1, n_chains=n_chains, n_jobs=n_jobs, init=9).fit(X)

@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPCategoricalMixture
 from skmanifold.datasets import make_categorical_mixture
+from skmanifold.mixture._dirichlet_process.fit_strategy import MixtureStream
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
-from skmanifold.mixture._dirichlet_process.stream import MixtureStream
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import ESCA, SCIR, SGRLD, Slice
 

@@ -14,7 +14,7 @@ from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, load
 from skmanifold.datasets import make_categorical_mixture
 from skmanifold.emissions import Bernoulli, Categorical, Gaussian
 from skmanifold.mixture._exponential_family.model import FamilyModel
-from skmanifold.mixture._memberships.kernels import fill_shares
+from skmanifold.mixture._scores import fill_shares
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import EM, ESCA, Gibbs
 from skmanifold.utils._threads import Workers

@@ -22,15 +22,14 @@ from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.emissions._multinomial import MultinomialFamily
-from skmanifold.emissions._negative_binomial.dispersions import Dispersions
-from skmanifold.emissions._negative_binomial.family import NegativeBinomialFamily
+from skmanifold.emissions._negative_binomial import Dispersions, NegativeBinomialFamily
 from skmanifold.emissions._poisson import PoissonFamily
-from skmanifold.emissions._von_mises_fisher.concentrations import ConcentrationPrior
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from skmanifold.emissions._von_mises_fisher.rows import DenseRows as DirectedRows
+from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior
+from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows as DirectedRows
 from skmanifold.emissions._von_mises_fisher.rows import SparseRows as SparseDirectedRows
 from skmanifold.mixture._exponential_family.model import FamilyModel, Position
-from skmanifold.mixture._memberships.kernels import fill_shares
+from skmanifold.mixture._scores import fill_shares
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Gibbs
 from skmanifold.samplers._base import State

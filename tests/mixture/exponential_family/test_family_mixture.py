@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
-from skmanifold.mixture._memberships.kernels import fill_shares
+from skmanifold.mixture._scores import fill_shares
 from skmanifold.persistence import load
 from skmanifold.samplers import EM, ESCA
 

@@ -11,9 +11,9 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 from skmanifold.emissions import Gaussian
-from skmanifold.mixture._densities import FamilyRows
 from skmanifold.mixture._exponential_family.fit_strategies import start_labels
 from skmanifold.mixture._exponential_family.model import FamilyModel
+from skmanifold.mixture._scores import FamilyRows
 from skmanifold.numerics.block_sums import BLOCK_ROWS
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import EM, ESCA, Gibbs

@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.mixture._memberships.kernels import fill_shares
+from skmanifold.mixture._scores import fill_shares
 from skmanifold.samplers import EM
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys

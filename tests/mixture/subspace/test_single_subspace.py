@@ -7,7 +7,7 @@ from scipy.special import digamma, expit, logsumexp, polygamma
 from scipy.stats import multivariate_normal
 
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._memberships.finite import DirichletWeights, Position
+from skmanifold.mixture._memberships import DirichletWeights, Position
 from skmanifold.mixture._subspace import model as of_rows
 from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
 from skmanifold.mixture._subspace.frame_kernels import move_directions

@@ -122,7 +122,7 @@ def test_what_is_told_of_a_row_does_not_depend_on_the_others(sampler, method, mo
     order = np.random.default_rng(0).permutation(len(X))
     np.testing.assert_array_equal(told_of(mixture, method, np.asfortranarray(X[order])), whole[order])
     monkeypatch.setattr("skmanifold.mixture._subspace.inference._ROWS", 20)
-    monkeypatch.setattr("skmanifold.mixture._densities._ROWS_OF_TASK", 50)
+    monkeypatch.setattr("skmanifold.mixture._scores._ROWS_OF_TASK", 50)
     np.testing.assert_array_equal(told_of(copy.copy(mixture).set_params(n_jobs=2), method, X), whole)
 
 

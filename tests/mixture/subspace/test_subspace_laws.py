@@ -12,7 +12,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import digamma, polygamma
 
 from skmanifold.distributions._gamma import draw_ratio
-from skmanifold.mixture._memberships.finite import DirichletWeights, Position
+from skmanifold.mixture._memberships import DirichletWeights, Position
 from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
 from skmanifold.mixture._subspace.frame_kernels import move_frame
 from skmanifold.mixture._subspace.model import Members, SubspaceModel

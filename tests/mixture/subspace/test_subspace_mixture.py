@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from skmanifold import SubspaceMixture
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
-from skmanifold.mixture._densities import FamilyRows
+from skmanifold.mixture._scores import FamilyRows
 from skmanifold.mixture._subspace.fit_strategy import SubspacesFit
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
@@ -228,7 +228,7 @@ def _no_work_begins(monkeypatch):
     ):
         monkeypatch.setattr(owner, name, lambda *args, **kwargs: pytest.fail("work began"))
     monkeypatch.setattr(
-        "skmanifold.mixture._subspace.initial_partitions._label_some_rows", lambda *args: pytest.fail("work began")
+        "skmanifold.mixture._subspace.fit_strategy._label_some_rows", lambda *args: pytest.fail("work began")
     )
 
 

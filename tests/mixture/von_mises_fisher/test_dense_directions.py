@@ -7,11 +7,11 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import VonMisesFisherMixture
-from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
+from skmanifold.emissions._von_mises_fisher import rows as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
-from skmanifold.emissions._von_mises_fisher.rows import DenseRows
-from skmanifold.numerics import row_products
-from skmanifold.numerics.row_products import RowProducts
+from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows
+from skmanifold.numerics import linalg as row_products
+from skmanifold.numerics.linalg import RowProducts
 from skmanifold.utils._threads import limit_threads
 
 from ._directions import each_assignment, parameters
@@ -128,7 +128,9 @@ def test_other_types_are_converted(dtype):
 def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
     monkeypatch.setattr(k_means_module, "_LEAST_SAMPLE", 300)
     sampled = []
-    monkeypatch.setattr(DenseRows, "take", lambda self, rows: sampled.append(len(rows)) or DenseRows(self.values[rows]))
+    monkeypatch.setattr(
+        DenseUnitRows, "take", lambda self, rows: sampled.append(len(rows)) or DenseUnitRows(self.values[rows])
+    )
     X, z = embeddings(3000)
     mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
     assert sampled == [300]

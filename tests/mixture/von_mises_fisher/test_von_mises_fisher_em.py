@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold.distributions import inverse_bessel_ratio, log_vmf_normalizer
-from skmanifold.emissions._von_mises_fisher import k_means as k_means_module
+from skmanifold.emissions._von_mises_fisher import rows as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
 from skmanifold.emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from skmanifold.emissions._von_mises_fisher.k_means import SphericalKMeans
-from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
+from skmanifold.emissions._von_mises_fisher.rows import SphericalKMeans
+from skmanifold.mixture._von_mises_fisher import VonMisesFisherMixture
 from skmanifold.random._keys import subkey
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers

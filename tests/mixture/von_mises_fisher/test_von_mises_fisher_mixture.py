@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import check_param_validation
 
 from skmanifold.distributions import VonMisesFisher, inverse_bessel_ratio, log_vmf_normalizer
 from skmanifold.metrics import match_topics
-from skmanifold.mixture._von_mises_fisher import estimator as module
-from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
+from skmanifold.mixture import _von_mises_fisher as module
+from skmanifold.mixture._von_mises_fisher import VonMisesFisherMixture
 
 from ._directions import documents, each_assignment, parameters, planted
 

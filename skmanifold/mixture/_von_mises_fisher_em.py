@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._von_mises_fisher.concentrations import Concentration, ConcentrationPrior
-from ...emissions._von_mises_fisher.family import VonMisesFisherFamily
-from ...emissions._von_mises_fisher.k_means import SphericalKMeans, Start
-from .._memberships.finite import Position
+from ..emissions._von_mises_fisher.family import VonMisesFisherFamily
+from ..emissions._von_mises_fisher.kernels import Concentration, ConcentrationPrior
+from ..emissions._von_mises_fisher.rows import SphericalKMeans, Start
+from ._memberships import Position
 
 _FIRST_ITERATIONS = 10  # on the first minibatch of a stream
 

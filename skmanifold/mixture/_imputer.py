@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ...persistence import SavesItself
-from ...utils._conditions import Counted, Names, Sizes, refuse
-from ...utils._declared import Lacking, check_estimator
-from ...utils._parameters import LinksToItsPage
-from ...utils._sklearn import HasMethods, fit_context
-from ...utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
-from .._dirichlet_process.estimator import DPMixture
-from .._dp_categorical import DPCategoricalMixture
-from .._exponential_family.estimator import ExponentialFamilyMixture
+from ..persistence import SavesItself
+from ..utils._conditions import Counted, Names, Sizes, refuse
+from ..utils._declared import Lacking, check_estimator
+from ..utils._parameters import LinksToItsPage
+from ..utils._sklearn import HasMethods, fit_context
+from ..utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
+from ._dirichlet_process.estimator import DPMixture
+from ._dp_categorical import DPCategoricalMixture
+from ._exponential_family.estimator import ExponentialFamilyMixture
 
 _MIXTURES = DPMixture, DPCategoricalMixture, ExponentialFamilyMixture
 

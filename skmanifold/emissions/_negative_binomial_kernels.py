@@ -1,10 +1,4 @@
-"""Kernels of negative binomial counts, whose probabilities have beta priors.
-
-A feature with the inverse dispersion r, the sum s and n observed cells has a beta posterior with the parameters
-x = a + s and y = 1 + (b + n) r. Its marginal probability is B(x, y) / B(a, 1 + b r), without the part that only depends
-on r and single counts. The next cell is a zero with the probability (y)_r / (x + y)_r, with rising factorials; a count
-c has this times (x)_c / (x + y + r)_c.
-"""
+"""Kernels of negative binomial counts, whose probabilities have beta priors."""
 
 from __future__ import annotations
 
@@ -13,13 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.special import log_rising, log_rising_of_real
-from ...random._discrete_variates import MAX_MEAN, poisson
-from ...random._keys import fold_in
-from ...random._variates import gamma_variate
-from ...utils._njit import njit, njit_part
-from .. import _linear_kernels as linear_kernels
-from .._linear_kernels import FeatureGroups
+from ..numerics.special import log_rising, log_rising_of_real
+from ..random._discrete_variates import MAX_MEAN, poisson
+from ..random._keys import fold_in
+from ..random._variates import gamma_variate
+from ..utils._njit import njit, njit_part
+from . import _linear_kernels as linear_kernels
+from ._linear_kernels import FeatureGroups
+
+# A feature with the inverse dispersion r, the sum s and n observed cells has a beta posterior with the parameters x = a
+# + s and y = 1 + (b + n) r. Its marginal probability is B(x, y) / B(a, 1 + b r), without the part that only depends on
+# r and single counts. The next cell is a zero with the probability (y)_r / (x + y)_r, with rising factorials; a count c
+# has this times (x)_c / (x + y + r)_c.
 
 _N_SMALL = 32  # whole counts below have a table, which takes less time than two log gammas for each count
 

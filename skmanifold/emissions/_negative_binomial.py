@@ -1,32 +1,123 @@
-"""Family of rows of negative binomial counts."""
+"""Emission of counts whose variance is larger than their mean; cells may be missing."""
 
 from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
+from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, xlogy
 
-from ...random._keys import subkey
-from ...utils._conditions import Array
-from ...utils._declared import Saved
-from ...utils._threads import ONE, Workers
-from .._cells import OverdispersedCells
-from .._feature_family import CountFamily, LinearCounts, group_features
-from .._linear import MOST_NATURAL, PRIOR
-from .._linear_kernels import add_linear_scores
-from .._linear_rows import LinearRows, refuse_fractions
-from .._protocols import Arrays
-from .._seeds import cluster_rows
-from .._statistics import occupied, selected
-from .dispersions import Dispersions, dispersions_of
-from .kernels import (
-    NegativeBinomialData,
-    add_log_rising,
-    fill_negative_binomial,
-)
+from ..random._keys import fold_in_each, subkey
+from ..utils._conditions import Array
+from ..utils._declared import Saved
+from ..utils._sklearn import Interval
+from ..utils._threads import ONE, Workers, split_range
+from ..utils._typing import ArrayLike
+from ._base import positive_prior
+from ._cells import OverdispersedCells
+from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
+from ._linear import MOST_NATURAL, PRIOR
+from ._linear_kernels import add_linear_scores
+from ._linear_rows import LinearRows, refuse_fractions
+from ._negative_binomial_kernels import NegativeBinomialData, add_log_rising, fill_negative_binomial
+from ._protocols import Arrays
+from ._seeds import cluster_rows
+from ._statistics import occupied, selected
+
+# The inverse dispersion r of a feature is one of finitely many values, so that its posterior distribution is a table.
+# The part of the likelihood that depends on single counts is the same for all partitions of the rows.
+
+_INVERSES = 1.0 / np.geomspace(1e-4, 100.0, 121)  # adjacent values differ by a factor of 1.12
+_CELLS_AT_ONCE = 1 << 18  # some megabytes
+_TO_UNIT = 2.0**-64
+
+
+class Dispersions(NamedTuple):
+    """Possible inverse dispersions r of each feature, (n_features, n_values), equally probable a priori.
+
+    `mean_log_rising` has the means over observed cells of log(Gamma(x + r) / Gamma(r)).
+    """
+
+    inverses: Annotated[np.ndarray, Array("float64", "n_dimensions _", above=0)]
+    mean_log_rising: Annotated[np.ndarray, Array("float64", "n_dimensions _")]
+
+    def log_rising(self, sizes: np.ndarray, n_observed: np.ndarray) -> float:
+        """Sum of log(Gamma(x + r) / Gamma(r)) over all cells, for one value r of each feature, (n_features,)."""
+        places = np.abs(self.inverses - sizes[:, np.newaxis]).argmin(axis=1)
+        return float(n_observed @ self.mean_log_rising[np.arange(len(sizes)), places])
+
+    def most_probable(self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray) -> np.ndarray:
+        """The r, (n_features,), that maximise the joint density with the means, whose mode is ``shapes / rates``.
+
+        Both are (n_features, K), prior plus sums of counts or numbers of observed cells; `prior` has them without rows.
+        """
+
+        def of_components(a, b, r):
+            means = a / b
+            return xlogy(a, means / (means + r)) - b * r * np.log1p(means / r)
+
+        return self._best(self._scores(of_components, shapes, rates, prior, n_observed))
+
+    def most_probable_marginal(
+        self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray
+    ) -> np.ndarray:
+        """The most probable values given the partition, with the means integrated out; arguments as above."""
+        return self._best(self._scores(_log_beta, shapes, rates, prior, n_observed))
+
+    def drawn(
+        self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray, key: np.uint64
+    ) -> np.ndarray:
+        """Values drawn from their distribution given the partition, with the means integrated out; arguments as above.
+
+        The draw of a feature depends only on the key and its index.
+        """
+        scores = self._scores(_log_beta, shapes, rates, prior, n_observed)
+        levels = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
+        uniforms = fold_in_each(key, np.arange(len(scores))) * _TO_UNIT * levels[:, -1]
+        places = (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
+        return self.inverses[np.arange(len(scores)), places]
+
+    def _best(self, scores: np.ndarray) -> np.ndarray:
+        return self.inverses[np.arange(len(scores)), scores.argmax(axis=1)]
+
+    def _scores(self, of_components, shapes, rates, prior, n_observed) -> np.ndarray:
+        """Log posterior probability of each value up to a constant, (n_features, n_values)."""
+        out, (m, K) = n_observed[:, np.newaxis] * self.mean_log_rising, shapes.shape
+        n_values = self.inverses.shape[1]
+        for start, stop in split_range(m, max(1, _CELLS_AT_ONCE // (K * n_values))):
+            some, r = slice(start, stop), self.inverses[start:stop, :, np.newaxis]
+            a, b = shapes[some, np.newaxis], rates[some, np.newaxis]
+            out[some] += of_components(a, b, r).sum(axis=2)
+            a, b = prior[0][some, np.newaxis], prior[1][some, np.newaxis]
+            out[some] -= K * _log_beta(a, b, self.inverses[some])
+        return out
+
+
+def dispersions_of(rows: LinearRows, given: np.ndarray | None, row_weights: np.ndarray | None = None) -> Dispersions:
+    """Possible dispersions of the features of rows of counts; those `given`, or between 1e-4 and 100."""
+    m = rows.n_features
+    inverses = np.tile(_INVERSES, (m, 1)) if given is None else 1.0 / given[:, np.newaxis]
+    weights = np.ones(len(rows.counts))
+    if row_weights is not None:
+        weights = np.repeat(row_weights, np.diff(rows.indptr))
+    n_rows = rows.n_rows if row_weights is None else row_weights.sum()
+    n_missing = np.bincount(rows.indices, weights=weights, minlength=2 * m)[m:]
+    sums, order = np.zeros(inverses.shape), np.argsort(rows.indices, kind="stable")
+    ends = np.searchsorted(rows.indices[order], np.arange(m + 1))
+    for j in range(m):  # zeros add nothing
+        entries = order[ends[j] : ends[j + 1]]
+        values, which = np.unique(rows.counts[entries], return_inverse=True)
+        of_values = np.bincount(which, weights=weights[entries], minlength=len(values))
+        sums[j] = of_values @ (gammaln(values[:, np.newaxis] + inverses[j]) - gammaln(inverses[j]))
+    return Dispersions(inverses, sums / np.maximum(n_rows - n_missing, 1e-300)[:, np.newaxis])
+
+
+def _log_beta(shapes: np.ndarray, rates: np.ndarray, inverses: np.ndarray) -> np.ndarray:
+    return betaln(shapes, 1.0 + rates * inverses)
+
 
 _OF_DISPERSIONS, _OF_PROBABILITIES = 0, 1  # uses of the key of a draw
 
@@ -221,3 +312,101 @@ def _means(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Log of Gamma(x + n) / Gamma(x), by beta functions, which keep the digits of large x."""
     return gammaln(n) - betaln(x, n)
+
+
+LEAST_DISPERSION, MOST_DISPERSION = 1e-6, 1e6
+
+
+class NegativeBinomial(CountEmission):
+    r"""Counts of features whose variance exceeds the mean, independent given the component.
+
+    .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}} \frac{\Gamma(x_{ij} + r_j)}{\Gamma(r_j) \, x_{ij}!}
+        p_{kj}^{x_{ij}} (1 - p_{kj})^{r_j}, \qquad p_{kj} \sim \mathrm{Beta}(a_j, 1 + b_j r_j).
+
+    A count has the mean :math:`\mu_{kj} = r_j p_{kj} / (1 - p_{kj})` and the variance
+    :math:`\mu_{kj} + \mu_{kj}^2 / r_j`. The *dispersion* of a feature is :math:`1 / r_j`, the same in all components;
+    counts with a small dispersion are nearly Poisson. Numbers of visits, purchases or events per person usually have a
+    dispersion near 1. Poisson components describe such a column by several components, one for each range of the
+    counts.
+
+    The prior mean of :math:`\mu_{kj}` is :math:`a_j / b_j`. With the sums :math:`s_{kj}` and the numbers :math:`n_{kj}`
+    of observed cells of a component, the mode in the natural parameter :math:`\log p_{kj}` is
+
+    .. math:: \mu_{kj} = \frac{a_j + s_{kj}}{b_j + n_{kj}}.
+
+    Cells with NaN are missing, and assumed missing at random: density and statistics leave them out. Admixtures do not
+    accept this emission.
+
+    Parameters
+    ----------
+    dispersion : float or array-like of shape (n_features,), default=None
+        Dispersions, between 1e-6 and 1e6. None learns them, see Notes.
+    shape_prior : float or array-like of shape (n_features,), default=None
+        Positive :math:`a_j`. None is `rate_prior` times the mean of the feature, as for
+        :class:`~skmanifold.emissions.Poisson`.
+    rate_prior : float or array-like of shape (n_features,), default=0.5
+        Positive :math:`b_j`: the number of rows to which the prior is equivalent.
+
+    Notes
+    -----
+    A learned dispersion is one of 121 values between 1e-4 and 100, with equal ratios and equal prior probabilities.
+    :class:`~skmanifold.ExponentialFamilyMixture` estimates it in each pass: samplers that maximise (``"em"``,
+    ``"esca"``) take the joint mode of dispersions and :math:`p_{kj}` given the partition, and ``"gibbs"`` draws the
+    dispersions given the partition, with :math:`p_{kj}` integrated out, and then :math:`p_{kj}`; both steps are exact.
+    :class:`~skmanifold.DPMixture` learns dispersions before sampling, by maximum marginal likelihood given partitions
+    of a sample of the rows, as it learns the prior of Gaussian components; ``emission_`` has the learned numbers.
+
+    Fractional counts are weights: ``ExponentialFamilyMixture`` uses them as they are, with gamma functions in place of
+    factorials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmanifold import ExponentialFamilyMixture
+    >>> from skmanifold.emissions import NegativeBinomial
+    >>> rng = np.random.default_rng(0)
+    >>> visits = rng.negative_binomial(1.5, 0.2, size=(500, 1))
+    >>> mixture = ExponentialFamilyMixture(1, emission=NegativeBinomial(), random_state=0).fit(visits)
+    >>> mixture.dispersions_.shape
+    (1,)
+    """
+
+    short_name = "negative_binomial"
+    row_family = NegativeBinomialFamily
+    _parameter_constraints: ClassVar[dict] = {
+        "dispersion": [None, Interval(Real, LEAST_DISPERSION, MOST_DISPERSION, closed="both"), "array-like"],
+        **CountEmission._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        dispersion: float | ArrayLike | None = None,
+        shape_prior: float | ArrayLike | None = None,
+        rate_prior: float | ArrayLike = 0.5,
+    ) -> None:
+        self.dispersion = dispersion
+        self.shape_prior = shape_prior
+        self.rate_prior = rate_prior
+
+    def bind_weighted(
+        self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None
+    ) -> NegativeBinomialFamily:
+        """Make the family of rows; the default prior and the dispersions use their weights."""
+        dispersions = dispersions_of(rows, self._dispersion_of(rows), row_weights)
+        return NegativeBinomialFamily(*self._prior_of_means(rows, row_weights), dispersions, n_components)
+
+    def free_hyperparameters(self) -> tuple[str, ...]:
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
+        return ("dispersion",) if self.dispersion is None else ()
+
+    def with_prior_of(self, clusters: Any) -> NegativeBinomial:
+        """The emission with the dispersions of clusters."""
+        return NegativeBinomial(1.0 / clusters.prior, self.shape_prior, self.rate_prior)
+
+    def _dispersion_of(self, rows: LinearRows) -> np.ndarray | None:
+        if self.dispersion is None:
+            return None
+        values = positive_prior(self.dispersion, rows.n_features, "dispersion")
+        if values.min() < LEAST_DISPERSION or values.max() > MOST_DISPERSION:
+            raise ValueError(f"dispersion must be between {LEAST_DISPERSION:g} and {MOST_DISPERSION:g}.")
+        return values

@@ -1,22 +1,156 @@
-"""The Dirichlet process: prior of partitions, and draws from the posterior, which are partitions or parameters."""
+"""How rows choose their components: a fixed number with a Dirichlet prior, or a Dirichlet process."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from ...emissions._family import Family
-from ...emissions._statistics import by_size, held_statistics, selected
-from ...inference._draw_store import DrawStore
-from ...random._keys import Purpose, fold_in_each, subkey
-from ...random._variates import log_gamma_variate
-from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
-from ...utils._conditions import Array, Real, Sizes
-from ...utils._threads import Workers
-from .._densities import Memberships, to_shares
+from ..emissions._family import Family
+from ..emissions._statistics import by_size, held_statistics, selected
+from ..inference._draw_store import DrawStore
+from ..random._keys import Purpose, fold_in_each, subkey
+from ..random._variates import fill_log_gammas, log_gamma_variate
+from ..samplers._latent.stick_breaking import MOST_CONCENTRATED
+from ..utils._conditions import Array, Real, Sizes
+from ..utils._threads import Workers
+from ._scores import FamilyRows, Memberships, refuse_far_rows, to_shares
+
+
+def read_labels(labels: Any, n_rows: int, n_labels: int | None, name: str) -> np.ndarray:
+    """Check a user's labels, (n_rows,), or raise a ValueError that begins with `name`; returns them as int64.
+
+    They are whole numbers from 0, below `n_labels` if that is given, of any numeric type: pandas stores a column of
+    integers with missing values as floats.
+    """
+    given = np.asarray(labels)
+    limit = 2**63 if n_labels is None else n_labels
+    to_last = "" if n_labels is None else f" to {n_labels - 1}"
+    wanted = f"{name} {n_rows} whole numbers from 0{to_last}, one for each row"
+    if given.shape != (n_rows,) or given.dtype.kind not in "iuf":
+        raise ValueError(f"{wanted}; got shape {given.shape} and type {given.dtype}.")
+    wrong = ~((given >= 0) & (given < limit)) | (given % 1 != 0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"{wanted}; got {given[row]} for row {row}.")
+    return given.astype(np.int64)
+
+
+def random_labels(key: np.uint64, n_rows: int, n_labels: int) -> np.ndarray:
+    """Draw a label from 0 to `n_labels` - 1 for each row, (n_rows,) int32, nearly uniform.
+
+    The label of a row depends only on the key and the index of the row.
+    """
+    return (fold_in_each(key, np.arange(n_rows)) % np.uint64(n_labels)).astype(np.int32)
+
+
+_TO_UNIT = 2.0**-64
+
+
+class DirichletWeights(NamedTuple):
+    r"""The prior of the weights of K components, :math:`w \sim \mathrm{Dir}(\alpha, \dots, \alpha)`."""
+
+    prior: float
+
+    @classmethod
+    def of_parameter(cls, weight_prior: float | None, n_components: int) -> DirichletWeights:
+        """The prior with this parameter of an estimator; None is one row for all components together."""
+        return cls(1.0 / n_components if weight_prior is None else float(weight_prior))
+
+    def mode(self, sizes: np.ndarray) -> np.ndarray:
+        """The mode of the weights in the natural parametrisation, given the sizes of the components, (K,)."""
+        weights = sizes + self.prior
+        return weights / weights.sum()
+
+    def draw(self, sizes: np.ndarray, key: np.uint64) -> np.ndarray:
+        """Draw the weights given the sizes of the components, (K,); sizes of zero give the prior."""
+        logs = np.empty(len(sizes))
+        fill_log_gammas(subkey(key, Purpose.WEIGHTS), sizes + self.prior, logs)
+        weights = np.exp(logs - logs.max())
+        return weights / weights.sum()
+
+    def log_prior(self, weights: np.ndarray) -> float:
+        """Log prior density in the natural parametrisation, up to a constant."""
+        return self.prior * float(np.log(weights).sum())
+
+
+Parameters = TypeVar("Parameters")
+
+
+class Position(NamedTuple, Generic[Parameters]):
+    """Parameters of a finite mixture: an estimate, or a draw from the posterior."""
+
+    weights: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    parameters: Parameters  # of the family, which checks them
+
+    def log_weights(self) -> np.ndarray:
+        """Logarithms of the weights, (K,)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def log_terms(self, rows: FamilyRows, workers: Workers) -> np.ndarray:
+        """Log of weight times density, (n_rows, K)."""
+        terms = np.repeat(self.log_weights()[None], rows.n_rows, axis=0)
+        rows.add_densities_of_rows(self.parameters, terms, workers)
+        return terms
+
+    def cell_attributes(self, family: Any) -> dict[str, Any]:
+        """The parameters as attributes for `cell_distribution`; for `Columns` those of each block."""
+        return getattr(family, "attributes_of_blocks", family.attributes)(self.parameters)
+
+    def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
+        """Memberships of the rows, and the parameters of the components as attributes."""
+        shares = self.log_terms(rows, workers)
+        refuse_far_rows(to_shares(shares, workers))
+        return shares, self.cell_attributes(rows.family)
+
+    def drawn(self, rows: FamilyRows, key: np.uint64, workers: Workers) -> Memberships:
+        """The same: there is nothing left to draw."""
+        return self.expected(rows, workers)
+
+    def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of the components with these labels."""
+        return family.sample(self.parameters, labels, key)
+
+
+class PositionDraws(NamedTuple):
+    """Draws from the posterior with matched components, as an estimate: densities are means over the draws."""
+
+    draws: Sequence[Position]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Mean weights of the components, (K,)."""
+        return np.mean([draw.weights for draw in self.draws], axis=0)
+
+    def log_terms(self, rows: FamilyRows, workers: Workers) -> np.ndarray:
+        """Log of weight times density, averaged over the draws, (n_rows, K)."""
+        total = self.draws[0].log_terms(rows, workers)
+        for draw in self.draws[1:]:
+            np.logaddexp(total, draw.log_terms(rows, workers), out=total)
+        return total - np.log(len(self.draws))
+
+    def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
+        """New rows of the components with these labels, each of a draw that is chosen by its weight of the label."""
+        chosen, X = np.empty(len(labels), np.int32), np.empty((len(labels), family.n_features))
+        for k, weights in enumerate(np.transpose([draw.weights for draw in self.draws])):
+            rows = np.flatnonzero(labels == k)
+            chosen[rows] = draw_labels(weights, len(rows), subkey(key, Purpose.LABELS, k))
+        for i, draw in enumerate(self.draws):
+            rows = np.flatnonzero(chosen == i)
+            X[rows] = family.sample(draw.parameters, labels[rows], subkey(key, Purpose.ROWS, i))
+        return X
+
+
+def draw_labels(weights: np.ndarray, n_rows: int, key: np.uint64) -> np.ndarray:
+    """Components of rows, drawn with these weights, (n_rows,) int32."""
+    levels = np.cumsum(weights)
+    places = fold_in_each(key, np.arange(n_rows)) * _TO_UNIT * levels[-1]
+    return np.searchsorted(levels[:-1], places, side="right").astype(np.int32)
+
 
 _TOLERANCE = 1e-6  # of sums to one
 _EXPECTED_COMPONENTS = 50  # to estimate the memory of a draw

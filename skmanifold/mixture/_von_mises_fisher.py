@@ -14,26 +14,25 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import all_or_nothing
-from ...base._estimator import BaseFittedEstimator
-from ...callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
-from ...emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
-from ...emissions._von_mises_fisher.k_means import Start
-from ...emissions._von_mises_fisher.rows import DenseRows, DirectedRows, read_rows
-from ...inference._distributed_fits.session import refuse_session
-from ...random._keys import Purpose, root_key, subkey
-from ...utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
-from ...utils._conditions import Real as RealNumber
-from ...utils._declared import Lacking, Saved
-from ...utils._sklearn import Interval, NumberOf, StrOptions
-from ...utils._sklearn_callbacks import torn_down
-from ...utils._threads import Workers, limit_threads
-from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
-from ...utils._validation import check_array, of_columns, validate_sample_weight
-from .._inference import EstimateInference
-from .._memberships.finite import Position
-from .._scores import InformationCriteria
-from .em import DirectionEM, Estimate
+from ..base import all_or_nothing
+from ..base._estimator import BaseFittedEstimator
+from ..callbacks._hooks import PassReport, labels_of_all, rows_to_fit, wants_estimator
+from ..emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesFisherParameters
+from ..emissions._von_mises_fisher.rows import DenseUnitRows, DirectedRows, Start, read_rows
+from ..inference._distributed_fits.session import refuse_session
+from ..random._keys import Purpose, root_key, subkey
+from ..utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
+from ..utils._conditions import Real as RealNumber
+from ..utils._declared import Lacking, Saved
+from ..utils._sklearn import Interval, NumberOf, StrOptions
+from ..utils._sklearn_callbacks import torn_down
+from ..utils._threads import Workers, limit_threads
+from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from ..utils._validation import check_array, of_columns, validate_sample_weight
+from ._inference import EstimateInference
+from ._memberships import Position
+from ._scores import InformationCriteria
+from ._von_mises_fisher_em import DirectionEM, Estimate
 
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
 
@@ -369,7 +368,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
                 f"init must be 'k-means++', 'random' or the initial directions, of shape (n_components, n_features) = "
                 f"({self.n_components}, {n_features}), not labels of rows; got an array of shape {given.shape}."
             )
-        rows = DenseRows(given)
+        rows = DenseUnitRows(given)
         if not rows.has_direction.all():
             raise ValueError("init has a row of zeros, which is no direction.")
         return np.ascontiguousarray(rows.dense(np.arange(rows.n_rows)).T)

@@ -1,1 +1,0 @@
-"""Families of rows of categories: counts and codes, with Dirichlet priors."""

@@ -1,1 +1,0 @@
-"""Imputation of missing cells, and conditional distributions of columns, by fitted mixtures."""
