@@ -1,6 +1,7 @@
 """Fits that are cut short, and go on from their checkpoints."""
 
 import numpy as np
+import pytest
 
 from skmanifold import StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
@@ -15,7 +16,12 @@ def lda(sampler="esca", **settings):
 
 
 def learned(fitted):
-    arrays = [fitted.components_, fitted.log_density_trace_, fitted.topic_word_counts_.data]
+    arrays = [
+        fitted.components_,
+        fitted.log_density_trace_,
+        fitted.topic_word_counts_.data,
+        fitted.topic_word_counts_.indices,
+    ]
     arrays += [fitted.posterior_[name] for name in fitted.posterior_]
     return [np.asarray(array).tobytes() for array in arrays]
 
@@ -36,6 +42,14 @@ def passes_of(monkeypatch, dies_in=None):
 
     monkeypatch.setattr(Chain, "advance", watched)
     return passes
+
+
+def cut_short(estimator, data, client, folder, dies_in=8, every=3, **fit_params):
+    """Interrupt a fit in a pass; that before the last checkpoint was the last multiple of `every`."""
+    with pytest.MonkeyPatch.context() as patch, distributed(client, checkpoint_dir=folder, checkpoint_every=every):
+        passes_of(patch, dies_in)
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(data, **fit_params)
 
 
 def resume(folder, data=X, client=None, **settings):

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA, distributed
-from skmanifold.datasets import make_lda_corpus
+from skmanifold import distributed
 from skmanifold.inference._chains import run_chains
 from skmanifold.inference._distributed_fits import dask_shards, exchange
 from skmanifold.inference._distributed_fits.exchange import LostShardError
@@ -19,16 +18,11 @@ from skmanifold.models import IncompatibleError
 from skmanifold.samplers import BaseSampler, State
 from skmanifold.utils._threads import Workers
 
-from ._fake_cluster import FakeClient, FakeFuture
+from ._fake_cluster import FakeClient, FakeFuture, dies
+from ._interrupted import X, lda, learned
 
-X = make_lda_corpus(40, 30, 4, mean_length=30, random_state=0).data
+pytestmark = pytest.mark.usefixtures("impatient")
 KEY = np.uint64(1)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def DaskShards(*arguments):
@@ -89,15 +83,6 @@ class Numbers:
         assert position == "position"
         assert latents == "before"
         return "before", self.numbers, float(len(self.numbers))
-
-
-def learned(lda):
-    arrays = (lda.components_, lda.log_density_trace_, lda.topic_word_counts_.data, lda.topic_word_counts_.indices)
-    return b"".join(array.tobytes() for array in arrays)
-
-
-def lda(**settings):
-    return StochasticLDA(4, **{"max_iter": 6, "random_state": 0, **settings})
 
 
 @pytest.fixture(params=[1, 4], ids=["one group", "four groups"])
@@ -223,38 +208,20 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
 def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "_MOST_GROUPS", 2)
     alone = learned(lda().fit(X))
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == method
-        if asked == method and n_asked in (3, 9):
-            client.kill(address, comes_back)
-
-    client = FakeClient(6, kill)
+    client = dies(method, 3, 9, n_workers=6, comes_back=comes_back)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=2):
         assert learned(lda().fit(X)) == alone
-    assert n_asked > 3
+    assert len(client.calls) > 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_chains_go_on_together_after_a_death(n_jobs):
     """A chain that is still asking when another loses its shard would move once more than it should."""
     settings = {"n_chains": 2, "sampler": "gibbs", "n_jobs": n_jobs}
-    alone = learned(lda(**settings).fit(X))
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == "make_pass"
-        if asked == "make_pass" and n_asked in (17, 31):
-            client.kill(address, True)
-
-    client = FakeClient(3, kill)
+    alone, client = learned(lda(**settings).fit(X)), dies("make_pass", 17, 31)
     with distributed(client):
-        fitted = lda(**settings).fit(X)
-    assert n_asked > 31
-    assert learned(fitted) == alone
+        assert learned(lda(**settings).fit(X)) == alone
+    assert len(client.calls) > 31
 
 
 class Pair(BaseSampler):

@@ -20,7 +20,6 @@ from skmanifold import (
     distributed,
 )
 from skmanifold.datasets import make_lda_corpus, save_corpus
-from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
@@ -68,13 +67,6 @@ def client(connected):
     return connected
 
 
-@pytest.fixture
-def two_workers(monkeypatch):
-    """Fits use two of the cluster's workers."""
-    find = DaskShards._find_workers
-    monkeypatch.setattr(DaskShards, "_find_workers", lambda self: find(self)[:2])
-
-
 def kept_by(client):
     """Keys that the scheduler knows, and the files of the workers that are ours."""
     folders = [info["local_directory"] for info in client.scheduler_info(n_workers=-1)["workers"].values()]
@@ -99,15 +91,6 @@ def test_in_memory_data_on_three_workers(client):
             assert learned(lda(sampler, **settings).fit(X)) == alone
             assert learned(lda(sampler, **settings).fit(X.toarray())) == alone
     assert_left_nothing(client)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("two_workers")
-def test_in_memory_data_on_two_workers(client):
-    for sampler, settings in (("gibbs", {}), ("esca", {"n_chains": 2, "n_jobs": 2})):
-        with distributed(client):
-            fitted = lda(sampler, **settings).fit(X)
-        assert learned(fitted) == learned(lda(sampler, **settings).fit(X))
 
 
 ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
@@ -429,16 +412,5 @@ def test_worker_without_the_package_is_named(tmp_path):
         dask_distributed.Client(cluster) as client,
         distributed(client),
         pytest.raises(RuntimeError, match=r"The worker .* does not have skmanifold"),
-    ):
-        lda().fit(X)
-
-
-def test_cluster_without_workers_is_waited_for(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PATIENCE", 0.1)
-    with (
-        dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
-        dask_distributed.Client(cluster) as client,
-        distributed(client),
-        pytest.raises(RuntimeError, match="has no workers"),
     ):
         lda().fit(X)

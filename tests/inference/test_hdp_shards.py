@@ -9,19 +9,13 @@ import scipy.sparse as sp
 from skmanifold import HDPAdmixture, StochasticLDA, distributed
 from skmanifold.admixture._hdp.two_sides import Union
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
-from skmanifold.inference._distributed_fits import dask_shards
 
-from ._fake_cluster import FakeClient
-from .test_family_shards import cut_short, dies_once
+from ._fake_cluster import FakeClient, dies
+from ._interrupted import cut_short
 
 X = make_lda_corpus(90, 60, 4, mean_length=40, random_state=0).data
 CUTS = (0, 20, 47, 90)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def hdp(**settings):
@@ -51,7 +45,7 @@ def expected(**settings):
     ids=["one chain", "two chains", "given concentration"],
 )
 def test_the_same_bytes_on_workers_of_which_one_dies(settings, tmp_path):
-    client = dies_once("ask_latents", 400)
+    client = dies("ask_latents", 400)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=7):
         assert learned(hdp(**settings).fit(X)) == expected(**settings)
     assert sum(asked == "shape" for _, asked in client.log) > 3

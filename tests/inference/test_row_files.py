@@ -15,6 +15,7 @@ from skmanifold.emissions import Bernoulli
 from skmanifold.inference._distributed_fits.sources import FilesSource
 
 from ._fake_cluster import FakeClient
+from ._interrupted import learned
 
 X = make_lda_corpus(60, 20, 3, mean_length=30, random_state=0).data
 NAMES = [f"word {i}" for i in range(X.shape[1])]
@@ -46,10 +47,6 @@ def folder(request, tmp_path):
 
 def lda(**settings):
     return StochasticLDA(3, **{"max_iter": 6, "random_state": 0, **settings})
-
-
-def learned(fitted):
-    return fitted.components_.tobytes() + fitted.log_density_trace_.tobytes()
 
 
 def test_shape_and_rows(folder):
@@ -261,34 +258,6 @@ def test_binary_admixture_has_the_bytes_of_the_fit_in_memory(sampler, tmp_path):
             fitted.append(model.fit(rows))
     arrays = [(fit.components_, fit.log_density_trace_, fit.transform(answers)) for fit in fitted]
     assert len({b"".join(array.tobytes() for array in some) for some in arrays}) == 1
-
-
-def test_admixture_rounds_fractions_by_their_row_in_all_data(tmp_path):
-    halves = X * 0.3
-    for start, stop in CUTS:
-        write(tmp_path / f"{start:02}.npz", halves[start:stop])
-    with pytest.warns(UserWarning, match="rounds at random"):
-        expected = all_learned(admixture("poisson").fit(halves))
-    with distributed(FakeClient(3)), pytest.warns(UserWarning, match="rounds at random") as told:
-        assert all_learned(admixture("poisson").fit(RowFiles(tmp_path))) == expected
-    assert told[0].filename == __file__
-
-
-def test_admixture_survives_a_lost_worker(tmp_path):
-    for start, stop in CUTS:
-        write(tmp_path / f"{start:02}.npz", X[start:stop])
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == "make_pass"
-        if asked == "make_pass" and n_asked == 7:
-            client.kill(address, True)
-
-    client = FakeClient(3, kill)
-    with distributed(client):
-        fitted = admixture("gaussian").fit(RowFiles(tmp_path))
-    assert all_learned(fitted) == all_learned(admixture("gaussian").fit(X))
 
 
 def test_what_is_not_in_memory_is_refused_in_one_sentence_where_it_is_not_read(tmp_path):

@@ -18,6 +18,7 @@ from skmanifold.samplers._density.langevin import SGLD, SGRLD
 from skmanifold.samplers._density.noise_covariance import Covariance, fill_compensated
 from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe
 
+from ._evidence import chain_keys
 from ._recipes import FRICTION, HAMILTONIAN, random_recipe
 
 
@@ -43,7 +44,7 @@ def riemannian(g, drift=None, friction=True):
     """Riemannian (SG)HMC on the line with g = G^(-1/2)."""
     return Recipe(
         lambda z: np.diag([0.0, friction * g(z[0]) ** 2]),
-        lambda z: g(z[0]) * np.array(HAMILTONIAN),
+        lambda z: g(z[0]) * HAMILTONIAN,
         drift=drift,
         n_auxiliary=1,
     )
@@ -347,6 +348,12 @@ def test_wrong_sampler_is_refused_in_one_sentence(name):
     assert message.endswith(".")
     assert ". " not in message
     assert "\n" not in message
+
+
+def test_init_refuses_what_is_no_recipe():
+    for sampler, target, sentence in list(WRONG.values())[:6]:
+        with pytest.raises(InvalidRecipeError, match=sentence):
+            sampler.init(target, chain_keys(3))
 
 
 RIGHT = {

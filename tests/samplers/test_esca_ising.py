@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import chisquare
 
-from skmanifold.models import LatentModel, check_compatible
+from skmanifold.models import check_compatible
 from skmanifold.samplers import ESCA
 
 KEY = np.uint64(2016)
@@ -215,11 +215,6 @@ def test_one_step_of_the_sampler_has_the_transition_matrix():
         state = begin._replace(latents=(spins, 0), position=model.mode(spins @ TRIANGLE), n_steps=start)
         counts = counts_of(sampler.step(model, state).latents[0])
         assert_drawn_from(counts, P[start], np.roll(P[start], 1))
-
-
-def test_an_ising_model_is_a_latent_model():
-    # nothing refuses it: that its latents depend on each other is not among what a model can be asked
-    assert isinstance(Ising(PAIR), LatentModel)
 
 
 @pytest.mark.parametrize("name", ["triangle", "frustrated triangle", "unequal"])

@@ -8,7 +8,7 @@ from skmanifold import sample
 from skmanifold.manifolds import Sphere
 from skmanifold.models import Density
 from skmanifold.models._reference import standard_normal
-from skmanifold.samplers import GMC, HMC, BlockwiseGMC
+from skmanifold.samplers import GMC, HMC
 
 from ._evidence import assert_agrees, expectations
 
@@ -67,9 +67,3 @@ def test_without_jitter_all_paths_are_the_same():
     h, n_steps = GMC(0.3, 7, jitter=0)._paths(0, 100)
     assert (h == 0.3).all()
     assert (n_steps == 7).all()
-
-
-@pytest.mark.parametrize("sampler", [HMC(jitter=1.0), GMC(jitter=-0.1), BlockwiseGMC(jitter=None)], ids=repr)
-def test_jitter_is_below_one(sampler):
-    with pytest.raises(ValueError, match="'jitter' parameter of"):
-        sampler.init(standard_normal(), np.arange(2, dtype=np.uint64))

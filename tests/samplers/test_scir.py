@@ -73,16 +73,6 @@ def test_a_transition_is_noncentral_chi_square(start, h):
     assert stats.kstest(state.position[:, 0], wrong.cdf).statistic > NO_DISTANCE or (start, h) == (30.0, 0.01)
 
 
-@pytest.mark.parametrize("h", [0.1, 3.0])
-def test_steps_compose(h):
-    # the exact transition over h is two over h / 2
-    ends = []
-    for steps, seed in ((1, 0), (2, 1)):
-        *_, state = walk(SCIR(h / steps), gamma(0.7), steps, n_chains=N_CHAINS, position=np.array([2.0]), seed=seed)
-        ends.append(state.position[:, 0].copy())
-    assert stats.ks_2samp(*ends).statistic < 2.2 * np.sqrt(2 / N_CHAINS)
-
-
 def test_step_sizes_may_fall():
     *_, state = walk(SCIR(PolynomialDecay(2.0, b=3, c=1)), gamma(0.7), 30, n_chains=N_CHAINS)
     assert stats.kstest(state.position[:, 0], stats.gamma(0.7).cdf).statistic < NO_DISTANCE
@@ -228,11 +218,3 @@ def test_shapes_that_are_none_stop_the_chain(manifold, bad):
 def test_geometric_brownian_motion_must_begin_above_zero():
     with pytest.raises(ValueError, match="initial coordinates of GeometricBrownian must be positive"):
         GeometricBrownian().init(LOG_NORMAL, chain_keys(2), np.zeros((2, 1)))
-
-
-@pytest.mark.parametrize("sampler", [SCIR, GeometricBrownian])
-@pytest.mark.parametrize("h", [0.0, -0.1, "long", None])
-def test_step_sizes_that_are_none_are_refused(sampler, h):
-    target = gamma(1.0) if sampler is SCIR else LOG_NORMAL
-    with pytest.raises(ValueError, match="'step_size' parameter"):
-        sampler(h).init(target, chain_keys(1))

@@ -121,10 +121,3 @@ def test_recipes_of_another_mass_are_refused(kind):
     check_recipe(kind(thermostat_mass=1.0), target)
     with pytest.raises(InvalidRecipeError):
         check_recipe(kind(thermostat_mass=0.3), target)
-
-
-@pytest.mark.parametrize("kind", [SGNHT, GSGNHT])
-@pytest.mark.parametrize("mass", [0, -1.0, "1"])
-def test_masses_that_are_none_are_refused(kind, mass):
-    with pytest.raises(ValueError, match="thermostat_mass"):
-        kind(thermostat_mass=mass).init(standard_normal(2), np.zeros(1, np.uint64))
