@@ -261,13 +261,7 @@ class Rowed:
 
 def test_no_chain_is_still_asking_when_rows_travel_again():
     model = Rowed()
-    plan = SimpleNamespace(
-        passes=Pair(),
-        add=max,
-        record=lambda chain: {},
-        adapt=lambda model, state: model,
-        n_rows=1,
-    )
+    plan = SimpleNamespace(passes=Pair(), add=max, record=lambda chain: {}, adapt=lambda model, state: model, n_rows=1)
     with Workers(2) as workers, pytest.raises(KeyboardInterrupt):
         run_chains(plan, model, KEY, 2, Schedule(2, 0, 1), lambda *pass_: False, workers)
     assert model.is_recovered

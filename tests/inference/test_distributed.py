@@ -222,10 +222,7 @@ def test_monitor_holds_out_rows_of_dask_collections(client):
 @ROUNDS
 def test_fractions_are_rounded_by_their_row_in_all_data(client):
     for sampler in ("esca", "gibbs"):
-        with (
-            distributed(client),
-            pytest.warns(UserWarning, match="rounds at random: this moves [0-9]+% of their sum"),
-        ):
+        with distributed(client), pytest.warns(UserWarning, match="rounds at random: this moves [0-9]+% of their sum"):
             fitted = lda(sampler).fit(da.from_array(FRACTIONS.toarray(), chunks=(13, -1)))
         assert learned(fitted) == learned(lda(sampler).fit(FRACTIONS))
 

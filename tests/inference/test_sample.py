@@ -10,18 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skmanifold import Draws, sample
 from skmanifold.manifolds import Sphere
 from skmanifold.models import NoisyGradient, Softmax, circle, dirichlet, gamma, standard_normal
-from skmanifold.samplers import (
-    GMC,
-    GSGNHT,
-    SCIR,
-    SGGMC,
-    SGHMC,
-    SGLD,
-    SGNHT,
-    SGRLD,
-    BaseSampler,
-    PolynomialDecay,
-)
+from skmanifold.samplers import GMC, GSGNHT, SCIR, SGGMC, SGHMC, SGLD, SGNHT, SGRLD, BaseSampler, PolynomialDecay
 
 
 def draw(target=None, sampler=None, **options):

@@ -283,12 +283,7 @@ COUNTS = np.array([[1, 2, 0], [0, 1, 3]])
             {},
             "Rows of memberships must sum to 1, or to 0 for outliers; row 1 has the sum 0.9.",
         ),
-        (
-            [0.0, 0.5],
-            COUNTS,
-            {},
-            "memberships with one dimension must be labels, which are whole numbers; got 0.5.",
-        ),
+        ([0.0, 0.5], COUNTS, {}, "memberships with one dimension must be labels, which are whole numbers; got 0.5."),
         ([0, 1e300], COUNTS, {}, "memberships with one dimension must be labels, which are whole numbers; got 1e+300."),
         ([0, -2], COUNTS, {}, "Labels must be at least -1, which marks outliers; got -2."),
         ([-1, -1], COUNTS, {}, "All rows of memberships are outliers, so there are no classes."),

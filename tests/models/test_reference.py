@@ -6,14 +6,7 @@ from scipy.special import digamma, iv
 from scipy.stats import chi2
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
-from skmanifold.models import (
-    Density,
-    HasCounts,
-    HasGradient,
-    HasGradientDeviations,
-    HasLogDensity,
-    HasLogNormalMean,
-)
+from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity, HasLogNormalMean
 from skmanifold.models._charts import Log, Softmax
 from skmanifold.models._conjugate import DirichletPosterior, LogNormalMean, dense_dirichlet, sparse_dirichlet
 from skmanifold.models._noisy import NoisyGradient

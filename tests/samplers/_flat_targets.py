@@ -27,11 +27,7 @@ def _of_the_plane(x):
 
 FLAT_TARGETS = {
     "standard normal": FlatTarget(
-        standard_normal(),
-        _of_the_line,
-        np.array([1, 3, 0.7978845608, 0.6826894921]),
-        np.array([0.5]),
-        1.5,
+        standard_normal(), _of_the_line, np.array([1, 3, 0.7978845608, 0.6826894921]), np.array([0.5]), 1.5
     ),
     "double well": FlatTarget(
         double_well(),

@@ -121,10 +121,7 @@ def parabola(x):
 
 FORMS = {
     "vectorized": (Density(Euclidean(4), of_all, densities_of_all, vectorized=True), NORMAL),
-    "numbers": (
-        Density(Euclidean(1), slope, parabola),
-        Density(Euclidean(1), lambda x: -x[0], lambda x: -0.5 * x * x),
-    ),
+    "numbers": (Density(Euclidean(1), slope, parabola), Density(Euclidean(1), lambda x: -x[0], lambda x: -0.5 * x * x)),
     "32 bits": (
         Density(Euclidean(2), numba.njit(lambda x: -x.astype(np.float32)), numba.njit(lambda x: -(x**2).sum() / 2)),
         Density(Euclidean(2), lambda x: -x.astype(np.float32), lambda x: -(x**2).sum() / 2),

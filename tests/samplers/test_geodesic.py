@@ -219,13 +219,7 @@ def test_chains_must_begin_where_the_density_is_positive():
         GMC().init(target, chain_keys(2), -np.ones((2, 1)))
 
 
-ISOLATED = [
-    Sphere(1),
-    Sphere(1, n_points=2),
-    Stiefel(1, 1),
-    ConwaySphere(1),
-    Product(Euclidean(2), Sphere(1)),
-]
+ISOLATED = [Sphere(1), Sphere(1, n_points=2), Stiefel(1, 1), ConwaySphere(1), Product(Euclidean(2), Sphere(1))]
 
 
 @pytest.mark.parametrize("manifold", ISOLATED, ids=repr)

@@ -102,10 +102,7 @@ def test_one_point_at_a_time_is_all_at_once():
 
     both = wavy()
     single = clone(both).set_params(
-        diffusion=scalar(both.diffusion),
-        curl=scalar(both.curl),
-        hamiltonian=scalar(both.hamiltonian),
-        vectorized=False,
+        diffusion=scalar(both.diffusion), curl=scalar(both.curl), hamiltonian=scalar(both.hamiltonian), vectorized=False
     )
     np.testing.assert_allclose(
         joint_state(run(single, double_well(), 5)), joint_state(run(both, double_well(), 5)), rtol=1e-12

@@ -7,12 +7,7 @@ import pytest
 from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.numerics.csuros import (
-    largest_precision,
-    register_value,
-    register_values,
-    round_to_register,
-)
+from skmanifold.numerics.csuros import largest_precision, register_value, register_values, round_to_register
 from skmanifold.random._keys import fold_in, random_bits
 
 KEY = np.uint64(2024)

@@ -78,11 +78,7 @@ ONES, TWO = np.ones((2, 3)), np.zeros(2)
         (Pair[Vector], Pair(10 * ONES, TWO), "x has a first number above 9"),
         (Pair, (ONES, TWO), "is a tuple and not a Pair"),
         (Holder, Holder(p=3, pair=Pair(ONES, TWO)), None),
-        (
-            Holder,
-            Holder(p=4, pair=Pair(ONES, TWO)),
-            r"x\.pair\.first has the length 3, but must .* 4 \(p\)",
-        ),
+        (Holder, Holder(p=4, pair=Pair(ONES, TWO)), r"x\.pair\.first has the length 3, but must .* 4 \(p\)"),
         (Holder, Holder(p=3), "lacks pair"),
         (Holder, Holder(p=3, pair=Pair(ONES, TWO), unsaved=1), "has the undeclared attribute 'unsaved'"),
     ],
