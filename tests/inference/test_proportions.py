@@ -61,18 +61,6 @@ def test_defaults_are_accurate():
         np.testing.assert_allclose(infer_proportions(topics, _make_counts(X), prior), exact, atol=2e-5, rtol=0)
 
 
-def test_result_satisfies_the_fixed_point_equation():
-    topics = _make_topics()
-    X = _make_documents()
-    prior = np.linspace(0.1, 0.9, 7)
-    proportions = infer_proportions(topics, _make_counts(X), prior, tol=1e-12)
-    for row, theta in zip(X, proportions, strict=True):
-        total = row.sum() + prior.sum()
-        np.testing.assert_allclose(
-            _step(topics.toarray(np.float64), row, prior, theta * total) / total, theta, atol=1e-11
-        )
-
-
 def test_one_step_is_one_em_step():
     topics = _make_topics()
     row = _make_documents(1)[0]
@@ -189,19 +177,6 @@ def test_words_without_a_topic_tell_nothing():
     np.testing.assert_array_equal(proportions[0], proportions[1])
     np.testing.assert_array_equal(proportions[2:], [prior / prior.sum()] * 2)
     assert np.isfinite(proportions).all()
-
-
-def test_one_topic_takes_everything():
-    topics = topic_word_from_array([[1.0, 2.0, 3.0]])
-    np.testing.assert_allclose(infer_proportions(topics, _make_counts([[1, 5, 0]]), np.array([0.1])), [[1.0]])
-
-
-def test_rows_sum_to_one_and_respect_the_prior():
-    prior = np.full(7, 0.2)
-    X = _make_documents(50)
-    proportions = infer_proportions(_make_topics(), _make_counts(X), prior)
-    np.testing.assert_allclose(proportions.sum(axis=1), 1, rtol=1e-12)
-    assert np.all(proportions * (X.sum(axis=1, keepdims=True) + prior.sum()) >= 0.2 * (1 - 1e-12))
 
 
 def test_huge_models_stay_sparse():

@@ -42,17 +42,6 @@ def test_split_is_exactly_half():
     np.testing.assert_array_equal(observed.sum(axis=1), X.sum(axis=1) // 2)
 
 
-def test_split_belongs_to_content_and_seed():
-    _, X = _make_corpus()
-    observed, _ = _split(X)
-    order = np.random.default_rng(1).permutation(len(X))[:20]
-    np.testing.assert_array_equal(_split(X[order])[0], observed[order])
-    np.testing.assert_array_equal(_split(X[:1])[0], observed[:1])
-    twice, _ = _split(np.vstack([X, X]))
-    np.testing.assert_array_equal(twice[: len(X)], twice[len(X) :])
-    assert np.any(_split(X, seed=1)[0] != observed)
-
-
 def test_documents_under_two_tokens_are_in_neither_half():
     observed, held_out = _split([[0, 0, 0], [0, 1, 0], [1, 0, 1]])
     assert not observed[:2].any()
@@ -109,16 +98,10 @@ def test_batch_position_and_threads_do_not_show():
     for n_jobs in (1, 2):
         other = document_completion(phi, X[order], prior, n_jobs=n_jobs)
         np.testing.assert_array_equal(other.per_document.log_likelihood, score.per_document.log_likelihood[order])
+    other = document_completion(phi, X, prior, random_state=1)
+    assert np.any(other.per_document.log_likelihood != score.per_document.log_likelihood)
     few = document_completion(phi, X[order[:5]], prior)
     np.testing.assert_array_equal(few.per_document.log_likelihood, score.per_document.log_likelihood[order[:5]])
-
-
-def test_memory_chunks_do_not_show(monkeypatch):
-    phi, X = _make_corpus(n_rows=600)
-    score = document_completion(phi, X, np.full(4, 0.2))
-    monkeypatch.setattr("skmanifold.metrics._held_out._CHUNK_CELLS", 1)
-    other = document_completion(phi, X, np.full(4, 0.2))
-    np.testing.assert_array_equal(other.per_document.log_likelihood, score.per_document.log_likelihood)
 
 
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.coo_array, sp.csc_array, np.ndarray.tolist])

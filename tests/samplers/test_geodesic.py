@@ -5,7 +5,7 @@ import pytest
 
 from skmanifold.manifolds import ConwaySphere, Euclidean, Product, Sphere, Stiefel
 from skmanifold.models import Density, circle
-from skmanifold.samplers import GMC, GSGNHT, HMC, SGGMC, SGHMC, SGNHT
+from skmanifold.samplers import GMC, GSGNHT, HMC, NUTS, SGGMC, SGHMC, SGNHT
 
 from ._evidence import accept_all, assert_agrees, assert_disagrees, chain_keys, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy
@@ -213,10 +213,11 @@ def test_positions_off_the_manifold_are_refused(sampler):
         sampler.init(circle(), chain_keys(2), np.ones((3, 2)))
 
 
-def test_chains_must_begin_where_the_density_is_positive():
+@pytest.mark.parametrize("sampler", [GMC(), HMC(), NUTS()], ids=repr)
+def test_chains_must_begin_where_the_density_is_positive(sampler):
     target = Density(Euclidean(1), lambda x: -x, lambda x: np.where(x[:, 0] > 0, 0, -np.inf), vectorized=True)
     with pytest.raises(ValueError, match="log density must be finite at the initial positions"):
-        GMC().init(target, chain_keys(2), -np.ones((2, 1)))
+        sampler.init(target, chain_keys(2), -np.ones((2, 1)))
 
 
 ISOLATED = [Sphere(1), Sphere(1, n_points=2), Stiefel(1, 1), ConwaySphere(1), Product(Euclidean(2), Sphere(1))]

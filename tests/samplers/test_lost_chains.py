@@ -75,6 +75,7 @@ def finite_or_stopped(target, sampler, **options):
 
 
 @pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here
+@pytest.mark.short_cases("1e+308", "nan")
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("value", [1e308, 1e160, np.inf, np.nan])
 def test_no_draw_is_infinite(sampler, value):
