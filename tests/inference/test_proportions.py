@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models._topic_words import sparse_topics
 
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.topics.proportions import infer_proportions
@@ -14,10 +15,7 @@ def _make_topics(n_components=7, n_features=60, seed=0):
     counts = generator.poisson(generator.gamma(0.1, 30.0, size=(n_features, n_components)))
     prior = generator.gamma(1.0, 0.1, size=n_features)
     inverse = 1 / (counts.sum(axis=0) + prior.sum())
-    words, topics = np.nonzero(counts)
-    weights = (counts[words, topics] * inverse[topics]).astype(np.float32)
-    indptr = np.searchsorted(words, np.arange(n_features + 1))
-    return TopicWord(indptr, topics.astype(np.uint16), weights, prior, inverse)
+    return sparse_topics(counts * inverse, prior, inverse)
 
 
 def _make_counts(X):

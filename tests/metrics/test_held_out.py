@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models._topic_words import sparse_topics
 from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_hypergeom
 
@@ -8,7 +9,7 @@ from skmanifold.metrics import document_completion
 from skmanifold.metrics._held_out import split_tokens
 from skmanifold.random._keys import root_key
 from skmanifold.sparse.counts import as_counts, canonical_csr, whole_counts
-from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import topic_word_from_array
 from skmanifold.utils._threads import Workers
 
 
@@ -140,11 +141,7 @@ def test_a_fraction_is_a_token_of_its_weight():
 def test_both_forms_of_the_topics_agree():
     phi, X = _make_corpus()
     base = phi.min(axis=0)
-    rest = (phi - base).T  # (V, K)
-    words, topics = np.nonzero(rest)
-    indptr = np.searchsorted(words, np.arange(51))
-    weights = rest[words, topics].astype(np.float32)
-    sparse = TopicWord(indptr, topics.astype(np.uint16), weights, base, np.ones(4))
+    sparse = sparse_topics((phi - base).T, base, np.ones(4))
     prior = np.full(4, 0.2)
     score = document_completion(sparse, X, prior)
     assert score.log_likelihood == pytest.approx(document_completion(phi, X, prior).log_likelihood, abs=1e-5)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skmanifold.models import NoisyGradient, banana, double_well, standard_normal
+from skmanifold.models import Density, NoisyGradient, banana, double_well, standard_normal
 
 
 class FlatTarget(NamedTuple):
@@ -67,6 +67,11 @@ def potential_divergence(target):
         return -0.75 * gradient / np.sqrt(target.offset - target.density.log_density(x))[:, None]
 
     return divergence
+
+
+def uniform(manifold):
+    """The uniform density of any manifold."""
+    return Density(manifold, grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True)
 
 
 class Noisy(NoisyGradient):

@@ -8,29 +8,18 @@ from skmanifold.models import Density, circle
 from skmanifold.samplers import GMC, GSGNHT, HMC, NUTS, SGGMC, SGHMC, SGNHT
 
 from ._evidence import accept_all, assert_agrees, assert_disagrees, chain_keys, expectations, walk
-from ._flat_targets import FLAT_TARGETS, Noisy
+from ._flat_targets import FLAT_TARGETS, Noisy, uniform
 
 SCHEMES = ["aboba", "ou", "baoab"]
 
 
 def vmf(d=3, kappa=5.0):
     """The von Mises-Fisher law about the last axis."""
-    direction = np.zeros(d)
-    direction[-1] = kappa
-    return Density(
-        Sphere(d),
-        grad_log_density=lambda x: np.broadcast_to(direction, x.shape),
-        log_density=lambda x: x @ direction,
-        vectorized=True,
-    )
+    return Density.linear(Sphere(d), kappa * np.eye(d)[-1])
 
 
 MEAN = 1 / np.tanh(5.0) - 1 / 5.0  # of the cosine, for d = 3 and kappa = 5
 MEAN_SQUARE = 1 - 2 * MEAN / 5.0
-
-
-def uniform(manifold):
-    return Density(manifold, grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True)
 
 
 # --- flat spaces -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from skmanifold.models import (
 from skmanifold.samplers import SCIR, GeometricBrownian, NonFiniteError, PolynomialDecay
 
 from ._counts import GammaPosterior, log_gamma_cdf
-from ._evidence import assert_agrees, assert_disagrees, chain_keys, summarize, walk
+from ._evidence import assert_agrees, assert_disagrees, chain_keys, summarize, variance, walk
 
 N_CHAINS = 4000
 NO_DISTANCE = 2.2 / np.sqrt(N_CHAINS)  # of independent draws from the law itself, once in 8,000
@@ -26,11 +26,6 @@ NO_DISTANCE = 2.2 / np.sqrt(N_CHAINS)  # of independent draws from the law itsel
 COUNTS = DirichletPosterior([0.1, 0.1], np.repeat([0, 1], [300, 700]))
 SHAPE = 300.1
 SHAPE_VARIANCE = 1000**2 / 10 * 0.3 * 0.7 * 990 / 999  # of the estimate from 10, drawn without replacement
-
-
-def variance(x):
-    """Variance of independent values and its error."""
-    return summarize((x - x.mean()) ** 2 * len(x) / (len(x) - 1))
 
 
 # --- the process -----------------------------------------------------------------------------------------
