@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA, distributed
+from skmanifold import HeldOutMonitor, StochasticLDA, distributed
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.inference._chains import Chain
 
@@ -24,6 +24,13 @@ def learned(fitted):
     ]
     arrays += [fitted.posterior_[name] for name in fitted.posterior_]
     return [np.asarray(array).tobytes() for array in arrays]
+
+
+def monitored(estimator, rows):
+    """What a fit learned from the rows that a monitor did not hold out, and the scores of those that it did."""
+    monitor = HeldOutMonitor(fraction=0.3, every=2)
+    fitted = estimator.set_callbacks(monitor).fit(rows)
+    return learned(fitted), [row["score"] for row in monitor.get_logs().data]
 
 
 def files_of(folder):

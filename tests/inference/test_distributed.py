@@ -22,6 +22,8 @@ from skmanifold import (
 from skmanifold.datasets import make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
+from ._interrupted import monitored
+
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 da = pytest.importorskip("dask.array")
 db = pytest.importorskip("dask.bag")
@@ -200,22 +202,18 @@ def test_number_of_topics_on_workers(client):
 def test_monitor_holds_out_rows_of_dask_collections(client):
     dd = pytest.importorskip("dask.dataframe", reason="data frames of older versions of Dask need dask-expr")
 
-    def monitored(X):
-        monitor = HeldOutMonitor(fraction=0.3, every=4)
-        fitted = lda(max_iter=4).set_callbacks(monitor).fit(X)
-        return [row["score"] for row in monitor.get_logs().data], fitted.components_.tobytes()
-
+    short = lda(max_iter=4)
     words = [f"word {i}" for i in range(W)]
     documents = [np.repeat(np.arange(W), counts).tolist() for counts in X.toarray()]
-    alone = monitored(X)
+    alone = monitored(short, X)
     with distributed(client):
-        assert monitored(da.from_array(X.toarray(), chunks=((7, 30, 1, 22), (25, 14)))) == alone
-        assert monitored(da.from_array(X.toarray(), chunks=(13, -1)).map_blocks(sp.csr_array)) == alone
-        assert monitored(dd.from_pandas(pd.DataFrame(X.toarray(), columns=words), npartitions=4)) == alone
-        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
+        assert monitored(short, da.from_array(X.toarray(), chunks=((7, 30, 1, 22), (25, 14)))) == alone
+        assert monitored(short, da.from_array(X.toarray(), chunks=(13, -1)).map_blocks(sp.csr_array)) == alone
+        assert monitored(short, dd.from_pandas(pd.DataFrame(X.toarray(), columns=words), npartitions=4)) == alone
+        assert monitored(short, db.from_sequence(documents, npartitions=4)) == alone
         held = HeldOutMonitor(fraction=0.3)._chosen(60, None)[1][0]
         documents[held] = [*documents[held], W + 5]  # a word of no other document
-        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
+        assert monitored(short, db.from_sequence(documents, npartitions=4)) == alone
     assert_left_nothing(client)
 
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skmanifold import (
     ExponentialFamilyAdmixture,
@@ -12,7 +13,7 @@ from skmanifold import (
     VonMisesFisherMixture,
     distributed,
 )
-from skmanifold.datasets import make_lda_corpus
+from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.emissions import Gaussian
 from skmanifold.samplers import EM
 
@@ -37,7 +38,19 @@ TOKENS = {
     "poisson": (CORPUS, {}),
     "bernoulli": (ANSWERS[:60], {}),
     "multinomial": (CORPUS, {}),
+    "fractions": (0.3 * CORPUS, {"emission": "poisson"}),
 }
+
+
+def stored(X, folder, cuts):
+    """Rows in several files."""
+    folder.mkdir(exist_ok=True)
+    for start, stop in itertools.pairwise(cuts):
+        if sp.issparse(X):
+            sp.save_npz(folder / f"{start:04}.npz", X[start:stop])
+        else:
+            np.save(folder / f"{start:04}.npy", X[start:stop])
+    return RowFiles(folder)
 
 
 def bytes_of(fitted):
@@ -82,19 +95,29 @@ def test_mixture_is_polished_by_all_rows():
         assert bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS)) == expected
 
 
+@pytest.mark.filterwarnings("ignore:X has fractional counts")
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 @pytest.mark.parametrize("emission", TOKENS)
-def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
+def test_admixture_has_the_same_bytes_from_files_and_on_workers_of_which_one_dies(emission, sampler, tmp_path):
     X, given = TOKENS[emission]
-    admixture = ExponentialFamilyAdmixture(
-        3, emission=emission, sampler=sampler, max_iter=8, thin=2, n_chains=2, random_state=0, **given
-    )
-    expected = bytes_of(admixture.fit(X))
-    client = dies("make_pass", 17)
-    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
-        assert bytes_of(admixture.fit(X)) == expected
-    assert len({address for address, method in client.log if method == "make_pass"}) == 3
+    settings = {"emission": emission, "sampler": sampler, "max_iter": 8, "thin": 2, "n_chains": 2, **given}
+    admixture = ExponentialFamilyAdmixture(3, random_state=0, **settings)
+
+    def bytes_from(rows):
+        learned = bytes_of(admixture.fit(rows))
+        return [*learned, admixture.transform(X).tobytes(), getattr(admixture, "intensity_rate_", None)]
+
+    expected = bytes_from(X)
+    sources = [X, stored(X, tmp_path / "files", (0, 13, 30, 47, 60))]
+    if X is CORPUS:
+        sources.append(save_corpus(X, tmp_path / "corpus"))
+    for number, rows in enumerate(sources):
+        assert bytes_from(rows) == expected
+        client = dies("make_pass", 17)
+        with distributed(client, checkpoint_dir=tmp_path / f"passes-{number}", checkpoint_every=3):
+            assert bytes_from(rows) == expected
+        assert len({address for address, method in client.log if method == "make_pass"}) == 3
 
 
 @pytest.mark.short_cases("gaussian-esca", "poisson-gibbs", "bernoulli-em")

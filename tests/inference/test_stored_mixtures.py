@@ -1,7 +1,5 @@
 """Mixtures of rows in files: with few rows the bytes of the fit in memory, with many those of any number of shards."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +12,7 @@ from skmanifold.mixture._exponential_family import shards
 from skmanifold.mixture._exponential_family.shards import sampled_rows
 from skmanifold.samplers import EM
 
+from . import test_family_shards
 from ._fake_cluster import FakeClient, dies
 from ._interrupted import cut_short
 from .test_family_shards import ROWS, bytes_of, make_mixture
@@ -26,9 +25,7 @@ FEW = 1500  # rows of the sample, if there are more
 
 
 def stored(X, folder, cuts=(0, 700, 1800, 1801, 4000)):
-    for start, stop in pairwise(cuts):
-        np.save(folder / f"{start:04}.npy", X[start:stop])
-    return RowFiles(folder)
+    return test_family_shards.stored(X, folder, cuts)
 
 
 def everything(fitted):
@@ -197,7 +194,6 @@ def test_what_needs_rows_in_memory_is_one_sentence(tmp_path):
         make_mixture("gaussian", "esca").fit(RowFiles(_two_rows(tmp_path)))
     with distributed(FakeClient(2)), pytest.raises(ValueError, match="Negative values"):
         make_mixture("multinomial", "esca").fit(files)
-    (tmp_path / "nan").mkdir()
     missing = np.where(ROWS["gaussian"] > 3.0, np.nan, 1.0)
     with distributed(FakeClient(2)), pytest.raises(ValueError, match="NaN"):
         make_mixture("multinomial", "esca").fit(stored(missing, tmp_path / "nan"))
