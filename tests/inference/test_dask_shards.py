@@ -380,20 +380,25 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     assert before.__dict__ == known
 
 
-@pytest.mark.parametrize("client", [3, "tcp://localhost:8786"])
-def test_client_must_be_one(client):
-    with pytest.raises(TypeError, match=r"client must be a distributed.Client or None"), distributed(client):
-        pass
+class Asynchronous(FakeClient):
+    asynchronous = True
 
 
-@pytest.mark.parametrize("every", [0, -1, 2.5, None])
-def test_checkpoint_every_must_be_a_number_of_passes(every):
-    with pytest.raises(ValueError, match="checkpoint_every must be"), distributed(None, checkpoint_every=every):
-        pass
-
-
-def test_asynchronous_client_is_refused():
-    client = FakeClient(1)
-    client.asynchronous = True
-    with pytest.raises(TypeError, match="must not be asynchronous"), distributed(client):
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        *(
+            ({"client": client}, TypeError, "client must be a distributed.Client or None")
+            for client in (3, "tcp://a:1")
+        ),
+        ({"client": Asynchronous(1)}, TypeError, "must not be asynchronous"),
+        *(({"checkpoint_every": every}, ValueError, "checkpoint_every must be") for every in (0, -1, 2.5, None)),
+        *(
+            ({"worker_timeout": seconds}, ValueError, "worker_timeout must be")
+            for seconds in (0, -1, float("inf"), float("nan"), None, "60s")
+        ),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, error, message):
+    with pytest.raises(error, match=message), distributed(**{"client": None, **settings}):
         pass
