@@ -75,10 +75,6 @@ def before(monkeypatch, name, act, at=1):
     monkeypatch.setattr(DaskShards, name, call)
 
 
-def killing(client):
-    return lambda shards: os.kill(pid_of(client, shards._addresses[0]), signal.SIGKILL)
-
-
 @long
 @pytest.mark.parametrize("n_clients", [2, 3])
 def test_fits_of_several_clients_at_once(cluster, n_clients):

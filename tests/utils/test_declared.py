@@ -10,7 +10,6 @@ import pytest
 from skmanifold.utils._conditions import Array, Counted, Length, Point, Unsatisfied, Whole, index
 from skmanifold.utils._declared import Keyed, Lacking, Saved, check, saved_fields
 
-KEYED = Annotated[dict, Keyed(("a",), a=Annotated[np.ndarray, Array("float64", "K p")], b=int)]
 Matrix = Annotated[np.ndarray, Array("float64", "K p", low=0)]
 Vector = Annotated[np.ndarray, Array("float64", "K")]
 T = TypeVar("T")
