@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 
@@ -194,6 +196,17 @@ def test_draws_need_not_all_have_the_same_names():
 
     chain = run(n_chains=1, record=record)[0]
     assert [set(draw) for draw in chain.draws] == [{"last", "even"}, {"last"}]  # after passes 8 and 11
+
+
+def test_chains_run_beside_each_other():
+    meeting = threading.Barrier(2, timeout=20)
+
+    class Meet(Walk):
+        def step(self, model, state):
+            meeting.wait()
+            return super().step(model, state)
+
+    assert len(run(Meet(), n_chains=2, n_workers=2)) == 2
 
 
 def test_an_error_in_a_chain_ends_the_run():
