@@ -85,7 +85,7 @@ def test_the_fit_is_that_of_the_rows_kept_and_the_score_that_of_the_rows_held_ou
     assert not hasattr(monitored, "_pass_report")
 
 
-@each_estimator
+@pytest.mark.parametrize("name", ["lda-scir", "vmf", "family-mixture"])
 def test_rows_of_ones_own_are_scored_and_all_others_fitted(name):
     estimator, X = case(name)
     monitor = HeldOutMonitor(X[40:])

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, kstest, loggamma
 
-from skmanifold.distributions import (
-    averaged_ks_distance,
-    dirichlet_rosenblatt,
-    sample_log_dirichlet,
-    sample_log_gamma,
-)
+from skmanifold.distributions import averaged_ks_distance, dirichlet_rosenblatt, sample_log_dirichlet, sample_log_gamma
 
 # The two posteriors of Baker et al. (2018), appendix E.2
 SPARSE = np.array([800.1, 100.1, 100.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
@@ -58,11 +53,7 @@ def test_rosenblatt_agrees_with_scipy_on_either_scale():
     concentration = np.array([2.0, 0.7, 1.5])
     draws = np.random.default_rng(0).dirichlet(concentration, 50)
     expected = np.stack(
-        [
-            beta(2.0, 2.2).cdf(draws[:, 0]),
-            beta(0.7, 1.5).cdf(draws[:, 1] / (draws[:, 1] + draws[:, 2])),
-        ],
-        axis=1,
+        [beta(2.0, 2.2).cdf(draws[:, 0]), beta(0.7, 1.5).cdf(draws[:, 1] / (draws[:, 1] + draws[:, 2]))], axis=1
     )
     np.testing.assert_allclose(dirichlet_rosenblatt(draws, concentration), expected, rtol=1e-12)
     np.testing.assert_allclose(dirichlet_rosenblatt(7 * draws, concentration), expected, rtol=1e-12)

@@ -144,6 +144,20 @@ class Proxy:
         return call
 
 
+def dies(method, *numbers, n_workers=3, comes_back=True):
+    """A cluster of which a worker dies at these of the calls of `method`; `calls` are the workers that were asked."""
+
+    def before(asked, address):
+        if asked == method:
+            client.calls.append(address)
+            if len(client.calls) in numbers:
+                client.kill(address, comes_back)
+
+    client = FakeClient(n_workers, before)
+    client.calls = []
+    return client
+
+
 def _changed(here, there):
     """The versions of this process, except those that a test sets, or an error."""
     return there if isinstance(there, Exception) else here | there

@@ -351,11 +351,18 @@ def test_without_draws_there_is_one_clear_sentence():
             model.to_arviz()
 
 
-@pytest.mark.parametrize("name", ["subspaces gibbs", "classifier", "dp slice", "mixture gaussian", "lda gibbs"])
+@pytest.mark.parametrize(
+    "name", ["subspaces gibbs", "classifier", "dp slice", "mixture gaussian", "lda gibbs", "Draws"]
+)
 def test_without_arviz_a_sentence_says_what_to_install(monkeypatch, name):
     monkeypatch.setitem(sys.modules, "arviz_base", None)
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+    draws = Draws(np.zeros((2, 5, 1))) if name == "Draws" else fitted(name)
     with pytest.raises(ImportError, match=re.escape(f"to_arviz needs arviz-base: {install_command('arviz')}")):
-        fitted(name).to_arviz()
+        draws.to_arviz()
+    if name == "Draws":
+        with pytest.raises(ImportError, match=r"needs arviz-\w+: " + re.escape(install_command("arviz"))):
+            draws.ess()
 
 
 # The tree itself
@@ -369,6 +376,7 @@ def test_points_have_axes_by_their_shape():
         tree = Draws(rng.normal(size=(2, 5, *shape)), stats).to_arviz()
         assert tree.posterior.position.dims[2:] == tree.sample_stats.log_position.dims[2:] == axes
         assert tree.sample_stats.accepted.dtype == bool
+        assert tree.posterior.position.shape == (2, 5, *shape)
 
 
 def test_statistics_that_a_sampler_does_not_have_are_left_out():

@@ -9,13 +9,15 @@ from sklearn.base import clone
 
 from skmanifold import ExponentialFamilyMixture, distributed
 from skmanifold.datasets import open_corpus, save_corpus
-from skmanifold.inference._distributed_fits import checkpoints, dask_shards
+from skmanifold.inference._distributed_fits import checkpoints
 from skmanifold.inference._distributed_fits import exchange as stored_latents
 from skmanifold.samplers import ESCA
 from skmanifold.utils import _disk as disk
 
 from ._fake_cluster import FakeClient
-from ._interrupted import X, files_of, lda, learned, passes_of, resume
+from ._interrupted import X, cut_short, files_of, lda, learned, passes_of, resume
+
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 class Impatient(ESCA):
@@ -33,11 +35,7 @@ def test_fit_goes_on_where_the_client_died(sampler, clients, on_disk, tmp_path, 
     estimator = lda(sampler, n_chains=2)
     alone = learned(clone(estimator).fit(X))
     first, second = (client and FakeClient(client) for client in clients)
-    with monkeypatch.context() as patch:
-        passes_of(patch, dies_in=8)
-        session = distributed(first, checkpoint_dir=tmp_path / "passes", checkpoint_every=3)
-        with session, pytest.raises(KeyboardInterrupt):
-            clone(estimator).fit(data)
+    cut_short(clone(estimator), data, first, tmp_path / "passes")
     passes = passes_of(monkeypatch)
     with distributed(second, checkpoint_dir=tmp_path / "passes", checkpoint_every=3):
         assert learned(clone(estimator).fit(data)) == alone
@@ -68,10 +66,7 @@ def test_fit_that_a_callback_stops_is_stopped_there_again(checkpoint, monkeypatc
     settings = {"sampler": Impatient(), "max_iter": 30, "burn_in": 4}
     stopped = learned(lda(**settings).fit(X))
     folder = checkpoint.parent / "other"
-    with monkeypatch.context() as patch, distributed(None, checkpoint_dir=folder, checkpoint_every=4):
-        passes_of(patch, dies_in=6)
-        with pytest.raises(KeyboardInterrupt):
-            lda(**settings).fit(X)
+    cut_short(lda(**settings), X, None, folder, dies_in=6, every=4)
     passes = passes_of(monkeypatch)
     with distributed(None, checkpoint_dir=folder, checkpoint_every=4):
         assert learned(lda(**settings).fit(X)) == stopped
@@ -82,10 +77,7 @@ def test_fit_that_a_callback_stops_is_stopped_there_again(checkpoint, monkeypatc
 def test_fit_whose_burn_in_ended_early_ends_at_the_same_pass(dies_in, tmp_path, monkeypatch):
     settings = {"sampler": ESCA(n_average=5, tol=1e3), "doc_topic_prior": 0.3, "max_iter": 60, "n_chains": 2}
     whole = learned(lda(**settings).fit(X))
-    with monkeypatch.context() as patch, distributed(None, checkpoint_dir=tmp_path, checkpoint_every=2):
-        passes_of(patch, dies_in=dies_in)
-        with pytest.raises(KeyboardInterrupt):
-            lda(**settings).fit(X)
+    cut_short(lda(**settings), X, None, tmp_path, dies_in, every=2)
     passes = passes_of(monkeypatch)
     with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=2):
         assert learned(lda(**settings).fit(X)) == whole
@@ -201,10 +193,7 @@ def test_checkpoint_that_was_half_removed_does_not_stand_in_the_way(tmp_path):
 def test_size_of_files_changes_no_byte(sampler, tmp_path, monkeypatch):
     monkeypatch.setattr(stored_latents, "_VALUES", 50)
     monkeypatch.setattr(stored_latents, "_ROWS", 4)
-    with monkeypatch.context() as patch, distributed(FakeClient(3), checkpoint_dir=tmp_path, checkpoint_every=3):
-        passes_of(patch, dies_in=8)
-        with pytest.raises(KeyboardInterrupt):
-            lda(sampler).fit(X)
+    cut_short(lda(sampler), X, FakeClient(3), tmp_path)
     assert len(list(tmp_path.glob("*/latents-0-*"))) > 12
     with distributed(FakeClient(2), checkpoint_dir=tmp_path):
         assert learned(lda(sampler).fit(X)) == learned(lda(sampler).fit(X))
@@ -214,11 +203,6 @@ def test_corpus_may_have_moved(checkpoint, tmp_path):
     save_corpus(X, tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "b")
     assert learned(resume(checkpoint, open_corpus(tmp_path / "b"))) == learned(lda(n_chains=2).fit(X))
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
 
 
 def test_ctrl_c_while_a_finished_fit_removes_its_checkpoint_leaves_none_that_is_damaged(tmp_path, monkeypatch):

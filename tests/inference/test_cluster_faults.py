@@ -9,28 +9,19 @@ import threading
 
 import pytest
 
-from skmanifold import StochasticLDA, distributed
-from skmanifold.datasets import make_lda_corpus
+from skmanifold import distributed
 from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
+
+from ._interrupted import X, lda, learned
 
 dask = pytest.importorskip("dask")
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 
 long = pytest.mark.long
 
-K = 5
 N_WORKERS = 3
-X = make_lda_corpus(60, 40, K, mean_length=30, random_state=1).data
 OPTIONS = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "host": "127.0.0.1"}
-
-
-def lda(seed=3, **settings):
-    return StochasticLDA(K, **{"max_iter": 10, "random_state": seed, **settings})
-
-
-def learned(fitted):
-    return fitted.components_.tobytes() + fitted.log_density_trace_.tobytes()
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +75,16 @@ def before(monkeypatch, name, act, at=1):
     monkeypatch.setattr(DaskShards, name, call)
 
 
-def killing(client):
-    return lambda shards: os.kill(pid_of(client, shards._addresses[0]), signal.SIGKILL)
-
-
 @long
 @pytest.mark.parametrize("n_clients", [2, 3])
 def test_fits_of_several_clients_at_once(cluster, n_clients):
-    alone = [learned(lda(seed).fit(X)) for seed in range(n_clients)]
+    alone = [learned(lda(random_state=seed).fit(X)) for seed in range(n_clients)]
     found, together = {}, threading.Barrier(n_clients)
 
     def fit(seed):
         with dask_distributed.Client(cluster, set_as_default=False) as client, distributed(client):
             together.wait(60)
-            found[seed] = learned(lda(seed).fit(X))
+            found[seed] = learned(lda(random_state=seed).fit(X))
 
     threads = [threading.Thread(target=fit, args=(seed,), daemon=True) for seed in range(n_clients)]
     for thread in threads:

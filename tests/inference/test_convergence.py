@@ -80,9 +80,7 @@ def test_the_coordinate_of_a_product_that_moves_slowly():
 def test_chains_in_different_places():
     position = np.array([[-5.0, 0.0], [-5.0, 0.0], [5.0, 0.0], [5.0, 0.0]])
     modes = Density(
-        Euclidean(2),
-        lambda x: np.stack([5 * np.tanh(5 * x[:, 0]) - x[:, 0], -x[:, 1]], axis=1),
-        vectorized=True,
+        Euclidean(2), lambda x: np.stack([5 * np.tanh(5 * x[:, 0]) - x[:, 0], -x[:, 1]], axis=1), vectorized=True
     )
     message = warning_of(modes, SGLD(step_size=0.5), n_draws=100, position=position)
     assert " for position[..., 0]. Increase n_draws or thin, tune step_size, or choose coordinates" in message

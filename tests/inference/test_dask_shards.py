@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skmanifold import StochasticLDA, distributed
-from skmanifold.datasets import make_lda_corpus
+from skmanifold import distributed
 from skmanifold.inference._chains import run_chains
 from skmanifold.inference._distributed_fits import dask_shards, exchange
 from skmanifold.inference._distributed_fits.exchange import LostShardError
@@ -19,16 +18,11 @@ from skmanifold.models import IncompatibleError
 from skmanifold.samplers import BaseSampler, State
 from skmanifold.utils._threads import Workers
 
-from ._fake_cluster import FakeClient, FakeFuture
+from ._fake_cluster import FakeClient, FakeFuture, dies
+from ._interrupted import X, lda, learned
 
-X = make_lda_corpus(40, 30, 4, mean_length=30, random_state=0).data
+pytestmark = pytest.mark.usefixtures("impatient")
 KEY = np.uint64(1)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
 
 
 def DaskShards(*arguments):
@@ -89,15 +83,6 @@ class Numbers:
         assert position == "position"
         assert latents == "before"
         return "before", self.numbers, float(len(self.numbers))
-
-
-def learned(lda):
-    arrays = (lda.components_, lda.log_density_trace_, lda.topic_word_counts_.data, lda.topic_word_counts_.indices)
-    return b"".join(array.tobytes() for array in arrays)
-
-
-def lda(**settings):
-    return StochasticLDA(4, **{"max_iter": 6, "random_state": 0, **settings})
 
 
 @pytest.fixture(params=[1, 4], ids=["one group", "four groups"])
@@ -223,38 +208,20 @@ def test_number_of_workers_changes_no_byte(sampler, n_workers):
 def test_death_at_any_moment_changes_no_byte(method, comes_back, tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "_MOST_GROUPS", 2)
     alone = learned(lda().fit(X))
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == method
-        if asked == method and n_asked in (3, 9):
-            client.kill(address, comes_back)
-
-    client = FakeClient(6, kill)
+    client = dies(method, 3, 9, n_workers=6, comes_back=comes_back)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=2):
         assert learned(lda().fit(X)) == alone
-    assert n_asked > 3
+    assert len(client.calls) > 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_chains_go_on_together_after_a_death(n_jobs):
     """A chain that is still asking when another loses its shard would move once more than it should."""
     settings = {"n_chains": 2, "sampler": "gibbs", "n_jobs": n_jobs}
-    alone = learned(lda(**settings).fit(X))
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == "make_pass"
-        if asked == "make_pass" and n_asked in (17, 31):
-            client.kill(address, True)
-
-    client = FakeClient(3, kill)
+    alone, client = learned(lda(**settings).fit(X)), dies("make_pass", 17, 31)
     with distributed(client):
-        fitted = lda(**settings).fit(X)
-    assert n_asked > 31
-    assert learned(fitted) == alone
+        assert learned(lda(**settings).fit(X)) == alone
+    assert len(client.calls) > 31
 
 
 class Pair(BaseSampler):
@@ -294,13 +261,7 @@ class Rowed:
 
 def test_no_chain_is_still_asking_when_rows_travel_again():
     model = Rowed()
-    plan = SimpleNamespace(
-        passes=Pair(),
-        add=max,
-        record=lambda chain: {},
-        adapt=lambda model, state: model,
-        n_rows=1,
-    )
+    plan = SimpleNamespace(passes=Pair(), add=max, record=lambda chain: {}, adapt=lambda model, state: model, n_rows=1)
     with Workers(2) as workers, pytest.raises(KeyboardInterrupt):
         run_chains(plan, model, KEY, 2, Schedule(2, 0, 1), lambda *pass_: False, workers)
     assert model.is_recovered
@@ -419,20 +380,25 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     assert before.__dict__ == known
 
 
-@pytest.mark.parametrize("client", [3, "tcp://localhost:8786"])
-def test_client_must_be_one(client):
-    with pytest.raises(TypeError, match=r"client must be a distributed.Client or None"), distributed(client):
-        pass
+class Asynchronous(FakeClient):
+    asynchronous = True
 
 
-@pytest.mark.parametrize("every", [0, -1, 2.5, None])
-def test_checkpoint_every_must_be_a_number_of_passes(every):
-    with pytest.raises(ValueError, match="checkpoint_every must be"), distributed(None, checkpoint_every=every):
-        pass
-
-
-def test_asynchronous_client_is_refused():
-    client = FakeClient(1)
-    client.asynchronous = True
-    with pytest.raises(TypeError, match="must not be asynchronous"), distributed(client):
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        *(
+            ({"client": client}, TypeError, "client must be a distributed.Client or None")
+            for client in (3, "tcp://a:1")
+        ),
+        ({"client": Asynchronous(1)}, TypeError, "must not be asynchronous"),
+        *(({"checkpoint_every": every}, ValueError, "checkpoint_every must be") for every in (0, -1, 2.5, None)),
+        *(
+            ({"worker_timeout": seconds}, ValueError, "worker_timeout must be")
+            for seconds in (0, -1, float("inf"), float("nan"), None, "60s")
+        ),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, error, message):
+    with pytest.raises(error, match=message), distributed(**{"client": None, **settings}):
         pass

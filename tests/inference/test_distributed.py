@@ -20,8 +20,9 @@ from skmanifold import (
     distributed,
 )
 from skmanifold.datasets import make_lda_corpus, save_corpus
-from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
+
+from ._interrupted import monitored
 
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 da = pytest.importorskip("dask.array")
@@ -68,13 +69,6 @@ def client(connected):
     return connected
 
 
-@pytest.fixture
-def two_workers(monkeypatch):
-    """Fits use two of the cluster's workers."""
-    find = DaskShards._find_workers
-    monkeypatch.setattr(DaskShards, "_find_workers", lambda self: find(self)[:2])
-
-
 def kept_by(client):
     """Keys that the scheduler knows, and the files of the workers that are ours."""
     folders = [info["local_directory"] for info in client.scheduler_info(n_workers=-1)["workers"].values()]
@@ -99,15 +93,6 @@ def test_in_memory_data_on_three_workers(client):
             assert learned(lda(sampler, **settings).fit(X)) == alone
             assert learned(lda(sampler, **settings).fit(X.toarray())) == alone
     assert_left_nothing(client)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("two_workers")
-def test_in_memory_data_on_two_workers(client):
-    for sampler, settings in (("gibbs", {}), ("esca", {"n_chains": 2, "n_jobs": 2})):
-        with distributed(client):
-            fitted = lda(sampler, **settings).fit(X)
-        assert learned(fitted) == learned(lda(sampler, **settings).fit(X))
 
 
 ROUNDS = pytest.mark.filterwarnings("ignore:X has fractional counts, which fit rounds at random:UserWarning")
@@ -217,32 +202,25 @@ def test_number_of_topics_on_workers(client):
 def test_monitor_holds_out_rows_of_dask_collections(client):
     dd = pytest.importorskip("dask.dataframe", reason="data frames of older versions of Dask need dask-expr")
 
-    def monitored(X):
-        monitor = HeldOutMonitor(fraction=0.3, every=4)
-        fitted = lda(max_iter=4).set_callbacks(monitor).fit(X)
-        return [row["score"] for row in monitor.get_logs().data], fitted.components_.tobytes()
-
+    short = lda(max_iter=4)
     words = [f"word {i}" for i in range(W)]
     documents = [np.repeat(np.arange(W), counts).tolist() for counts in X.toarray()]
-    alone = monitored(X)
+    alone = monitored(short, X)
     with distributed(client):
-        assert monitored(da.from_array(X.toarray(), chunks=((7, 30, 1, 22), (25, 14)))) == alone
-        assert monitored(da.from_array(X.toarray(), chunks=(13, -1)).map_blocks(sp.csr_array)) == alone
-        assert monitored(dd.from_pandas(pd.DataFrame(X.toarray(), columns=words), npartitions=4)) == alone
-        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
+        assert monitored(short, da.from_array(X.toarray(), chunks=((7, 30, 1, 22), (25, 14)))) == alone
+        assert monitored(short, da.from_array(X.toarray(), chunks=(13, -1)).map_blocks(sp.csr_array)) == alone
+        assert monitored(short, dd.from_pandas(pd.DataFrame(X.toarray(), columns=words), npartitions=4)) == alone
+        assert monitored(short, db.from_sequence(documents, npartitions=4)) == alone
         held = HeldOutMonitor(fraction=0.3)._chosen(60, None)[1][0]
         documents[held] = [*documents[held], W + 5]  # a word of no other document
-        assert monitored(db.from_sequence(documents, npartitions=4)) == alone
+        assert monitored(short, db.from_sequence(documents, npartitions=4)) == alone
     assert_left_nothing(client)
 
 
 @ROUNDS
 def test_fractions_are_rounded_by_their_row_in_all_data(client):
     for sampler in ("esca", "gibbs"):
-        with (
-            distributed(client),
-            pytest.warns(UserWarning, match="rounds at random: this moves [0-9]+% of their sum"),
-        ):
+        with distributed(client), pytest.warns(UserWarning, match="rounds at random: this moves [0-9]+% of their sum"):
             fitted = lda(sampler).fit(da.from_array(FRACTIONS.toarray(), chunks=(13, -1)))
         assert learned(fitted) == learned(lda(sampler).fit(FRACTIONS))
 
@@ -429,16 +407,5 @@ def test_worker_without_the_package_is_named(tmp_path):
         dask_distributed.Client(cluster) as client,
         distributed(client),
         pytest.raises(RuntimeError, match=r"The worker .* does not have skmanifold"),
-    ):
-        lda().fit(X)
-
-
-def test_cluster_without_workers_is_waited_for(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PATIENCE", 0.1)
-    with (
-        dask_distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
-        dask_distributed.Client(cluster) as client,
-        distributed(client),
-        pytest.raises(RuntimeError, match="has no workers"),
     ):
         lda().fit(X)

@@ -33,20 +33,6 @@ def test_draws_are_evenly_spaced_within_the_bound_and_reach_to_the_end(max_draws
     assert spacing // interval & (spacing // interval - 1) == 0
 
 
-def test_all_are_kept_until_there_is_no_more_room():
-    store = _offer(DrawStore(4, 10), range(1, 60))
-    np.testing.assert_array_equal(store.times, [10, 20, 30, 40])
-    _offer(store, range(60, 61))
-    np.testing.assert_array_equal(store.times, [20, 40, 60])
-    np.testing.assert_array_equal(_offer(store, range(61, 120)).times, [20, 40, 60, 80])
-    np.testing.assert_array_equal(_offer(store, range(120, 121)).times, [40, 80, 120])
-
-
-def test_draws_stay_beside_their_times():
-    times, draws = _offer(DrawStore(6), range(1, 100)).after(0)
-    assert [draw["time"] for draw in draws] == times.tolist()
-
-
 def test_few_draws_are_made_that_are_not_kept():
     store, n_made = DrawStore(10), 0
     for time in range(1, 10_001):

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skmanifold import (
     ExponentialFamilyAdmixture,
@@ -12,15 +13,14 @@ from skmanifold import (
     VonMisesFisherMixture,
     distributed,
 )
-from skmanifold.datasets import make_lda_corpus
+from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.emissions import Gaussian
-from skmanifold.inference._chains import Chain
-from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.samplers import EM
 
-from ._fake_cluster import FakeClient
+from ._fake_cluster import FakeClient, dies
+from ._interrupted import cut_short
 
-pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after")
+pytestmark = [pytest.mark.filterwarnings("ignore:EM stopped after"), pytest.mark.usefixtures("impatient")]
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 4000)  # four blocks of 1,024 rows: shards have one or two
 REALS = RNG.normal(size=(4000, 2)) + np.array([[-3.0, 0.0], [0.0, 3.0], [3.0, 0.0]])[LABELS]
@@ -38,27 +38,19 @@ TOKENS = {
     "poisson": (CORPUS, {}),
     "bernoulli": (ANSWERS[:60], {}),
     "multinomial": (CORPUS, {}),
+    "fractions": (0.3 * CORPUS, {"emission": "poisson"}),
 }
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
-
-
-def dies_once(method, after):
-    """A cluster of three of which one worker dies when asked to `method` for the `after`-th time, and comes back."""
-    calls = []
-
-    def before(asked, address):
-        if asked == method:
-            calls.append(address)
-            if len(calls) == after:
-                client.kill(address, comes_back=True)
-
-    client = FakeClient(3, before)
-    return client
+def stored(X, folder, cuts):
+    """Rows in several files."""
+    folder.mkdir(exist_ok=True)
+    for start, stop in itertools.pairwise(cuts):
+        if sp.issparse(X):
+            sp.save_npz(folder / f"{start:04}.npz", X[start:stop])
+        else:
+            np.save(folder / f"{start:04}.npy", X[start:stop])
+    return RowFiles(folder)
 
 
 def bytes_of(fitted):
@@ -79,7 +71,7 @@ def make_mixture(emission, sampler, **settings):
 def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
     X = ROWS[emission]
     expected = bytes_of(make_mixture(emission, sampler).fit(X))
-    client = dies_once("make_pass", 17)
+    client = dies("make_pass", 17)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
     assert len({address for address, method in client.log if method == "make_pass"}) == 3
@@ -89,7 +81,7 @@ def test_mixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampl
 def test_weights_go_with_their_rows_to_workers_and_into_checkpoints(emission, tmp_path):
     X, weights = ROWS[emission], np.maximum(RNG.normal(1.0, 1.0, 4000), 0.0)  # a sixth of them are zero
     expected = bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights))
-    with distributed(dies_once("make_pass", 7), checkpoint_dir=tmp_path, checkpoint_every=3):
+    with distributed(dies("make_pass", 7), checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, EM(tol=0)).fit(X, sample_weight=weights)) == expected
     cut_short(make_mixture(emission, EM(tol=0)), X, FakeClient(3), tmp_path, sample_weight=weights)
     others = np.where(weights > 0.0, 1.0, 0.0)
@@ -103,36 +95,29 @@ def test_mixture_is_polished_by_all_rows():
         assert bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS)) == expected
 
 
+@pytest.mark.filterwarnings("ignore:X has fractional counts")
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])
 @pytest.mark.parametrize("emission", TOKENS)
-def test_admixture_has_the_same_bytes_on_workers_of_which_one_dies(emission, sampler, tmp_path):
+def test_admixture_has_the_same_bytes_from_files_and_on_workers_of_which_one_dies(emission, sampler, tmp_path):
     X, given = TOKENS[emission]
-    admixture = ExponentialFamilyAdmixture(
-        3, emission=emission, sampler=sampler, max_iter=8, thin=2, n_chains=2, random_state=0, **given
-    )
-    expected = bytes_of(admixture.fit(X))
-    client = dies_once("make_pass", 17)
-    with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
-        assert bytes_of(admixture.fit(X)) == expected
-    assert len({address for address, method in client.log if method == "make_pass"}) == 3
+    settings = {"emission": emission, "sampler": sampler, "max_iter": 8, "thin": 2, "n_chains": 2, **given}
+    admixture = ExponentialFamilyAdmixture(3, random_state=0, **settings)
 
+    def bytes_from(rows):
+        learned = bytes_of(admixture.fit(rows))
+        return [*learned, admixture.transform(X).tobytes(), getattr(admixture, "intensity_rate_", None)]
 
-def cut_short(mixture, X, client, folder, **fit_params):
-    """Interrupt a fit in pass 8, after the checkpoint of pass 6."""
-    n_passes, run = 0, Chain.advance
-
-    def dying(*arguments):
-        nonlocal n_passes
-        n_passes += 1
-        if n_passes > 7 * mixture.n_chains:
-            raise KeyboardInterrupt
-        run(*arguments)
-
-    with pytest.MonkeyPatch.context() as patch, distributed(client, checkpoint_dir=folder, checkpoint_every=3):
-        patch.setattr(Chain, "advance", dying)
-        with pytest.raises(KeyboardInterrupt):
-            mixture.fit(X, **fit_params)
+    expected = bytes_from(X)
+    sources = [X, stored(X, tmp_path / "files", (0, 13, 30, 47, 60))]
+    if X is CORPUS:
+        sources.append(save_corpus(X, tmp_path / "corpus"))
+    for number, rows in enumerate(sources):
+        assert bytes_from(rows) == expected
+        client = dies("make_pass", 17)
+        with distributed(client, checkpoint_dir=tmp_path / f"passes-{number}", checkpoint_every=3):
+            assert bytes_from(rows) == expected
+        assert len({address for address, method in client.log if method == "make_pass"}) == 3
 
 
 @pytest.mark.short_cases("gaussian-esca", "poisson-gibbs", "bernoulli-em")
@@ -144,9 +129,8 @@ def test_fit_goes_on_from_the_checkpoint_of_a_mixture(emission, sampler, tmp_pat
     client = FakeClient(2)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=3):
         assert bytes_of(make_mixture(emission, sampler).fit(X)) == expected
-    assert (
-        sum(method == "make_pass" for _, method in client.log) == 2 * 2 * 2
-    )  # workers, chains, passes after the sixth
+    n_passes = sum(method == "make_pass" for _, method in client.log)
+    assert n_passes == 2 * 2 * 2  # workers, chains, passes after the sixth
 
 
 @pytest.mark.short_cases("gaussian")

@@ -1,27 +1,20 @@
 """`HDPAdmixture` in shards: the same bytes as in one piece, from memory, files and corpora, whatever dies."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from skmanifold import HDPAdmixture, StochasticLDA, distributed
 from skmanifold.admixture._hdp.two_sides import Union
-from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
-from skmanifold.inference._distributed_fits import dask_shards
+from skmanifold.datasets import make_lda_corpus, save_corpus
 
-from ._fake_cluster import FakeClient
-from .test_family_shards import cut_short, dies_once
+from ._fake_cluster import FakeClient, dies
+from ._interrupted import cut_short
+from .test_family_shards import stored
 
 X = make_lda_corpus(90, 60, 4, mean_length=40, random_state=0).data
 CUTS = (0, 20, 47, 90)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def hdp(**settings):
@@ -51,16 +44,14 @@ def expected(**settings):
     ids=["one chain", "two chains", "given concentration"],
 )
 def test_the_same_bytes_on_workers_of_which_one_dies(settings, tmp_path):
-    client = dies_once("ask_latents", 400)
+    client = dies("ask_latents", 400)
     with distributed(client, checkpoint_dir=tmp_path, checkpoint_every=7):
         assert learned(hdp(**settings).fit(X)) == expected(**settings)
     assert sum(asked == "shape" for _, asked in client.log) > 3
 
 
 def test_the_same_bytes_from_files_and_corpora(tmp_path):
-    for start, stop in pairwise(CUTS):
-        sp.save_npz(tmp_path / f"{start:02}.npz", X[start:stop])
-    for rows in (RowFiles(tmp_path), save_corpus(X, tmp_path / "corpus")):
+    for rows in (stored(X, tmp_path / "files", CUTS), save_corpus(X, tmp_path / "corpus")):
         assert learned(hdp().fit(rows)) == expected()
         with distributed(FakeClient(3)):
             assert learned(hdp().fit(rows)) == expected()
@@ -75,12 +66,10 @@ def test_a_fit_starts_from_other_topics_in_shards():
 
 def test_fractions_are_rounded_by_their_row(tmp_path):
     halves = X * 0.4
-    for start, stop in pairwise(CUTS):
-        sp.save_npz(tmp_path / f"{start:02}.npz", halves[start:stop])
     with pytest.warns(UserWarning, match="rounds at random"):
         alone = learned(hdp().fit(halves))
     with distributed(FakeClient(3)), pytest.warns(UserWarning, match="rounds at random") as told:
-        assert learned(hdp().fit(RowFiles(tmp_path))) == alone
+        assert learned(hdp().fit(stored(halves, tmp_path, CUTS))) == alone
     assert told[0].filename == __file__
 
 

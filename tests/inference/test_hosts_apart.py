@@ -10,6 +10,7 @@ from skmanifold import ExponentialFamilyAdmixture, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus
 
 from . import _hosts
+from ._interrupted import learned
 
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 pytestmark = pytest.mark.long
@@ -20,10 +21,6 @@ X = make_lda_corpus(300, 200, 5, mean_length=50, random_state=0).data
 
 def lda(**settings):
     return StochasticLDA(5, **{"max_iter": 150, "random_state": 3, **settings})
-
-
-def learned(fitted):
-    return fitted.components_.tobytes() + fitted.log_density_trace_.tobytes()
 
 
 @pytest.fixture(scope="module")

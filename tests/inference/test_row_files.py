@@ -1,20 +1,19 @@
 """Rows in files: what is found without reading the rows, and the fit to rows that only workers read."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import DPMixture, ExponentialFamilyAdmixture, HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import DPMixture, ExponentialFamilyAdmixture, StochasticLDA, distributed
 from skmanifold.datasets import RowFiles, make_lda_corpus, save_corpus
 from skmanifold.datasets._row_files import RowFile
 from skmanifold.emissions import Bernoulli
 from skmanifold.inference._distributed_fits.sources import FilesSource
 
 from ._fake_cluster import FakeClient
+from ._interrupted import learned, monitored
 
 X = make_lda_corpus(60, 20, 3, mean_length=30, random_state=0).data
 NAMES = [f"word {i}" for i in range(X.shape[1])]
@@ -46,10 +45,6 @@ def folder(request, tmp_path):
 
 def lda(**settings):
     return StochasticLDA(3, **{"max_iter": 6, "random_state": 0, **settings})
-
-
-def learned(fitted):
-    return fitted.components_.tobytes() + fitted.log_density_trace_.tobytes()
 
 
 def test_shape_and_rows(folder):
@@ -95,37 +90,18 @@ def test_a_corpus_can_be_saved(folder, tmp_path):
     assert (sp.csr_array(corpus.rows(0, 60)) != X).nnz == 0
 
 
-def test_monitor_holds_out_the_rows_that_it_would_in_memory(folder):
-    def monitored(rows):
-        monitor = HeldOutMonitor(fraction=0.3, every=2)
-        fitted = lda().set_callbacks(monitor).fit(rows)
-        return learned(fitted), [row["score"] for row in monitor.get_logs().data]
-
-    is_table = RowFiles(folder).feature_names is not None
-    in_memory = pd.DataFrame(X.toarray(), columns=NAMES) if is_table else X
-    expected = monitored(in_memory)
+def test_monitor_holds_out_the_rows_that_it_would_in_memory(folder, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("corpora")
+    corpora = [save_corpus(X[:25], tmp_path / "a"), save_corpus(X[25:], tmp_path / "b")]
+    expected = monitored(lda(), X)
     with distributed(FakeClient(3)):
-        assert monitored(RowFiles(folder)) == expected
+        assert monitored(lda(), RowFiles(folder)) == monitored(lda(), corpora) == expected
     kept, held = RowFiles(folder).hold_out(np.arange(10, 31))  # all rows of the second file
     assert len(kept.files) == 3
     assert len(kept) + held.shape[0] == 60
     assert (sp.csr_array(held) != X[10:31]).nnz == 0
     with pytest.raises(ValueError, match="held out only once"):
         kept.hold_out(np.arange(3))
-
-
-def test_monitor_holds_out_documents_of_corpora_on_workers(tmp_path):
-    corpora = [save_corpus(X[:25], tmp_path / "a"), save_corpus(X[25:], tmp_path / "b")]
-
-    def monitored(rows):
-        monitor = HeldOutMonitor(fraction=0.3, every=2)
-        fitted = lda().set_callbacks(monitor).fit(rows)
-        return learned(fitted), [row["score"] for row in monitor.get_logs().data]
-
-    expected = monitored(X)
-    with distributed(FakeClient(3)):
-        assert monitored(corpora) == expected
-        assert monitored(save_corpus(X, tmp_path / "whole")) == expected
 
 
 def test_seed_words_by_the_names_of_columns(tmp_path):
@@ -218,79 +194,6 @@ def test_file_that_changes_or_is_not_on_a_worker_is_one_sentence(tmp_path):
         lda().fit(files)
 
 
-EMISSIONS = {
-    "poisson": {},
-    "multinomial": {},
-    "gaussian": {"word_vectors": np.random.default_rng(0).normal(size=(X.shape[1], 4))},
-}
-
-
-def admixture(emission, **settings):
-    given = {"max_iter": 8, "random_state": 0, "n_chains": 2, **EMISSIONS[emission], **settings}
-    return ExponentialFamilyAdmixture(3, emission=emission, **given)
-
-
-def all_learned(fitted):
-    names = ("components_", "log_density_trace_", "doc_topic_prior_", "intensity_rate_", "_row_lengths")
-    arrays = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
-    return [np.asarray(array).tobytes() for array in (*arrays, *fitted.posterior_.values(), fitted.transform(X))]
-
-
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_admixture_of_any_emission_has_the_bytes_of_the_fit_in_memory(emission, sampler, tmp_path):
-    for start, stop in CUTS:
-        write(tmp_path / f"{start:02}.npz", X[start:stop])
-    expected = all_learned(admixture(emission, sampler=sampler).fit(X))
-    for rows in (RowFiles(tmp_path), save_corpus(X, tmp_path / "corpus")):
-        assert all_learned(admixture(emission, sampler=sampler).fit(rows)) == expected
-        with distributed(FakeClient(3)):
-            assert all_learned(admixture(emission, sampler=sampler).fit(rows)) == expected
-
-
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-def test_binary_admixture_has_the_bytes_of_the_fit_in_memory(sampler, tmp_path):
-    rng = np.random.default_rng(0)
-    answers = np.where(rng.random((60, 12)) < 0.1, np.nan, rng.integers(0, 2, (60, 12)))
-    for start, stop in CUTS:
-        np.save(tmp_path / f"{start:02}.npy", answers[start:stop])
-    fitted = []
-    for rows, client in ((answers, None), (RowFiles(tmp_path), None), (RowFiles(tmp_path), FakeClient(3))):
-        with distributed(client) if client else nullcontext():
-            model = ExponentialFamilyAdmixture(3, emission="bernoulli", sampler=sampler, max_iter=8, random_state=0)
-            fitted.append(model.fit(rows))
-    arrays = [(fit.components_, fit.log_density_trace_, fit.transform(answers)) for fit in fitted]
-    assert len({b"".join(array.tobytes() for array in some) for some in arrays}) == 1
-
-
-def test_admixture_rounds_fractions_by_their_row_in_all_data(tmp_path):
-    halves = X * 0.3
-    for start, stop in CUTS:
-        write(tmp_path / f"{start:02}.npz", halves[start:stop])
-    with pytest.warns(UserWarning, match="rounds at random"):
-        expected = all_learned(admixture("poisson").fit(halves))
-    with distributed(FakeClient(3)), pytest.warns(UserWarning, match="rounds at random") as told:
-        assert all_learned(admixture("poisson").fit(RowFiles(tmp_path))) == expected
-    assert told[0].filename == __file__
-
-
-def test_admixture_survives_a_lost_worker(tmp_path):
-    for start, stop in CUTS:
-        write(tmp_path / f"{start:02}.npz", X[start:stop])
-    n_asked = 0
-
-    def kill(asked, address):
-        nonlocal n_asked
-        n_asked += asked == "make_pass"
-        if asked == "make_pass" and n_asked == 7:
-            client.kill(address, True)
-
-    client = FakeClient(3, kill)
-    with distributed(client):
-        fitted = admixture("gaussian").fit(RowFiles(tmp_path))
-    assert all_learned(fitted) == all_learned(admixture("gaussian").fit(X))
-
-
 def test_what_is_not_in_memory_is_refused_in_one_sentence_where_it_is_not_read(tmp_path):
     write(tmp_path / "a.npy", X)
     fitted = lda(max_iter=2).fit(X)
@@ -313,4 +216,4 @@ def test_what_an_admixture_cannot_read_is_one_sentence(tmp_path):
     (tmp_path / "b.npy").unlink()
     write(tmp_path / "a.npz", 0 * X)
     with pytest.raises(ValueError, match="X has no tokens"):
-        admixture("poisson").fit(RowFiles(tmp_path))
+        ExponentialFamilyAdmixture(3, emission="poisson").fit(RowFiles(tmp_path))

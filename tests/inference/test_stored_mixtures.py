@@ -1,7 +1,5 @@
 """Mixtures of rows in files: with few rows the bytes of the fit in memory, with many those of any number of shards."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,31 +8,24 @@ import scipy.sparse as sp
 from skmanifold import ExponentialFamilyMixture, HeldOutMonitor, distributed
 from skmanifold.datasets import RowFiles, save_corpus
 from skmanifold.emissions import Categorical
-from skmanifold.inference._distributed_fits import dask_shards
 from skmanifold.mixture._exponential_family import shards
 from skmanifold.mixture._exponential_family.shards import sampled_rows
 from skmanifold.samplers import EM
 
-from ._fake_cluster import FakeClient
-from .test_family_shards import ROWS, bytes_of, cut_short, dies_once, make_mixture
+from . import test_family_shards
+from ._fake_cluster import FakeClient, dies
+from ._interrupted import cut_short
+from .test_family_shards import ROWS, bytes_of, make_mixture
 
-pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after")
+pytestmark = [pytest.mark.filterwarnings("ignore:EM stopped after"), pytest.mark.usefixtures("impatient")]
 ROWS = {**ROWS, "von_mises_fisher": ROWS["gaussian"]}
 INCOMPLETE = np.where(np.random.default_rng(1).random((4000, 2)) < 0.1, np.nan, ROWS["gaussian"])
 INCOMPLETE[:1100] = ROWS["gaussian"][:1100]  # the first shard has no missing cells
 FEW = 1500  # rows of the sample, if there are more
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr(dask_shards, "_PAUSE", 0.0)
-    monkeypatch.setattr(dask_shards, "_LOOK_AFTER", 0.01)
-
-
 def stored(X, folder, cuts=(0, 700, 1800, 1801, 4000)):
-    for start, stop in pairwise(cuts):
-        np.save(folder / f"{start:04}.npy", X[start:stop])
-    return RowFiles(folder)
+    return test_family_shards.stored(X, folder, cuts)
 
 
 def everything(fitted):
@@ -43,6 +34,7 @@ def everything(fitted):
     return [*bytes_of(fitted), fitted.typical_rows_.tobytes(), fitted.predict_proba(new).tobytes()]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
 @pytest.mark.parametrize("emission", ROWS)
 def test_few_rows_have_the_bytes_of_the_fit_in_memory(emission, sampler, tmp_path):
@@ -81,6 +73,7 @@ def test_sparse_rows_and_corpora(tmp_path):
             assert everything(make_mixture("multinomial", "esca").fit(rows)) == expected
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("init", ["k-means++", "random"])
 @pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
 def test_many_rows_have_the_bytes_of_any_number_of_shards(sampler, init, tmp_path, monkeypatch):
@@ -110,22 +103,10 @@ def test_fit_survives_a_lost_worker(method, after, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
     files = stored(ROWS["gaussian"], tmp_path)
     expected = everything(make_mixture("gaussian", "gibbs").fit(files))
-    client = dies_once(method, after)
+    client = dies(method, after)
     with distributed(client, checkpoint_dir=tmp_path / "checkpoint", checkpoint_every=3):
         assert everything(make_mixture("gaussian", "gibbs").fit(files)) == expected
     assert sum(asked == "shape" for _, asked in client.log) > 3
-
-
-def test_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "SAMPLE_ROWS", FEW)
-    files = stored(ROWS["gaussian"], tmp_path)
-    expected = everything(make_mixture("gaussian", "esca").fit(files))
-    cut_short(make_mixture("gaussian", "esca"), files, FakeClient(3), tmp_path / "checkpoint")
-    client = FakeClient(2)
-    with distributed(client, checkpoint_dir=tmp_path / "checkpoint", checkpoint_every=3):
-        assert everything(make_mixture("gaussian", "esca").fit(files)) == expected
-    n_passes = sum(method == "make_pass" for _, method in client.log)
-    assert n_passes == 2 * 2 * 2  # workers, chains, passes after the sixth
 
 
 def test_mixture_is_polished_by_all_rows(tmp_path, monkeypatch):
@@ -213,7 +194,6 @@ def test_what_needs_rows_in_memory_is_one_sentence(tmp_path):
         make_mixture("gaussian", "esca").fit(RowFiles(_two_rows(tmp_path)))
     with distributed(FakeClient(2)), pytest.raises(ValueError, match="Negative values"):
         make_mixture("multinomial", "esca").fit(files)
-    (tmp_path / "nan").mkdir()
     missing = np.where(ROWS["gaussian"] > 3.0, np.nan, 1.0)
     with distributed(FakeClient(2)), pytest.raises(ValueError, match="NaN"):
         make_mixture("multinomial", "esca").fit(stored(missing, tmp_path / "nan"))

@@ -9,8 +9,7 @@ from skmanifold.samplers import GMC, GSGNHT, HMC, NUTS, SGGMC, SGHMC, SGLD
 
 WIDE = Density(Euclidean(3), lambda x: -x / 9, lambda x: -np.sum(x * x, axis=1) / 18, vectorized=True)
 UNIT = Density(Euclidean(3), lambda x: -x, lambda x: -np.sum(x * x, axis=1) / 2, vectorized=True)
-POLE = np.array([0.0, 0.0, 6.0])
-ON_SPHERE = Density(Sphere(3), lambda x: np.broadcast_to(POLE, x.shape), lambda x: x @ POLE, vectorized=True)
+ON_SPHERE = Density.linear(Sphere(3), [0.0, 0.0, 6.0])
 
 
 @pytest.mark.parametrize("start", [0.01, 20.0])

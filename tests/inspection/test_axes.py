@@ -1,12 +1,15 @@
 import subprocess
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib import rcParams, style
 from matplotlib.colors import to_rgb
 from scipy.spatial.distance import pdist
+from sklearn.exceptions import NotFittedError
 
+from skmanifold import DPCategoricalMixture, StochasticLDA, SubspaceMixture, VonMisesFisherMixture
 from skmanifold._install import install_command
 from skmanifold.inspection import (
     CoClusteringDisplay,
@@ -48,6 +51,63 @@ def test_without_matplotlib_one_sentence_says_what_to_install(name, monkeypatch)
 def test_displays_are_drawn_from_arrays_alone(name):
     display = _PLOTS[name]()
     assert display.plot() is display
+
+
+_SINGLE = {
+    "co-clustering": lambda ax: CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
+    "dimensions": lambda ax: DimensionPosteriorDisplay.from_estimator(fitted.subspaces(), ax=ax),
+    "sphere": lambda ax: SphereDisplay.from_draws(fitted.draws_on_spheres(3), ax=ax),
+}
+
+
+@pytest.mark.parametrize("name", _SINGLE)
+def test_given_axes_are_used_and_plot_may_be_called_again(name):
+    _, ax = plt.subplots()
+    display = _SINGLE[name](ax)
+    assert display.ax_ is ax
+    assert display.plot() is display
+    assert display.ax_ is not ax
+
+
+_REFUSED = [
+    (CoClusteringDisplay, lambda: (fitted.von_mises_fisher(3), fitted.directions(3)), "VonMisesFisherMixture has none"),
+    (DimensionPosteriorDisplay, lambda: (fitted.lda(),), "StochasticLDA does not have"),
+    (SphereDisplay, lambda: (fitted.von_mises_fisher(6),), "2 or 3 features; the estimator has 6"),
+    (SphereDisplay, lambda: (fitted.lda(),), "StochasticLDA does not have"),
+    (TopicDisplay, lambda: (fitted.family_mixture("gaussian"),), "TopicDisplay shows topics of words"),
+    (TopicDisplay, lambda: (fitted.dirichlet_process(),), "TopicDisplay shows topics of words"),
+    (TopicDisplay, lambda: (fitted.subspaces(),), "TopicDisplay shows topics of words"),
+    (TraceDisplay, lambda: (fitted.subspace_classifier(),), "SubspaceClassifier does not have"),
+    (
+        TraceDisplay,
+        lambda: (StochasticLDA(3, random_state=0).partial_fit(fitted.counts()),),
+        "was fitted with partial_fit",
+    ),
+]
+
+
+@pytest.mark.parametrize(("display", "arguments", "message"), _REFUSED)
+def test_unsuitable_estimators_are_refused(display, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        display.from_estimator(*arguments())
+
+
+@pytest.mark.parametrize(
+    ("display", "estimator"),
+    [
+        (CoClusteringDisplay, DPCategoricalMixture()),
+        (DimensionPosteriorDisplay, SubspaceMixture()),
+        (SphereDisplay, VonMisesFisherMixture()),
+        (TopicDisplay, StochasticLDA()),
+        (TraceDisplay, StochasticLDA()),
+    ],
+)
+def test_estimators_that_are_not_fitted_and_what_is_not_draws_are_refused(display, estimator):
+    with pytest.raises(NotFittedError):
+        display.from_estimator(estimator)
+    if hasattr(display, "from_draws"):
+        with pytest.raises(ValueError, match="needs Draws, the result of sample"):
+            display.from_draws(np.ones((1, 5, 3)))
 
 
 @pytest.mark.long

@@ -96,31 +96,16 @@ def test_intervals_of_log_odds_have_their_posterior_probability():
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_labels_equal_their_indicators(measure):
-    _, labels, counts = simulated()
-    of_labels = class_words(labels, counts, measure=measure)
-    of_indicators = class_words(np.eye(3)[labels], counts, measure=measure)
-    assert_equal(of_labels, of_indicators)
-    np.testing.assert_array_equal(of_labels.sizes, np.bincount(labels))
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csc_array, sp.coo_array, pd.DataFrame])
-def test_containers_of_counts_do_not_matter(measure, container):
-    memberships, _, counts = simulated()
-    assert_equal(
-        class_words(memberships, counts, measure=measure), class_words(memberships, container(counts), measure=measure)
-    )
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_the_order_of_rows_does_not_matter(measure):
+def test_containers_indicators_and_the_order_of_rows_do_not_matter(measure):
     memberships, labels, counts = simulated()
+    of_labels = class_words(labels, counts, measure=measure)
+    assert_equal(of_labels, class_words(np.eye(3)[labels], counts, measure=measure))
+    np.testing.assert_array_equal(of_labels.sizes, np.bincount(labels))
     order = np.random.default_rng(2).permutation(len(labels))
-    assert_equal(
-        class_words(labels, counts, measure=measure), class_words(labels[order], counts[order], measure=measure)
-    )
+    assert_equal(of_labels, class_words(labels[order], counts[order], measure=measure))
     first = class_words(memberships, counts, measure=measure)
+    for container in (sp.csr_matrix, sp.csc_array, sp.coo_array, pd.DataFrame):
+        assert_equal(first, class_words(memberships, container(counts), measure=measure))
     second = class_words(memberships[order], counts[order], measure=measure)
     assert first.words == second.words
     np.testing.assert_allclose(np.concatenate(first.low), np.concatenate(second.low), rtol=1e-10)
@@ -223,11 +208,6 @@ def test_extreme_priors_and_few_words_give_finite_numbers(measure, prior):
         assert np.isfinite(np.concatenate(getattr(found, name))).all()
 
 
-def test_a_single_word_has_lift_one():
-    found = class_words([0, 1], [[3], [4]], measure="lift")
-    np.testing.assert_allclose([*found.low, *found.high], 1.0)
-
-
 def test_typical_rows_have_the_highest_memberships():
     memberships = np.array([[0.2, 0.8], [0.9, 0.1], [0.2, 0.8], [0.0, 0.0], [1.0, 0.0]])
     found = class_words(memberships, np.ones((5, 2)))
@@ -303,12 +283,7 @@ COUNTS = np.array([[1, 2, 0], [0, 1, 3]])
             {},
             "Rows of memberships must sum to 1, or to 0 for outliers; row 1 has the sum 0.9.",
         ),
-        (
-            [0.0, 0.5],
-            COUNTS,
-            {},
-            "memberships with one dimension must be labels, which are whole numbers; got 0.5.",
-        ),
+        ([0.0, 0.5], COUNTS, {}, "memberships with one dimension must be labels, which are whole numbers; got 0.5."),
         ([0, 1e300], COUNTS, {}, "memberships with one dimension must be labels, which are whole numbers; got 1e+300."),
         ([0, -2], COUNTS, {}, "Labels must be at least -1, which marks outliers; got -2."),
         ([-1, -1], COUNTS, {}, "All rows of memberships are outliers, so there are no classes."),
@@ -317,6 +292,7 @@ COUNTS = np.array([[1, 2, 0], [0, 1, 3]])
         ([0, 1], COUNTS, {"measure": "tf"}, 'measure must be "log-odds", "c-tf-idf" or "lift"; got \'tf\'.'),
         ([0, 1], COUNTS, {"n_words": 0}, "n_words must be a whole number of at least 1; got 0."),
         ([0, 1], COUNTS, {"n_words": 2.5}, "n_words must be a whole number of at least 1; got 2.5."),
+        ([0, 1], COUNTS, {"n": 0}, "n must be a whole number of at least 1; got 0."),
         ([0, 1], COUNTS, {"level": 1.0}, "level must be between 0 and 1; got 1.0."),
         ([0, 1], COUNTS, {"prior": 0.0}, "prior must be a positive number of words, or None; got 0.0."),
         (
@@ -328,14 +304,11 @@ COUNTS = np.array([[1, 2, 0], [0, 1, 3]])
     ],
 )
 def test_bad_input_is_refused_with_one_sentence(memberships, counts, options, message):
+    n = {"n": 1, **options}["n"]
+    options = {name: value for name, value in options.items() if name != "n"}
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        class_words(memberships, counts, **options)
+        class_words(memberships, counts, **options).typical_rows(n)
     assert str(error.value) == message
-
-
-def test_the_number_of_rows_is_a_positive_whole_number():
-    with pytest.raises(ValueError, match=r"^n must be a whole number of at least 1; got 0\.$"):
-        class_words([0, 1], COUNTS).typical_rows(0)
 
 
 def test_a_page_of_pyldavis_has_the_word_probabilities_and_sizes_of_the_classes():

@@ -1,9 +1,7 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
 from skmanifold import DPCategoricalMixture
 from skmanifold.inspection import CoClusteringDisplay
@@ -72,18 +70,6 @@ def test_custom_labels_order_the_rows():
         CoClusteringDisplay.from_estimator(mixture, X, labels=labels[:5])
 
 
-def test_given_axes_are_used_and_plot_may_be_called_again():
-    _, ax = plt.subplots()
-    display = CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax)
-    assert display.ax_ is ax
-    assert display.plot() is display
-    assert display.ax_ is not ax
-
-
-def test_unsuitable_and_unfitted_estimators_are_refused():
-    with pytest.raises(ValueError, match="VonMisesFisherMixture has none"):
-        CoClusteringDisplay.from_estimator(fitted.von_mises_fisher(3), fitted.directions(3))
-    with pytest.raises(NotFittedError):
-        CoClusteringDisplay.from_estimator(DPCategoricalMixture(), fitted.table())
+def test_a_matrix_has_at_least_two_rows():
     with pytest.raises(ValueError, match="max_rows must be at least 2"):
         CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), fitted.table(), max_rows=1)

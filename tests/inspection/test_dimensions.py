@@ -1,9 +1,6 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
-from skmanifold import SubspaceMixture
 from skmanifold.inspection import DimensionPosteriorDisplay
 
 from . import _fitted as fitted
@@ -44,18 +41,3 @@ def test_numbers_of_components_are_bars_of_their_probabilities(fit):
         value = round(bar.get_x() + bar.get_width() / 2)
         assert bar.get_height() == model.n_components_posterior_[value]
     assert sum(bar.get_height() for bar in display.ax_.patches) == pytest.approx(1.0, abs=0.01)
-
-
-def test_given_axes_are_used_and_plot_may_be_called_again():
-    _, ax = plt.subplots()
-    display = DimensionPosteriorDisplay.from_estimator(fitted.subspaces(), ax=ax)
-    assert display.ax_ is ax
-    assert display.plot() is display
-    assert display.ax_ is not ax
-
-
-def test_unsuitable_and_unfitted_estimators_are_refused():
-    with pytest.raises(ValueError, match="StochasticLDA does not have"):
-        DimensionPosteriorDisplay.from_estimator(fitted.lda())
-    with pytest.raises(NotFittedError):
-        DimensionPosteriorDisplay.from_estimator(SubspaceMixture())

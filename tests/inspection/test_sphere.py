@@ -1,10 +1,7 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
-from skmanifold import VonMisesFisherMixture
 from skmanifold.inference import Draws
 from skmanifold.inspection import SphereDisplay
 from skmanifold.inspection._sphere import _GAP, _N_BINS, _on_hemispheres
@@ -61,11 +58,6 @@ def test_draws_that_are_not_points_on_a_circle_or_sphere_are_refused(position, m
         SphereDisplay.from_draws(Draws(position))
 
 
-def test_what_is_not_draws_is_refused():
-    with pytest.raises(ValueError, match="needs Draws, the result of sample"):
-        SphereDisplay.from_draws(np.ones((1, 5, 3)))
-
-
 def test_the_projection_keeps_areas_and_meets_at_the_rim():
     rng = np.random.default_rng(0)
     directions = rng.standard_normal((40_000, 3))
@@ -117,20 +109,3 @@ def test_without_rows_draws_of_the_topics_are_shown():
         np.testing.assert_array_equal(display.directions[display.groups == k], draws[:, k])
     np.testing.assert_array_equal(display.means, model.components_)
     assert len(SphereDisplay.from_estimator(fitted.von_mises_fisher(3)).directions) == 0
-
-
-def test_given_axes_are_used_and_plot_may_be_called_again():
-    _, ax = plt.subplots()
-    display = SphereDisplay.from_draws(fitted.draws_on_spheres(3), ax=ax)
-    assert display.ax_ is ax
-    assert display.plot() is display
-    assert display.ax_ is not ax
-
-
-def test_unsuitable_and_unfitted_estimators_are_refused():
-    with pytest.raises(ValueError, match="2 or 3 features; the estimator has 6"):
-        SphereDisplay.from_estimator(fitted.von_mises_fisher(6))
-    with pytest.raises(ValueError, match="StochasticLDA does not have"):
-        SphereDisplay.from_estimator(fitted.lda())
-    with pytest.raises(NotFittedError):
-        SphereDisplay.from_estimator(VonMisesFisherMixture())

@@ -1,7 +1,6 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from skmanifold import StochasticLDA
 from skmanifold.inspection import TopicDisplay
@@ -170,17 +169,3 @@ def test_long_words_are_cut_in_the_picture_alone():
 def test_parameters_that_do_not_fit_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         TopicDisplay.from_estimator(fitted.lda(), **parameters)
-
-
-@pytest.mark.parametrize(
-    ("fit", "arguments"),
-    [(fitted.family_mixture, ["gaussian"]), (fitted.dirichlet_process, ["categorical"]), (fitted.subspaces, [])],
-)
-def test_models_without_words_are_refused(fit, arguments):
-    with pytest.raises(ValueError, match="TopicDisplay shows topics of words"):
-        TopicDisplay.from_estimator(fit(*arguments))
-
-
-def test_an_estimator_that_is_not_fitted_is_refused():
-    with pytest.raises(NotFittedError):
-        TopicDisplay.from_estimator(StochasticLDA())

@@ -5,9 +5,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
-from skmanifold import HeldOutMonitor, StochasticLDA
+from skmanifold import HeldOutMonitor
 from skmanifold.inference import Draws
 from skmanifold.inspection import TraceDisplay
 
@@ -191,15 +190,3 @@ def test_given_axes_are_used_and_single_ones_divided():
     assert display.plot(ax=ax).figure_ is figure
     with pytest.raises(ValueError, match="ax must be axes of a grid"):
         display.plot(ax=figure.add_axes((0, 0, 1, 1)))
-
-
-def test_unsuitable_and_unfitted_estimators_are_refused():
-    with pytest.raises(ValueError, match="SubspaceClassifier does not have"):
-        TraceDisplay.from_estimator(fitted.subspace_classifier())
-    with pytest.raises(NotFittedError):
-        TraceDisplay.from_estimator(StochasticLDA())
-    stream = StochasticLDA(3, random_state=0).partial_fit(fitted.counts())
-    with pytest.raises(ValueError, match="was fitted with partial_fit"):
-        TraceDisplay.from_estimator(stream)
-    with pytest.raises(ValueError, match="needs Draws, the result of sample"):
-        TraceDisplay.from_draws(np.ones((2, 5)))

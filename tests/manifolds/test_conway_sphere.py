@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import subspace_angles
 
 from skmanifold.manifolds import ConwaySphere, Sphere, Stiefel, projection_distance
 
@@ -64,19 +63,6 @@ def test_what_is_not_a_symmetric_matrix_is_refused():
         sphere.embed(np.eye(2))
     with pytest.raises(ValueError, match="shape"):
         sphere.matrix(np.zeros(5))
-
-
-@pytest.mark.parametrize("m", [2, 3, 7])
-def test_the_chordal_distance_by_ranks_traces_and_principal_angles(m):
-    sphere = ConwaySphere(m)
-    for U, P in projections(m, np.random.default_rng(1)):
-        for W, Q in projections(m, np.random.default_rng(2)):
-            distance = projection_distance(P, Q)
-            d1, d2 = U.shape[1], W.shape[1]
-            assert distance**2 == pytest.approx((d1 + d2) / 2 - np.linalg.norm(U.T @ W) ** 2, abs=1e-12)
-            assert distance == pytest.approx(np.linalg.norm(sphere.embed(P) - sphere.embed(Q)) / np.sqrt(2), abs=1e-12)
-            sines = np.sin(subspace_angles(U, W)) if d1 and d2 else np.zeros(0)
-            assert distance**2 == pytest.approx(abs(d1 - d2) / 2 + np.sum(sines**2), abs=1e-12)
 
 
 def test_the_distance_takes_leading_axes():

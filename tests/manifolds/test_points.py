@@ -148,11 +148,7 @@ def test_manifolds_are_values(manifold):
         (lambda: ConwaySphere(None), TypeError, "The parameter m of ConwaySphere must be an integer, got None."),
         (lambda: Euclidean(0), ValueError, "Every axis of Euclidean must be at least 1, got 0."),
         (lambda: Euclidean((2, 0.5)), TypeError, "Every axis of Euclidean must be an integer, got 0.5."),
-        (
-            lambda: Euclidean(()),
-            TypeError,
-            "The shape of Euclidean must be an integer or a tuple of integers, got ().",
-        ),
+        (lambda: Euclidean(()), TypeError, "The shape of Euclidean must be an integer or a tuple of integers, got ()."),
         (
             lambda: PositiveOrthant(True),
             TypeError,

@@ -54,8 +54,9 @@ def test_arrays_that_are_not_contiguous_are_refused_and_not_copied(manifold):
         manifold.flow(np.ones((4, 6))[:, ::2], np.ones((4, 3)), 1.0)
 
 
-def test_frames_of_one_vector_are_the_sphere():
-    sphere, frames = Sphere(6), Stiefel(6, 1)
+@pytest.mark.parametrize("radius", [1.0, 2.5])
+def test_frames_of_one_vector_are_the_sphere(radius):
+    sphere, frames = Sphere(6, radius=radius), Stiefel(6, 1, radius)
     assert frames.dim == sphere.dim
     x = points(sphere, 4)
     v = np.random.default_rng(1).standard_normal(x.shape)

@@ -3,6 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models._topic_words import sparse_topics
 
 from skmanifold.metrics import topic_coherence
 from skmanifold.topics.top_words import find_top_words
@@ -82,10 +83,7 @@ def test_sparse_topics_have_the_same_top_words(n_top_words):
     counts = generator.poisson(0.3, size=(40, 6))
     base = generator.integers(1, 4, size=40) / 8  # many ties
     inverse = np.full(6, 2.0**-5)
-    words, topics = np.nonzero(counts)
-    indptr = np.searchsorted(words, np.arange(41))
-    weights = (counts[words, topics] / 32).astype(np.float32)  # exact
-    sparse = TopicWord(indptr, topics.astype(np.uint16), weights, base, inverse)
+    sparse = sparse_topics(counts / 32, base, inverse)  # exact
     dense = sparse.toarray(np.float64)
     expected = [sorted(range(40), key=lambda v, row=row: (-row[v], v))[:n_top_words] for row in dense]
     np.testing.assert_array_equal(find_top_words(sparse, n_top_words), expected)

@@ -2,11 +2,12 @@ import itertools
 
 import numpy as np
 import pytest
+from models._topic_words import sparse_topics
 from scipy.special import gammaln
 
 from skmanifold.metrics import left_to_right
 from skmanifold.metrics._left_to_right import _resample
-from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import topic_word_from_array
 
 PRIOR = np.array([0.2, 0.4, 0.7])
 
@@ -16,10 +17,7 @@ def _make_topics():
     counts = np.array([[8, 0, 1], [0, 9, 2], [1, 0, 7], [0, 1, 0], [0, 0, 0]])
     base = np.array([0.3, 0.1, 0.2, 0.9, 1.1])
     inverse = 1 / (counts.sum(axis=0) + base.sum())
-    words, topics = np.nonzero(counts)
-    indptr = np.searchsorted(words, np.arange(6))
-    weights = (counts[words, topics] * inverse[topics]).astype(np.float32)
-    return TopicWord(indptr, topics.astype(np.uint16), weights, base, inverse)
+    return sparse_topics(counts * inverse, base, inverse)
 
 
 DOCUMENTS = np.array(

@@ -2,9 +2,10 @@ import itertools
 
 import numpy as np
 import pytest
+from models._topic_words import sparse_topics
 
 from skmanifold.metrics import _matching, match_topics
-from skmanifold.topics.topic_word import TopicWord, topic_word_from_array
+from skmanifold.topics.topic_word import topic_word_from_array
 
 METRICS = ["cosine", "hellinger", "total_variation"]
 
@@ -55,10 +56,7 @@ def test_sparse_topics_and_chunks_give_the_same(metric, monkeypatch):
     reference, other = _make_topics(4), _make_topics(5, seed=1)
     expected = match_topics(reference, other, metric=metric)
     base = reference.min(axis=0)
-    words, topics = np.nonzero((reference - base).T)
-    weights = (reference - base)[topics, words].astype(np.float32)
-    indptr = np.searchsorted(words, np.arange(31))
-    smooth = TopicWord(indptr, topics.astype(np.uint16), weights, base, np.ones(4))
+    smooth = sparse_topics((reference - base).T, base, np.ones(4))
     monkeypatch.setattr(_matching, "_CHUNK_CELLS", 20)
     match = match_topics(smooth, topic_word_from_array(other), metric=metric)
     np.testing.assert_array_equal(match.other, expected.other)

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from skmanifold.manifolds import ConwaySphere, Stiefel, projection_distance
-from skmanifold.metrics import (
-    match_subspaces,
-    pairwise_subspace_distances,
-    principal_angles,
-    subspace_distance,
-)
+from skmanifold.metrics import match_subspaces, pairwise_subspace_distances, principal_angles, subspace_distance
 
 METRICS = ["projection", "geodesic"]
 

@@ -5,9 +5,19 @@ import itertools
 import numpy as np
 
 from skmanifold.manifolds import PositiveOrthant, Simplex, Sphere
+from skmanifold.models import DirichletPosterior, LogNormalMean
 
 STENCIL = np.array([-2.0, -1.0, 1.0, 2.0])
 WEIGHTS = np.array([1.0, -8.0, 8.0, -1.0]) / 12
+
+
+def small_posterior():
+    return DirichletPosterior([0.5, 1.0, 2.0], [0, 0, 1, 2, 0])
+
+
+def small_log_normal():
+    z = np.random.default_rng(0).standard_normal((5, 2, 3))
+    return LogNormalMean(0.3, [[1.0, 2.0, 3.0], [0.5, 0.7, 0.9]], z, 1.5)
 
 
 def gradient_of(target, position, keys=None):

@@ -220,13 +220,7 @@ def test_minibatching_leaves_the_original_alone():
 
 @pytest.mark.parametrize(
     ("covariance", "expected"),
-    [
-        (None, None),
-        (2, 2.0),
-        ([1, 0, 2], [1.0, 0.0, 2.0]),
-        (np.eye(3), np.eye(3)),
-        (np.ones((3, 3)), np.ones((3, 3))),
-    ],
+    [(None, None), (2, 2.0), ([1, 0, 2], [1.0, 0.0, 2.0]), (np.eye(3), np.eye(3)), (np.ones((3, 3)), np.ones((3, 3)))],
 )
 def test_noise_covariance(covariance, expected):
     target = Density(Euclidean(3), grad_log_density=lambda x: x, noise_covariance=covariance)

@@ -7,18 +7,8 @@ from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density, Linear, NoisyGradient, banana, gamma, standard_normal
 from skmanifold.samplers import HMC, SGHMC, Recipe, check_recipe
 
-from ._numerics import check_chains_do_not_mix, check_gradient, random_positions
-
 SIGMA = np.array([[2.0, 0.6], [0.6, 0.5]])
 PRECISION = np.linalg.inv(SIGMA)
-CHARTED = {
-    "matrix": lambda: Linear(banana(), SIGMA),
-    "diagonal": lambda: Linear(banana(), [0.3, 2.0]),
-    "rows": lambda: Linear(
-        Density(Euclidean((2, 2)), lambda x: -np.sinh(x), log_density=lambda x: -np.cosh(x).sum()),
-        np.diag([1, 2, 3, 4.0]),
-    ),
-}
 
 
 def normal():
@@ -29,25 +19,6 @@ def normal():
         log_density=lambda x: -0.5 * np.einsum("...i,ij,...j", x, PRECISION, x),
         vectorized=True,
     )
-
-
-@pytest.fixture(params=CHARTED, name="chart")
-def make_chart(request):
-    return CHARTED[request.param]()
-
-
-def test_gradient_is_that_of_the_log_density(chart):
-    check_gradient(chart, random_positions(chart))
-    check_chains_do_not_mix(chart, random_positions(chart, 5))
-
-
-def test_points_and_coordinates(chart):
-    y = random_positions(chart, 4)
-    x = chart.point(y)
-    assert x.shape == y.shape
-    np.testing.assert_allclose(chart.coordinates(x), y, rtol=1e-12)
-    np.testing.assert_allclose(chart.coordinates(x[0]), y[0], rtol=1e-12)
-    np.testing.assert_allclose(chart.point(y[np.newaxis]), x[np.newaxis])
 
 
 def test_coordinates_of_a_normal_are_standard_normal():

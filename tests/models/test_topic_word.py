@@ -6,6 +6,8 @@ import pytest
 from skmanifold.topics import topic_word as topic_word_module
 from skmanifold.topics.topic_word import TopicWord, as_topic_word, topic_word_from_array
 
+from ._topic_words import sparse_topics
+
 
 def _random_array(n_components=5, n_features=40, seed=0):
     generator = np.random.default_rng(seed)
@@ -43,10 +45,7 @@ def test_counts_and_rank_one_prior_add_up():
     counts = generator.poisson(0.4, size=(30, 4))  # (V, K)
     prior = generator.gamma(1.0, size=30)
     inverse = 1 / (counts.sum(axis=0) + prior.sum())
-    words, topics = np.nonzero(counts)
-    indptr = np.searchsorted(words, np.arange(31))
-    weights = (counts[words, topics] * inverse[topics]).astype(np.float32)
-    topic_word = TopicWord(indptr, topics.astype(np.uint16), weights, prior, inverse)
+    topic_word = sparse_topics(counts * inverse, prior, inverse)
     dense = topic_word.toarray(np.float64)
     np.testing.assert_allclose(dense, ((counts + prior[:, np.newaxis]) * inverse).T, rtol=1e-7)
     np.testing.assert_allclose(dense.sum(axis=1), 1, rtol=1e-6)

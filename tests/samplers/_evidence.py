@@ -45,6 +45,11 @@ def summarize(of_chains):
     return Estimate(of_chains.mean(axis=0), of_chains.std(axis=0, ddof=1) / np.sqrt(len(of_chains)))
 
 
+def variance(x):
+    """Variance of independent values, by column, and its error."""
+    return summarize((x - x.mean(axis=0)) ** 2 * len(x) / (len(x) - 1))
+
+
 def assert_agrees(estimate, exact, bias=0.0):
     """Within `N_ERRORS` Monte Carlo standard errors, and what discretisation may add."""
     mean, error = estimate

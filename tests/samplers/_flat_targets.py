@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skmanifold.models import NoisyGradient, banana, double_well, standard_normal
+from skmanifold.models import Density, NoisyGradient, banana, double_well, standard_normal
 
 
 class FlatTarget(NamedTuple):
@@ -27,11 +27,7 @@ def _of_the_plane(x):
 
 FLAT_TARGETS = {
     "standard normal": FlatTarget(
-        standard_normal(),
-        _of_the_line,
-        np.array([1, 3, 0.7978845608, 0.6826894921]),
-        np.array([0.5]),
-        1.5,
+        standard_normal(), _of_the_line, np.array([1, 3, 0.7978845608, 0.6826894921]), np.array([0.5]), 1.5
     ),
     "double well": FlatTarget(
         double_well(),
@@ -71,6 +67,11 @@ def potential_divergence(target):
         return -0.75 * gradient / np.sqrt(target.offset - target.density.log_density(x))[:, None]
 
     return divergence
+
+
+def uniform(manifold):
+    """The uniform density of any manifold."""
+    return Density(manifold, grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True)
 
 
 class Noisy(NoisyGradient):

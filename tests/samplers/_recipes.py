@@ -4,7 +4,7 @@ import numpy as np
 
 from skmanifold.samplers._density.recipe import Recipe
 
-HAMILTONIAN = [[0.0, -1.0], [1.0, 0.0]]
+HAMILTONIAN = np.array([[0.0, -1.0], [1.0, 0.0]])
 
 
 FRICTION = np.diag([0.0, 1.5])

@@ -35,11 +35,7 @@ REFUSED = {
     "sphere, thermostat": (GSGNHT(), SquareRoot(dirichlet([0.75, 0.5, 2.0])), "concentrations .* is 0.75: "),
     "rows": (SGGMC(), SquareRoot(dirichlet([[2.0, 0.9], [0.5, 3.0]])), "concentrations .* is 0.9: "),
     "noisy": (SGGMC(), NoisyGradient(SquareRoot(dirichlet([0.3, 2.0])), 1.0), "in SquareRoot needs .* 0.3: "),
-    "undeclared": (
-        SGGMC(),
-        SquareRoot(undeclared(SPARSE)),
-        r"concentrations .* is 0.2: .*\(target\) instead\.$",
-    ),
+    "undeclared": (SGGMC(), SquareRoot(undeclared(SPARSE)), r"concentrations .* is 0.2: .*\(target\) instead\.$"),
     "expanded mean": (SGGMC(), ExpandedMean(dirichlet([1.5, 3.0])), "concentrations of 1 or 2 and more, .* is 1.5: "),
     "orthant": (GSGNHT(), gamma([0.5, 1.0]), r"on a PositiveOrthant needs shapes .* is 0.5: .* Log\(target\)"),
     **{

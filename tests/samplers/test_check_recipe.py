@@ -17,6 +17,7 @@ from skmanifold.samplers._density.langevin import SGLD, SGRLD
 from skmanifold.samplers._density.noise_covariance import Covariance, fill_compensated
 from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe
 
+from ._evidence import chain_keys
 from ._recipes import FRICTION, HAMILTONIAN, random_recipe
 
 
@@ -41,10 +42,7 @@ def thermostat(d, a=1.2, energy=None, excess=None):
 def riemannian(g, drift=None, friction=True):
     """Riemannian (SG)HMC on the line with g = G^(-1/2)."""
     return Recipe(
-        lambda z: np.diag([0.0, friction * g(z[0]) ** 2]),
-        lambda z: g(z[0]) * np.array(HAMILTONIAN),
-        drift=drift,
-        n_auxiliary=1,
+        lambda z: np.diag([0.0, friction * g(z[0]) ** 2]), lambda z: g(z[0]) * HAMILTONIAN, drift=drift, n_auxiliary=1
     )
 
 
@@ -309,11 +307,7 @@ WRONG = {
         f"{NOISE}: .* adds [34][.].* times .* instead of 1 times",
     ),
     "the same noise always": (OneKey(), banana(), "step is not as noisy as declared: .* per unit of time over 4 steps"),
-    "momentum lost every tenth step": (
-        ZeroedMomentum(),
-        double_well(),
-        "trajectory of 128 steps does not move as",
-    ),
+    "momentum lost every tenth step": (ZeroedMomentum(), double_well(), "trajectory of 128 steps does not move as"),
     "momentum lost every 100th step": (RarelyZeroedMomentum(), banana(), "trajectory of 128 steps does not move as"),
     "capped velocity": (CappedVelocity(), double_well(), "step does not move as declared: the mean.* of entry 1"),
     "clipped wall": (SGRLD(), on_clipped_walls([0.7, 2.0]), "step does not reflect the position .* coordinate 0 = 0"),
@@ -346,6 +340,12 @@ def test_wrong_sampler_is_refused_in_one_sentence(name):
     assert message.endswith(".")
     assert ". " not in message
     assert "\n" not in message
+
+
+def test_init_refuses_what_is_no_recipe():
+    for sampler, target, sentence in list(WRONG.values())[:6]:
+        with pytest.raises(InvalidRecipeError, match=sentence):
+            sampler.init(target, chain_keys(3))
 
 
 RIGHT = {
@@ -479,10 +479,7 @@ def test_samplers_and_targets_without_a_recipe_are_refused():
 
 @pytest.mark.parametrize(
     ("sampler", "target"),
-    [
-        (SCIR(), gamma([1.5, 3.0])),
-        (GeometricBrownian(), LogNormalMean(0.3, 1.0, np.ones((5, 2)), 2.0)),
-    ],
+    [(SCIR(), gamma([1.5, 3.0])), (GeometricBrownian(), LogNormalMean(0.3, 1.0, np.ones((5, 2)), 2.0))],
 )
 def test_exact_processes_move_as_they_declare(sampler, target):
     report = check_recipe(sampler, target)

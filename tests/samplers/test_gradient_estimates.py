@@ -15,6 +15,7 @@ from skmanifold.models import (
     LogNormalMean,
     banana,
     circle,
+    double_well,
     gamma,
     sparse_dirichlet,
     vmf_mixture_posterior,
@@ -25,6 +26,7 @@ from skmanifold.samplers import (
     HMC,
     ON_DENSITIES,
     SCIR,
+    SGFS,
     SGGMC,
     SGHMC,
     SGLD,
@@ -32,13 +34,16 @@ from skmanifold.samplers import (
     SGRHMC,
     SGRLD,
     SVRG,
+    BlockwiseGMC,
     GeometricBrownian,
     NonFiniteError,
     PolynomialDecay,
+    Recipe,
 )
 
 from ._evidence import assert_agrees, assert_disagrees, chain_keys, expectations, summarize, walk
 from ._flat_targets import Noisy
+from ._recipes import FRICTION, HAMILTONIAN
 
 pytestmark = pytest.mark.filterwarnings("ignore:The mean kinetic temperature")  # not the point here
 
@@ -215,6 +220,7 @@ NOISE_TAKERS = [
     SGGMC(0.1, n_steps=1, scheme="baoab"),
     SGGMC(0.1, friction=[[2.0, 0.5], [0.5, 1.0]], n_steps=1),
     GSGNHT(0.1, n_steps=1),
+    Recipe(np.eye(2), np.zeros((2, 2)), step_size=0.1),
 ]
 
 
@@ -310,6 +316,7 @@ STREAMS = {
         vmf_mixture_posterior().minibatched(5),
     ),
     "GSGNHT": (GSGNHT(0.05, n_steps=3), LOOPED),
+    "Recipe": (Recipe(FRICTION, HAMILTONIAN, n_auxiliary=1), Noisy(double_well(), 1.0)),
     "SCIR": (SCIR(), sparse_dirichlet().minibatched(10)),
     "SCIR gamma": (SCIR(), gamma([0.3, 3.0])),
     "GeometricBrownian": (GeometricBrownian(), LogNormalMean(0.0, 1.0, np.arange(9.0), 1.0).minibatched(2)),
@@ -323,22 +330,14 @@ def draws_of(name, **options):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_same_seed_same_bytes(name):
+def test_a_chain_is_the_same_with_any_others_threads_and_thinning(name):
     first = draws_of(name)
     assert np.isfinite(first).all()
-    np.testing.assert_array_equal(draws_of(name), first)
-    assert (draws_of(name, random_state=1) != first).any(axis=tuple(range(1, first.ndim))).all()
     assert (first[0] != first[1]).any()
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_threads_do_not_change_a_chain(name):
-    np.testing.assert_array_equal(draws_of(name, n_jobs=2, n_chains=5), draws_of(name, n_jobs=1, n_chains=5))
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_other_chains_do_not_change_a_chain(name):
-    np.testing.assert_array_equal(draws_of(name, n_chains=7)[:3], draws_of(name))
+    np.testing.assert_array_equal(draws_of(name), first)
+    np.testing.assert_array_equal(draws_of(name, n_jobs=2, n_chains=5)[:3], first)
+    np.testing.assert_array_equal(draws_of(name, n_draws=2, thin=3)[:, :2], first[:, 2::3])
+    assert (draws_of(name, random_state=1) != first).any(axis=tuple(range(1, first.ndim))).all()
 
 
 @pytest.mark.parametrize("name", ["SGLD", "SGGMC", "SCIR", "GMC"])
@@ -346,11 +345,6 @@ def test_blocks_of_chains_do_not_change_a_chain(name):
     many = draws_of(name, n_chains=300, n_draws=2)  # more than a block
     np.testing.assert_array_equal(many, draws_of(name, n_chains=300, n_draws=2, n_jobs=2))
     assert len(np.unique(many[:, -1].reshape(300, -1), axis=0)) == 300
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_thinned_draws_are_draws(name):
-    np.testing.assert_array_equal(draws_of(name, n_draws=2, thin=3)[:, :2], draws_of(name)[:, 2::3])
 
 
 # --- samplers and states as values -----------------------------------------------------------------------
@@ -372,21 +366,6 @@ def strip(sampler):
     return None if getattr(sampler, "inverse_metric", None) else sampler
 
 
-@pytest.mark.parametrize("sampler", [sampler() for sampler in ON_DENSITIES], ids=repr)
-def test_samplers_are_values(sampler):
-    assert repr(sampler) == f"{type(sampler).__name__}()"
-    copy = clone(sampler)
-    assert copy.get_params() == sampler.get_params()
-    assert copy is not sampler
-    assert pickle.loads(pickle.dumps(sampler)).get_params() == sampler.get_params()
-    copy.set_params(step_size=0.123)
-    assert copy.step_size == 0.123
-    assert sampler.step_size != 0.123
-    assert repr(copy) == f"{type(sampler).__name__}(step_size=0.123)"
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        copy.set_params(learning_rate=1)
-
-
 def test_parts_of_samplers_are_parameters():
     sampler = SGLD(PolynomialDecay(0.1), control_variate=SVRG(7))
     sampler.set_params(step_size__a=0.2, control_variate__period=9)
@@ -405,6 +384,16 @@ def test_step_sizes_that_are_none_are_refused(sampler, step_size):
         sampler(step_size=step_size).init(target, chain_keys(1))
 
 
+RECIPE_SETTINGS = {"n_auxiliary": -1, "derivative": "forward", "flip": "yes", "curl": None, "hamiltonian": 1.0}
+
+
+@pytest.mark.parametrize("sampler", ON_DENSITIES)
+def test_samplers_are_values(sampler):
+    one = sampler()
+    assert clone(one).get_params() == pickle.loads(pickle.dumps(one)).get_params() == one.get_params()
+    assert repr(one) == f"{sampler.__name__}()"
+
+
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -420,6 +409,10 @@ def test_step_sizes_that_are_none_are_refused(sampler, step_size):
         SGLD(control_variate=3),
         SGRLD(inverse_metric=3.0),
         SGRHMC(metric_batch_size=0),
+        *(kind(thermostat_mass=mass) for kind in (SGNHT, GSGNHT) for mass in (0, "1")),
+        *(HMC(jitter=1.0), GMC(jitter=-0.1), BlockwiseGMC(jitter=None), HMC(n_steps=0)),
+        *(SGFS(noise=-1.0), SGFS(noise="model")),
+        *(Recipe(np.eye(2), np.zeros((2, 2))).set_params(**{name: value}) for name, value in RECIPE_SETTINGS.items()),
     ],
     ids=repr,
 )
@@ -462,8 +455,11 @@ def test_a_gradient_that_is_not_finite_stops_the_chain_and_leaves_its_state(samp
         sample(breaking(bad), sampler, n_draws=10, burn_in=1, random_state=0)
     assert caught.value.state.n_steps == 4
     assert np.isfinite(caught.value.state.position).all()
-    drawn = np.isfinite(caught.value.draws.position).all(axis=(0, 2))
-    np.testing.assert_array_equal(drawn, np.arange(10) < 3)  # four steps, one of them of the burn-in
+    found = caught.value.draws.position
+    np.testing.assert_array_equal(np.isfinite(found).all(axis=(0, 2)), np.arange(10) < 3)  # four steps, one of burn-in
+    np.testing.assert_array_equal(
+        found[:, :3], sample(breaking(0.0, 99), sampler, n_draws=3, burn_in=1, random_state=0).position
+    )
 
 
 def test_data_come_in_minibatches_only_where_the_sampler_takes_them():
@@ -471,8 +467,3 @@ def test_data_come_in_minibatches_only_where_the_sampler_takes_them():
     for sampler in (HMC(), GMC()):
         with pytest.raises(ValueError, match=f"^{type(sampler).__name__} needs all data at every step"):
             sample(target, sampler, batch_size=3)
-    for wrong in (0, 8):
-        with pytest.raises(ValueError, match=f"batch_size must be an integer from 1 to n_samples=7; got {wrong}"):
-            sample(target, SGLD(), batch_size=wrong)
-    with pytest.raises(ValueError, match="batch_size needs a target with n_samples"):
-        sample(banana(), SGLD(), batch_size=2)

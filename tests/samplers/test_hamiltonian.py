@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from skmanifold.models import standard_normal
-from skmanifold.samplers import HMC, SGHMC, SGLD, SGNHT, SGRHMC, NonFiniteError
+from skmanifold.samplers import HMC, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD
 
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
-from ._linear import I, Step, baoab, euler, normal_target, second_moments
+from ._linear import I, O, Step, aboba, baoab, euler, normal_target, ou, second_moments
 from ._pair import mean_position, no_divergence, pair_of_samples
 
 NOISES = {"none": None, "number": 3.0, "diagonal": np.array([4.0, 1.0]), "matrix": np.array([[3.0, 1.0], [1.0, 2.0]])}
@@ -17,8 +17,17 @@ FRICTION = np.array([[2.0, 0.5], [0.5, 1.0]])
 SCHEMES = {"euler": euler, "baoab": baoab}
 
 
+RECURSIONS = [
+    *((SGHMC, scheme, step) for scheme, step in SCHEMES.items()),
+    *((SGGMC, scheme, step) for scheme, step in {"aboba": aboba, "ou": ou, "baoab": baoab}.items()),
+]
+by_recursion = pytest.mark.parametrize(
+    ("kind", "scheme", "step"), RECURSIONS, ids=[f"{kind.__name__} {scheme}" for kind, scheme, _ in RECURSIONS]
+)
+
+
 def matrix_of(noise):
-    return np.zeros((2, 2)) if noise is None else np.diag(noise) if np.ndim(noise) == 1 else noise * I
+    return O if noise is None else (lambda v: v * I, np.diag, np.asarray)[np.ndim(noise)](noise)
 
 
 def root_of(metric):
@@ -31,41 +40,33 @@ def full_metric(x):
 
 
 @pytest.mark.extended
-@pytest.mark.covering
+@pytest.mark.covering("kind", "scheme", "friction")
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_sghmc_has_the_law_of_its_linear_recursion(scheme, noise):
-    sampler, V = SGHMC(0.2, friction=1.5, scheme=scheme), matrix_of(NOISES[noise])
-    estimate = second_moments(sampler, normal_target(NOISES[noise]))
-    assert_agrees(estimate, SCHEMES[scheme](0.2, 1.5 * I, gradient_noise=V, compensated=V).stationary())
+@pytest.mark.parametrize("friction", [1.5, FRICTION], ids=["number", "matrix"])
+@by_recursion
+def test_sampler_has_the_law_of_its_linear_recursion(kind, scheme, step, friction, noise):
+    sampler, V, C = kind(0.2, friction, n_steps=1, scheme=scheme), matrix_of(NOISES[noise]), matrix_of(friction)
+    n_chains = 600 if friction is FRICTION else 2000
+    estimate = second_moments(sampler, normal_target(NOISES[noise]), n_chains=n_chains)
+    assert_agrees(estimate, step(0.2, C, gradient_noise=V, compensated=V).stationary())
     if noise != "none":
-        assert_disagrees(estimate, SCHEMES[scheme](0.2, 1.5 * I, gradient_noise=V).stationary())
+        assert_disagrees(estimate, step(0.2, C, gradient_noise=V).stationary())
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_sghmc_takes_the_covariance_that_it_is_given(scheme):
-    V, given = matrix_of(NOISES["matrix"]), np.array([1.0, 2.0])
-    sampler = SGHMC(0.2, friction=1.5, scheme=scheme, noise_covariance=given)
-    exact = SCHEMES[scheme](0.2, 1.5 * I, gradient_noise=V, compensated=np.diag(given)).stationary()
+@pytest.mark.covering
+@pytest.mark.parametrize("given", [None, np.array([1.0, 2.0])], ids=["none", "diagonal"])
+@by_recursion
+def test_sampler_compensates_for_the_covariance_that_it_is_given(kind, scheme, step, given):
+    V, sampler = NOISES["matrix"], kind(0.2, 1.5, n_steps=1, scheme=scheme, noise_covariance=given)
+    exact = step(0.2, 1.5 * I, gradient_noise=V, compensated=matrix_of(given)).stationary()
     assert_agrees(second_moments(sampler, normal_target(V)), exact)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("noise", ["none", "matrix"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_sghmc_with_a_friction_matrix_has_the_law_of_its_linear_recursion(scheme, noise):
-    sampler, V = SGHMC(0.2, friction=FRICTION, scheme=scheme), matrix_of(NOISES[noise])
-    estimate = second_moments(sampler, normal_target(NOISES[noise]), n_chains=600)
-    assert_agrees(estimate, SCHEMES[scheme](0.2, FRICTION, gradient_noise=V, compensated=V).stationary())
-    if noise != "none":
-        assert_disagrees(estimate, SCHEMES[scheme](0.2, FRICTION, gradient_noise=V).stationary())
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_multiple_of_the_identity_is_a_number(scheme):
-    *_, one = walk(SGHMC(0.05, friction=3.0, scheme=scheme), normal_target(2.0), 50, n_chains=5)
-    *_, other = walk(SGHMC(0.05, friction=3.0 * I, scheme=scheme), normal_target(2.0), 50, n_chains=5)
+@by_recursion
+def test_a_multiple_of_the_identity_is_a_number(kind, scheme, step):
+    *_, one = walk(kind(0.05, 3.0, n_steps=1, scheme=scheme), normal_target(2.0), 50, n_chains=5)
+    *_, other = walk(kind(0.05, 3.0 * I, n_steps=1, scheme=scheme), normal_target(2.0), 50, n_chains=5)
     np.testing.assert_allclose(one.position, other.position, rtol=1e-9)
 
 
@@ -73,13 +74,16 @@ def test_a_multiple_of_the_identity_is_a_number(scheme):
     ("friction", "message"),
     [
         (np.eye(3), r"a positive number or of shape \(2, 2\); got \(3, 3\)"),
+        ([1.0, 2.0], r"a positive number or of shape \(2, 2\); got \(2,\)"),
         ([[1.0, 0.5], [0.0, 1.0]], "a symmetric matrix"),
         ([[1.0, 2.0], [2.0, 1.0]], "positive definite; its least eigenvalue is -1"),
     ],
+    ids=["shape", "vector", "asymmetric", "indefinite"],
 )
 def test_wrong_friction_matrices_are_refused(friction, message):
-    with pytest.raises(ValueError, match=f"^friction must be {message}"):
-        SGHMC(friction=friction).init(normal_target(1.0), chain_keys(2))
+    for kind in (SGHMC, SGGMC):
+        with pytest.raises(ValueError, match=rf"^friction must be {message}\.$"):
+            kind(friction=friction).init(normal_target(1.0), chain_keys(2))
 
 
 @pytest.mark.extended
@@ -121,22 +125,62 @@ def test_momenta_are_drawn_again_after_so_many_steps_of_the_integrator():
 
 
 @pytest.mark.extended
-@pytest.mark.covering
-@pytest.mark.parametrize("noise", ["none", "matrix"])
+@pytest.mark.covering("scheme", "form", "noise")
+@pytest.mark.parametrize(("form", "noise"), [("matrix", "none"), ("matrix", "matrix"), ("diagonal", "diagonal")])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_sgrhmc_with_a_full_metric_has_the_law_of_its_linear_recursion(scheme, noise):
-    sampler, V, root = SGRHMC(0.2, full_metric, scheme=scheme), matrix_of(NOISES[noise]), root_of(METRIC)
-    estimate = second_moments(sampler, normal_target(NOISES[noise]), n_steps=120, n_chains=300)
-    assert_agrees(estimate, SCHEMES[scheme](0.2, METRIC, root, V, V).stationary())
+def test_sgrhmc_has_the_law_of_its_linear_recursion(scheme, form, noise):
+    metric = METRIC if form == "matrix" else np.diag(np.diag(METRIC))
+    given = full_metric if form == "matrix" else lambda x: np.broadcast_to(np.diag(METRIC), x.shape)
+    estimate = second_moments(SGRHMC(0.2, given, scheme=scheme), normal_target(NOISES[noise]), 120, 300)
+    V = matrix_of(NOISES[noise])
+    assert_agrees(estimate, SCHEMES[scheme](0.2, metric, root_of(metric), V, V).stationary())
+
+
+@pytest.mark.parametrize(
+    ("flat", "riemannian"),
+    [(SGLD(0.01), SGRLD(0.01, np.ones_like))]
+    + [(SGHMC(0.02, scheme=scheme), SGRHMC(0.02, np.ones_like, scheme=scheme)) for scheme in SCHEMES],
+    ids=["SGRLD", *SCHEMES],
+)
+def test_identity_metric_is_no_metric(flat, riemannian):
+    target = FLAT_TARGETS["banana"].density
+    target = target if isinstance(flat, SGLD) else Noisy(target, 2.0)
+    *_, one = walk(flat, target, 200, n_chains=5)
+    *_, other = walk(riemannian, target, 200, n_chains=5)
+    np.testing.assert_allclose(one.position, other.position, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "h"), [(SGRLD, 0.002), (SGRHMC, 0.01)])
+def test_forms_of_a_metric_and_of_its_divergence_move_alike(kind, h):
+    target = FLAT_TARGETS["banana"]
+    divergence, metric = potential_divergence(target), potential_metric(target)
+
+    def root_divergence(x):
+        return divergence(x) / (2 * np.sqrt(metric(x)))
+
+    given = divergence if kind is SGRLD else root_divergence  # SGRHMC needs that of the root of the metric
+    ends = []
+    for form, of_form in (("diagonal", None), ("matrix", None), ("diagonal", given), ("matrix", given)):
+        sampler = kind(h, potential_metric(target, form), of_form)
+        *_, state = walk(sampler, target.density, 100, n_chains=5, position=target.start)
+        ends.append(state.position.copy())
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=1e-6)
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_sgrhmc_with_a_diagonal_metric_has_the_law_of_its_linear_recursion(scheme):
-    diagonal, V = np.array([1.5, 0.5]), matrix_of(NOISES["diagonal"])
-    sampler = SGRHMC(0.2, lambda x: np.broadcast_to(diagonal, x.shape), scheme=scheme)
-    exact = SCHEMES[scheme](0.2, np.diag(diagonal), np.diag(np.sqrt(diagonal)), V, V).stationary()
-    assert_agrees(second_moments(sampler, normal_target(NOISES["diagonal"])), exact)
+@pytest.mark.parametrize(
+    ("kind", "options", "bias"),
+    [(SGRLD, {}, 1e-3), (SGRHMC, {"scheme": "euler"}, 0.01), (SGRHMC, {"scheme": "baoab"}, 0.01)],
+)
+def test_a_metric_needs_a_minibatch_of_its_own(kind, options, bias):
+    target, metric, of_gradient = pair_of_samples()
+    own = kind(0.05, metric, no_divergence, metric_batch_size=1, **options)
+    assert_agrees(mean_position(own, target), 0.0, bias)
+    biased = mean_position(kind(0.05, of_gradient, no_divergence, **options), target)
+    assert_disagrees(biased, 0.0, bias)
+    if kind is SGRLD:
+        assert_agrees(biased, 1.0, bias)
 
 
 def test_baoab_has_no_bias_on_a_normal_target():
@@ -146,41 +190,6 @@ def test_baoab_has_no_bias_on_a_normal_target():
     assert_agrees(Estimate(mean[:2, :2], error[:2, :2]), exact)
     mean, error = second_moments(SGHMC(0.2, scheme="euler"), normal_target())
     assert_disagrees(Estimate(mean[:2, :2], error[:2, :2]), exact)
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_identity_metric_is_no_metric(scheme):
-    target = Noisy(FLAT_TARGETS["banana"].density, 2.0)
-    flat, riemannian = SGHMC(0.02, scheme=scheme), SGRHMC(0.02, np.ones_like, scheme=scheme)
-    *_, one = walk(flat, target, 200, n_chains=5)
-    *_, other = walk(riemannian, target, 200, n_chains=5)
-    np.testing.assert_allclose(one.position, other.position, rtol=1e-9)
-    np.testing.assert_allclose(one.momentum, other.momentum, rtol=1e-9)
-
-
-def test_diagonal_and_matrix_metrics_move_alike():
-    target = FLAT_TARGETS["banana"]
-    ends = []
-    for form in ("diagonal", "matrix"):
-        sampler = SGRHMC(0.01, potential_metric(target, form))
-        *_, state = walk(sampler, target.density, 100, n_chains=5, position=target.start)
-        ends.append(state.position.copy())
-    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6)
-
-
-def test_divergence_by_differences_is_the_given_one():
-    target = FLAT_TARGETS["banana"]
-    metric = potential_metric(target)
-
-    def root_divergence(x):  # of the root of the metric
-        return potential_divergence(target)(x) / (2 * np.sqrt(metric(x)))
-
-    ends = []
-    for divergence in (None, root_divergence):
-        sampler = SGRHMC(0.01, metric, divergence)
-        *_, state = walk(sampler, target.density, 100, n_chains=5, position=target.start)
-        ends.append(state.position.copy())
-    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6)
 
 
 def energy_error(sampler, time=2.0):
@@ -249,31 +258,3 @@ def test_thermostat_absorbs_noise_that_nobody_declared():
     sampler = SGNHT(0.02, friction=1.0)
     estimate = expectations(sampler, target, lambda state: state.thermostat, 4000, burn_in=2000, n_chains=100)
     assert_agrees(estimate, 1 + 0.02 * 40 / 2, bias=0.02)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_metric_with_a_minibatch_of_its_own_is_unbiased(scheme):
-    target, metric, _ = pair_of_samples()
-    sampler = SGRHMC(0.05, metric, no_divergence, metric_batch_size=1, scheme=scheme)
-    assert_agrees(mean_position(sampler, target), 0.0, bias=0.01)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_metric_of_the_gradients_minibatch_is_biased(scheme):
-    target, _, metric = pair_of_samples()
-    sampler = SGRHMC(0.05, metric, no_divergence, scheme=scheme)
-    assert_disagrees(mean_position(sampler, target), 0.0, bias=0.01)
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    [SGHMC(1.0), SGHMC(1.0, scheme="euler"), SGNHT(1.0), SGNHT(1.0, scheme="euler"), SGLD(1.0)],
-    ids=repr,
-)
-def test_divergence_of_the_dynamics_is_reported(sampler):
-    target = FLAT_TARGETS["banana"].density
-    with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match=f"{type(sampler).__name__} met a gradient"):
-        for _ in walk(sampler, target, 1000, n_chains=50):
-            pass

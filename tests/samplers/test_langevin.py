@@ -8,9 +8,8 @@ from skmanifold.models import gamma, standard_normal
 from skmanifold.samplers import SGLD, SGRHMC, SGRLD, NonFiniteError, PolynomialDecay
 
 from ._evidence import assert_agrees, assert_disagrees, expectations, walk
-from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
+from ._flat_targets import FLAT_TARGETS, potential_divergence, potential_metric
 from ._linear import PRECISION, langevin, normal_target, second_moments
-from ._pair import mean_position, no_divergence, pair_of_samples
 
 METRIC = np.array([[1.5, 0.4], [0.4, 0.6]])
 NOISE = np.array([[3.0, 1.0], [1.0, 2.0]])
@@ -113,38 +112,6 @@ def test_sgrld_is_mirrored_at_the_wall():
     assert_agrees(estimate, law @ moments(x), bias=2e-3)  # of the grid, where the noise vanishes
 
 
-def test_sgrld_of_a_metric_of_one_is_sgld():
-    target = FLAT_TARGETS["banana"].density
-    *_, one = walk(SGLD(0.01), target, 100)
-    *_, other = walk(SGRLD(0.01, np.ones_like), target, 100)
-    np.testing.assert_allclose(one.position, other.position, rtol=1e-12)
-
-
-@pytest.mark.extended
-def test_metric_with_a_minibatch_of_its_own_is_unbiased():
-    target, metric, _ = pair_of_samples()
-    sampler = SGRLD(0.05, metric, no_divergence, metric_batch_size=1)
-    assert_agrees(mean_position(sampler, target), 0.0, bias=1e-3)
-
-
-def test_metric_of_the_gradients_minibatch_is_biased():
-    target, _, metric = pair_of_samples()
-    estimate = mean_position(SGRLD(0.05, metric, no_divergence), target)
-    assert_disagrees(estimate, 0.0, bias=1e-3)
-    assert_agrees(estimate, 1.0, bias=1e-3)
-
-
-def test_correction_may_be_given_for_a_metric_that_is_a_matrix():
-    target = FLAT_TARGETS["banana"]
-    ends = []
-    for form, divergence in (("diagonal", None), ("matrix", None), ("matrix", potential_divergence(target))):
-        sampler = SGRLD(0.002, potential_metric(target, form), divergence)
-        *_, state = walk(sampler, target.density, 100, n_chains=5, position=target.start)
-        ends.append(state.position.copy())
-    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-6)
-    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-6)
-
-
 def test_exponent_of_the_decay_is_outside_of_the_bracket():
     decay = PolynomialDecay(a=0.01, b=1000, c=0.6)
     assert decay(0) == 0.01
@@ -235,16 +202,6 @@ def test_own_minibatch_of_the_metric_needs_samples():
     sampler = SGRLD(0.01, lambda x, rows: np.ones_like(x), metric_batch_size=3)
     with pytest.raises(ValueError, match="metric_batch_size=3 needs a target with as many n_samples"):
         next(walk(sampler, FLAT_TARGETS["banana"].density, 1, n_chains=4))
-
-
-def test_noise_that_exceeds_the_steps_own_is_not_made_up_for():
-    target = Noisy(FLAT_TARGETS["standard normal"].density, 1e6)
-    quiet = FLAT_TARGETS["standard normal"].density
-    sampler = SGLD(0.1, noise_covariance=1e12)
-    *_, state = walk(sampler, quiet, 10, n_chains=3, position=np.ones(1))
-    np.testing.assert_allclose(state.position, 0.9**10, rtol=1e-12)  # clipped at zero: plain ascent
-    *_, state = walk(SGLD(0.1), target, 10, n_chains=3)
-    assert np.isfinite(state.position).all()
 
 
 def test_a_state_has_no_field_that_the_sampler_does_not_use():

@@ -14,7 +14,7 @@ from skmanifold.samplers._cir.lazy_cir_rows import add_counts, expected_rows, ma
 from skmanifold.utils._threads import Workers
 
 from ._counts import log_gamma_cdf
-from ._evidence import assert_agrees, assert_disagrees, summarize
+from ._evidence import assert_agrees, assert_disagrees, summarize, variance
 
 KEY = np.uint64(0x0123456789ABCDEF)
 UNLIKELY = 1e-4
@@ -70,10 +70,6 @@ def moments(theta, shape, time):
     kept = np.exp(-time)
     mean = shape + (theta - shape) * kept
     return mean, 2 * theta * (kept - kept**2) + shape * (1 - kept) ** 2
-
-
-def variance(x):
-    return summarize((x - x.mean()) ** 2 * len(x) / (len(x) - 1))
 
 
 # --- one transition --------------------------------------------------------------------------------------
@@ -250,16 +246,12 @@ def test_lazy_rows_have_the_law_of_rows_that_move_at_every_step(lasting, n_steps
     assert min(p_values(lazy)) > UNLIKELY
     assert min(p_values(draws(3, eager=False, forget=True))) < UNLIKELY
     theta, other = np.exp(lazy, dtype=float), np.exp(eager, dtype=float)
-    for statistic in (summarize, variance_by_column):
+    for statistic in (summarize, variance):
         left, right = statistic(theta), statistic(other)
         difference = left._replace(mean=left.mean - right.mean, error=np.hypot(left.error, right.error))
         assert_agrees(difference, 0.0)
     correlation = np.corrcoef(lazy, rowvar=False) - np.eye(N_WORDS * 2)  # given the counts, cells are independent
     assert np.abs(correlation).max() < 4.5 / np.sqrt(n_copies)
-
-
-def variance_by_column(x):
-    return summarize((x - x.mean(axis=0)) ** 2 * len(x) / (len(x) - 1))
 
 
 # --- totals ----------------------------------------------------------------------------------------------
@@ -305,9 +297,9 @@ def test_totals_are_the_expected_sums_and_lack_the_variance_of_what_was_not_read
     assert_agrees(summarize(missing * (totals - totals.mean(axis=0))), 0.0)  # an expectation leaves no correlation
     assert_agrees(summarize(missing**2 - unread), 0.0)
     assert_disagrees(summarize(missing**2), 0.0)
-    deficit = summarize(variance_by_column(sums).mean - (totals - totals.mean(axis=0)) ** 2)
+    deficit = summarize(variance(sums).mean - (totals - totals.mean(axis=0)) ** 2)
     assert_disagrees(deficit, 0.0)
-    left, right = variance_by_column(totals), variance_by_column(eager)
+    left, right = variance(totals), variance(eager)
     error = np.sqrt(left.error**2 + right.error**2 + summarize(unread).error ** 2)
     assert_agrees(left._replace(mean=left.mean + unread.mean(axis=0) - right.mean, error=error), 0.0)
     assert_disagrees(left._replace(mean=left.mean - right.mean, error=error), 0.0)

@@ -75,6 +75,7 @@ def finite_or_stopped(target, sampler, **options):
 
 
 @pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here
+@pytest.mark.short_cases("1e+308", "nan")
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("value", [1e308, 1e160, np.inf, np.nan])
 def test_no_draw_is_infinite(sampler, value):
@@ -91,14 +92,23 @@ def huge(x):
     return np.full(x.shape, 1e308)
 
 
+@numba.njit
+def exploding(x):
+    return x * x * x
+
+
 @pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here
 @pytest.mark.parametrize("sampler", [SGGMC(0.5, n_steps=2), SGLD(0.5), GSGNHT(0.5)], ids=repr)
-def test_compiled_runs_stop_where_interpreted_ones_do(sampler):
+@pytest.mark.parametrize(("gradient", "message"), [(huge, "moved to a position or"), (exploding, "not finite at step")])
+def test_compiled_runs_stop_where_interpreted_ones_do(sampler, gradient, message):
+    options = {"n_draws": 400, "burn_in": 0, "n_chains": 2, "position": np.ones(3), "random_state": 0}
     told = []
-    for gradient in (huge, huge.py_func):
-        with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match="moved to a position or") as caught:
-            sample(Density(Euclidean(3), gradient), sampler, n_draws=50, n_chains=2, random_state=0)
-        told.append((str(caught.value), caught.value.draws.position))
-    assert told[0][0] == told[1][0]
-    np.testing.assert_array_equal(told[0][1], told[1][1])
-    assert not np.isinf(told[0][1]).any()
+    for function in (gradient, gradient.py_func):
+        with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match=message) as caught:
+            sample(Density(Euclidean(3), function), sampler, **options)
+        told.append(caught.value)
+    assert str(told[0]) == str(told[1])
+    np.testing.assert_array_equal(told[0].draws.position, told[1].draws.position)
+    np.testing.assert_array_equal(told[0].state.position, told[1].state.position)
+    assert not np.isinf(told[0].draws.position).any()
+    assert told[0].state.n_steps == np.isfinite(told[0].draws.position[0, :, 0]).sum() < 400

@@ -89,10 +89,7 @@ def test_a_constant_function_is_its_value(sampler, form):
 
 def test_functions_of_a_single_point():
     each = Density(
-        Euclidean(2),
-        lambda x: -x,
-        log_density=lambda x: -0.5 * x @ x,
-        noise_covariance=lambda x: np.diag(1 + x**2),
+        Euclidean(2), lambda x: -x, log_density=lambda x: -0.5 * x @ x, noise_covariance=lambda x: np.diag(1 + x**2)
     )
     x = np.random.default_rng(0).normal(size=(3, 2))
     np.testing.assert_allclose(each.noise_covariance(x), [np.diag(1 + point**2) for point in x])

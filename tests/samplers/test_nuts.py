@@ -203,15 +203,10 @@ def test_frames_stay_on_their_manifold():
     assert draws.stats["depth"].max() <= 10
 
 
-def test_a_start_without_density_is_refused():
-    target = Density(Euclidean(1), lambda x: -x, lambda x: -np.inf)
-    with pytest.raises(ValueError, match="log density must be finite"):
-        sample(target, NUTS(), n_draws=2)
-
-
 def test_the_summary_has_a_row_for_each_coordinate():
     pytest.importorskip("arviz_base")
-    draws = sample(BANANA, NUTS(), n_draws=200, random_state=0)
+    target = Density(Euclidean(2), lambda x: -x, lambda x: -0.5 * (x @ x))
+    draws = sample(target, NUTS(), n_draws=100, random_state=0)
     table = draws.summary()
     assert len(table) == 2
     assert {"mean", "sd", "ess_bulk", "r_hat"} <= set(table.columns)

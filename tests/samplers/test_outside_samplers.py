@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from inference._interrupted import cut_short
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import SphericalAdmixture, StochasticLDA, distributed, sample
@@ -144,26 +145,12 @@ class Remembering(ESCA):
         return AveragedState(*after, max(state.best, after.log_density))
 
 
-class Interrupting(Remembering):
-    """The same, stopped by the user in its seventh pass."""
-
-    stops = True
-
-    def step(self, model, state):
-        if state.n_steps == 6 and Interrupting.stops:
-            raise KeyboardInterrupt
-        return super().step(model, state)
-
-
 def test_a_checkpoint_holds_a_state_of_any_type(tmp_path):
     alone = lda(ESCA()).fit(X)
-    Interrupting.stops = True
-    with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3), pytest.raises(KeyboardInterrupt):
-        lda(Interrupting()).fit(X)
+    cut_short(lda(Remembering()), X, None, tmp_path, dies_in=7)
     assert len(list(tmp_path.iterdir())) == 1
-    Interrupting.stops = False
     with distributed(None, checkpoint_dir=tmp_path, checkpoint_every=3):
-        fitted = lda(Interrupting()).fit(X)
+        fitted = lda(Remembering()).fit(X)
     assert fitted.components_.tobytes() == alone.components_.tobytes()
 
 
@@ -209,21 +196,12 @@ def test_minibatches_that_are_declared_and_not_defined_are_refused(method):
         getattr(lda(Unfinished()), method)(X)
 
 
-class FactorsState(NamedTuple):
-    position: Any
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any
-    latents: Any
-
-
 class Climbing(BaseSampler):
     """Mean-field inference that always takes whole steps."""
 
     short_name = None
     requires = (MeanFieldModel,)
-    state_types = (FactorsState,)
+    state_types = (State,)
     log_density_name = "objective"
 
     def init(self, model, key):
@@ -244,7 +222,7 @@ class Climbing(BaseSampler):
     @staticmethod
     def _state(model, key, n_steps, factors, rows):
         objective = model.objective(factors, rows, model.scale)
-        return FactorsState(factors, key, n_steps, objective, factors.directions(), rows)
+        return State(factors, key, n_steps, objective, statistics=factors.directions(), latents=rows)
 
 
 def test_a_sampler_that_asks_for_factors_alone_runs_in_a_spherical_admixture():

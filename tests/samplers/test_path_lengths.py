@@ -6,15 +6,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import sample
 from skmanifold.manifolds import Sphere
-from skmanifold.models import Density
 from skmanifold.models._reference import standard_normal
-from skmanifold.samplers import GMC, HMC, BlockwiseGMC
+from skmanifold.samplers import GMC, HMC
 
 from ._evidence import assert_agrees, expectations
-
-
-def uniform_on_sphere(d):
-    return Density(Sphere(d), grad_log_density=np.zeros_like, log_density=lambda x: np.zeros(len(x)), vectorized=True)
+from ._flat_targets import uniform
 
 
 def effective_draws_of_squares(target, sampler):
@@ -32,9 +28,9 @@ def test_half_a_period_of_a_normal_density_does_not_keep_squares():
 
 def test_half_a_great_circle_does_not_keep_squares():
     h = np.pi / np.sqrt(99) / 4  # the speed in 99 dimensions is nearly the same at every transition
-    assert effective_draws_of_squares(uniform_on_sphere(100), GMC(h, 4)) > 1000
+    assert effective_draws_of_squares(uniform(Sphere(100)), GMC(h, 4)) > 1000
     with pytest.warns(ConvergenceWarning, match="The chains have not converged"):
-        assert effective_draws_of_squares(uniform_on_sphere(100), GMC(h, 4, jitter=0)) < 200
+        assert effective_draws_of_squares(uniform(Sphere(100)), GMC(h, 4, jitter=0)) < 200
 
 
 @pytest.mark.covering
@@ -67,9 +63,3 @@ def test_without_jitter_all_paths_are_the_same():
     h, n_steps = GMC(0.3, 7, jitter=0)._paths(0, 100)
     assert (h == 0.3).all()
     assert (n_steps == 7).all()
-
-
-@pytest.mark.parametrize("sampler", [HMC(jitter=1.0), GMC(jitter=-0.1), BlockwiseGMC(jitter=None)], ids=repr)
-def test_jitter_is_below_one(sampler):
-    with pytest.raises(ValueError, match="'jitter' parameter of"):
-        sampler.init(standard_normal(), np.arange(2, dtype=np.uint64))

@@ -17,7 +17,7 @@ from skmanifold.models import (
 from skmanifold.samplers import SCIR, GeometricBrownian, NonFiniteError, PolynomialDecay
 
 from ._counts import GammaPosterior, log_gamma_cdf
-from ._evidence import assert_agrees, assert_disagrees, chain_keys, summarize, walk
+from ._evidence import assert_agrees, assert_disagrees, chain_keys, summarize, variance, walk
 
 N_CHAINS = 4000
 NO_DISTANCE = 2.2 / np.sqrt(N_CHAINS)  # of independent draws from the law itself, once in 8,000
@@ -26,11 +26,6 @@ NO_DISTANCE = 2.2 / np.sqrt(N_CHAINS)  # of independent draws from the law itsel
 COUNTS = DirichletPosterior([0.1, 0.1], np.repeat([0, 1], [300, 700]))
 SHAPE = 300.1
 SHAPE_VARIANCE = 1000**2 / 10 * 0.3 * 0.7 * 990 / 999  # of the estimate from 10, drawn without replacement
-
-
-def variance(x):
-    """Variance of independent values and its error."""
-    return summarize((x - x.mean()) ** 2 * len(x) / (len(x) - 1))
 
 
 # --- the process -----------------------------------------------------------------------------------------
@@ -71,16 +66,6 @@ def test_a_transition_is_noncentral_chi_square(start, h):
     assert stats.kstest(state.position[:, 0], law.cdf).statistic < NO_DISTANCE
     wrong = stats.ncx2(2 * shape, 2 * start * np.exp(-h) / lost, scale=1.2 * lost / 2)
     assert stats.kstest(state.position[:, 0], wrong.cdf).statistic > NO_DISTANCE or (start, h) == (30.0, 0.01)
-
-
-@pytest.mark.parametrize("h", [0.1, 3.0])
-def test_steps_compose(h):
-    # the exact transition over h is two over h / 2
-    ends = []
-    for steps, seed in ((1, 0), (2, 1)):
-        *_, state = walk(SCIR(h / steps), gamma(0.7), steps, n_chains=N_CHAINS, position=np.array([2.0]), seed=seed)
-        ends.append(state.position[:, 0].copy())
-    assert stats.ks_2samp(*ends).statistic < 2.2 * np.sqrt(2 / N_CHAINS)
 
 
 def test_step_sizes_may_fall():
@@ -228,11 +213,3 @@ def test_shapes_that_are_none_stop_the_chain(manifold, bad):
 def test_geometric_brownian_motion_must_begin_above_zero():
     with pytest.raises(ValueError, match="initial coordinates of GeometricBrownian must be positive"):
         GeometricBrownian().init(LOG_NORMAL, chain_keys(2), np.zeros((2, 1)))
-
-
-@pytest.mark.parametrize("sampler", [SCIR, GeometricBrownian])
-@pytest.mark.parametrize("h", [0.0, -0.1, "long", None])
-def test_step_sizes_that_are_none_are_refused(sampler, h):
-    target = gamma(1.0) if sampler is SCIR else LOG_NORMAL
-    with pytest.raises(ValueError, match="'step_size' parameter"):
-        sampler(h).init(target, chain_keys(1))

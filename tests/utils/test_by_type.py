@@ -1,16 +1,10 @@
 """Functions of kernels with an implementation for each type: compiled, interpreted, and from the cache."""
 
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
-
 import pytest
 
 from skmanifold.utils._njit import is_tested
 
-ROOT = Path(__file__).parents[2]
+from ._processes import run_python
 
 SHAPES = """
 from typing import NamedTuple
@@ -83,14 +77,7 @@ def run(tmp_path):
     """Run code that may import `skmanifold_shapes` or `shapes`, whose cache is the folder "cache"."""
     for name in ("skmanifold_shapes", "shapes"):
         (tmp_path / f"{name}.py").write_text(SHAPES)
-
-    def run(code, **environment):
-        paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-        command = [sys.executable, "-B", "-W", "error", "-c", textwrap.dedent(code)]
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": "0", **paths, **environment}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
-
-    return run
+    return lambda code, **environment: run_python(code, tmp_path, **environment)
 
 
 def test_the_kernel_of_the_type_is_called_compiled_and_from_the_cache_of_another_process(run):

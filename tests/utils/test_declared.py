@@ -10,7 +10,6 @@ import pytest
 from skmanifold.utils._conditions import Array, Counted, Length, Point, Unsatisfied, Whole, index
 from skmanifold.utils._declared import Keyed, Lacking, Saved, check, saved_fields
 
-KEYED = Annotated[dict, Keyed(("a",), a=Annotated[np.ndarray, Array("float64", "K p")], b=int)]
 Matrix = Annotated[np.ndarray, Array("float64", "K p", low=0)]
 Vector = Annotated[np.ndarray, Array("float64", "K")]
 T = TypeVar("T")
@@ -78,11 +77,7 @@ ONES, TWO = np.ones((2, 3)), np.zeros(2)
         (Pair[Vector], Pair(10 * ONES, TWO), "x has a first number above 9"),
         (Pair, (ONES, TWO), "is a tuple and not a Pair"),
         (Holder, Holder(p=3, pair=Pair(ONES, TWO)), None),
-        (
-            Holder,
-            Holder(p=4, pair=Pair(ONES, TWO)),
-            r"x\.pair\.first has the length 3, but must .* 4 \(p\)",
-        ),
+        (Holder, Holder(p=4, pair=Pair(ONES, TWO)), r"x\.pair\.first has the length 3, but must .* 4 \(p\)"),
         (Holder, Holder(p=3), "lacks pair"),
         (Holder, Holder(p=3, pair=Pair(ONES, TWO), unsaved=1), "has the undeclared attribute 'unsaved'"),
     ],

@@ -1,21 +1,18 @@
 """Kernels that other kernels call: compiled with their caller, and again if Python calls them."""
 
 import gc
-import os
-import subprocess
-import sys
 import textwrap
 import threading
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba import config
 
-from skmanifold.utils import _njit
 from skmanifold.utils._machine_code import Part
 from skmanifold.utils._njit import Kernel, is_tested, new_kernel, njit
+
+from ._processes import run_python
 
 pytestmark = [
     pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled"),
@@ -123,12 +120,9 @@ with event.install_recorder("numba:compile") as recorder:
     found = [{"first": first, "second": second, "part": part}[name](1.0) for name in sys.argv[1:]]
 print(found, sorted(seen.data["dispatcher"].__name__ for _, seen in recorder.buffer if seen.is_start))
 """
-    paths = os.pathsep.join([str(tmp_path), str(Path(_njit.__file__).parents[2])])
-    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
     def run(*names):
-        command = [sys.executable, "-c", program, *names]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+        return run_python(program, tmp_path, *names)
 
     assert run("first") == "[4.0] ['first', 'part']"
     assert run("first") == "[4.0] []"

@@ -5,7 +5,6 @@ import itertools
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +17,8 @@ from numba.core import caching, event
 
 from skmanifold.utils import _machine_code
 from skmanifold.utils._machine_code import Notice
+
+from ._processes import run_python
 
 KERNELS = """
 from skmanifold.utils._njit import njit
@@ -191,12 +192,7 @@ for turn in range(n_rounds):
 @pytest.mark.parametrize("size", [("1", "3"), pytest.param(("12", "6"), marks=pytest.mark.long)])
 def test_processes_that_compile_at_once_or_are_killed_leave_a_cache_that_is_right(size, tmp_path):
     (tmp_path / "kernels.py").write_text(KERNELS)
-    paths = os.pathsep.join([str(tmp_path), str(Path(_machine_code.__file__).parents[3])])
-    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", AT_ONCE, *size], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_python(AT_ONCE, tmp_path, *size)
 
 
 # The line about compiling

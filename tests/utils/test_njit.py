@@ -1,15 +1,10 @@
 """Kernels where the cache is read-only, missing or damaged: they run, and a filled cache is used."""
 
-import os
 import re
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "skmanifold"
+from ._processes import ROOT, run_python
 
 KERNELS = """
 from skmanifold.utils._njit import njit
@@ -62,17 +57,7 @@ print(result, n_compiled, len(caught), *[warning.message for warning in caught])
 def run(tmp_path):
     """Run code that may import `kernels`, whose cache is the folder "cache"."""
     (tmp_path / "kernels.py").write_text(KERNELS)
-
-    def run(code, **environment):
-        paths = os.pathsep.join([str(tmp_path), str(PACKAGE.parent)])
-        environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **environment}
-        environment = {name: value for name, value in environment.items() if value}
-        command = [sys.executable, "-B", "-W", "error", "-c", textwrap.dedent(code)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    return run
+    return lambda code, **environment: run_python(code, tmp_path, **environment)
 
 
 def test_a_cache_is_filled_and_then_used_where_nothing_can_be_written(run, tmp_path):
@@ -126,4 +111,4 @@ def test_a_file_of_the_cache_with_types_of_a_module_that_is_gone_is_made_anew(ru
 
 def test_all_kernels_of_the_package_have_this_decorator():
     imports = re.compile(r"^from numba import .*\bnjit\b", re.MULTILINE)
-    assert not [path.name for path in PACKAGE.rglob("*.py") if imports.search(path.read_text())]
+    assert not [path.name for path in (ROOT / "skmanifold").rglob("*.py") if imports.search(path.read_text())]

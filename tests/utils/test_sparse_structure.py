@@ -68,10 +68,7 @@ BROKEN = [
     (matrix("lil", rows=LISTS.rows[:2]), "LIL matrix: it does not have 3 lists of columns and of data"),
     (matrix("lil", _shape=(3, 2)), "LIL matrix: column index 3, but there are 2 columns"),
     (KEYS, "DOK matrix: column index 4, but there are 4 columns"),
-    (
-        sp.coo_array((np.ones(1), ([1],)), shape=(3,)),
-        "must have 2 dimensions, rows and columns; got a coo_array of 1",
-    ),
+    (sp.coo_array((np.ones(1), ([1],)), shape=(3,)), "must have 2 dimensions, rows and columns; got a coo_array of 1"),
     (sp.coo_array((1, 2**31 + 7)).T, "has 2147483655 rows; at most 2147483647"),
     (matrix(data=np.array(["a"] * 11)), "is a sparse matrix of the type <U1: its entries must be numbers"),
 ]

@@ -136,8 +136,7 @@ def test_threads_end_with_the_block():
 
 
 @pytest.mark.parametrize(
-    ("n", "size", "pieces"),
-    [(0, 3, []), (2, 3, [(0, 2)]), (6, 3, [(0, 3), (3, 6)]), (7, 3, [(0, 3), (3, 6), (6, 7)])],
+    ("n", "size", "pieces"), [(0, 3, []), (2, 3, [(0, 2)]), (6, 3, [(0, 3), (3, 6)]), (7, 3, [(0, 3), (3, 6), (6, 7)])]
 )
 def test_ranges_are_split_in_order(n, size, pieces):
     assert split_range(n, size) == pieces
