@@ -52,6 +52,7 @@ def run(code):
     return done.stdout.split()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("code", [FIT, SAMPLE])
 def test_a_second_process_does_not_compile(code):
     assert ["0"] in (run(code) for _ in range(2))  # the first may, where the cache is empty

@@ -21,7 +21,6 @@ from skmanifold.models import IncompatibleError
 FITTED = [name for name, (_, _, steps) in CASES.items() if steps]
 SHORT = {
     "StochasticLDA-esca",
-    "StochasticLDA-scir-stream",
     "SphericalAdmixture-gsgnht",
     "OrthogonalSphericalAdmixture-gibbs",
     "HDPAdmixture-gibbs",
@@ -32,7 +31,6 @@ SHORT = {
     "classes",
     "imputer",
     "table-DPMixture",
-    "table-ExponentialFamilyMixture",
 }
 EXTENDED = pytest.mark.extended
 N_THREADS, N_PARTS = 16, 4  # each thread makes a part of the calls

@@ -17,7 +17,7 @@ from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.inspection import DimensionPosteriorDisplay, TopicDisplay
 from skmanifold.metrics import match_topics
 
-from .._corpora import easy_corpus, easy_split, learned, small_corpus
+from .._corpora import easy_corpus, easy_split, small_corpus
 
 SHORT = {"max_iter": 8, "burn_in": 4, "thin": 1, "random_state": 0}
 
@@ -126,14 +126,6 @@ def test_displays(fitted):
     np.testing.assert_array_equal(posterior.probabilities[0], fitted.n_components_posterior_)
 
 
-def test_saved_and_loaded(fitted, tmp_path):
-    X = easy_split()[1]
-    fitted.save(tmp_path / "hdp.skm")
-    loaded = skmanifold.load(tmp_path / "hdp.skm")
-    np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
-    assert loaded.score(X) == fitted.score(X)
-
-
 def test_to_fixed(fitted, tmp_path):
     X = easy_split()[1]
     lda = fitted.to_fixed()
@@ -174,15 +166,6 @@ def test_a_prior_for_each_word():
     np.testing.assert_array_equal(hdp.topic_word_prior_, prior)
     equal = HDPAdmixture(topic_word_prior=np.full(150, 0.05), init=6, **SHORT).fit(X)
     assert match_topics(equal.components_, hdp.components_).similarity.mean() > 0.5
-
-
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_number_of_threads_changes_no_byte(n_chains):
-    X = easy_split()[0][:1000]  # several blocks of tokens
-    fits = [HDPAdmixture(init=9, n_chains=n_chains, n_jobs=n_jobs, **SHORT).fit(X) for n_jobs in (1, 2, 3)]
-    for other in fits[1:]:
-        assert learned(other) == learned(fits[0])
-        np.testing.assert_array_equal(other.topic_weights_, fits[0].topic_weights_)
 
 
 def test_the_largest_number_of_topics_is_kept_with_one_warning():

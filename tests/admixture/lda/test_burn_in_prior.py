@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skmanifold import HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import HeldOutMonitor, StochasticLDA
 from skmanifold.admixture._lda.fit_strategies import TopicFit
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.fits import BurnInPrior
@@ -64,18 +64,6 @@ def test_a_learned_prior_of_words_is_learned_with_it(monkeypatch):
     assert seen[0].sum() > 1.0
     assert lda.topic_word_prior_ != 0.1
     np.testing.assert_array_equal(lda.doc_topic_prior_, 0.25)
-
-
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-def test_rows_in_shards_have_the_same_priors(sampler):
-    X = small_corpus()
-    here = StochasticLDA(**SETTINGS, sampler=sampler).fit(X)
-    with distributed(None):
-        there = StochasticLDA(**SETTINGS, sampler=sampler).fit(X)
-    given = StochasticLDA(**SETTINGS, sampler=sampler, doc_topic_prior=0.25).fit(X)
-    np.testing.assert_array_equal(here.log_density_trace_, there.log_density_trace_)
-    np.testing.assert_array_equal(here.components_, there.components_)
-    assert not np.array_equal(here.log_density_trace_, given.log_density_trace_)
 
 
 def test_a_tolerance_waits_for_the_last_prior():

@@ -143,24 +143,6 @@ def test_log_joints_after_burn_in_are_those_of_the_learned_priors():
     np.testing.assert_array_equal(lda.components_, fixed.components_)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("sampler", BY_PASSES)
-def test_new_documents_are_told_by_the_learned_prior(sampler):
-    lda = learned_fit(sampler)
-    alpha = lda.doc_topic_prior_
-    np.testing.assert_allclose(lda.transform(np.zeros((1, 80)))[0], alpha / alpha.sum())
-
-
-@pytest.mark.parametrize("sampler", BY_PASSES)
-def test_learning_is_the_same_for_every_number_of_threads_and_again(sampler):
-    def fit(n_jobs):
-        lda = StochasticLDA(5, sampler=sampler, **BOTH, max_iter=22, burn_in=16, n_chains=2, n_jobs=n_jobs, thin=1)
-        return left_by(lda.set_params(random_state=3).fit(small_corpus()))
-
-    first = fit(1)
-    assert fit(2) == fit(3) == fit(1) == first
-
-
 def test_chains_learn_each_for_itself_and_the_best_ones_priors_are_told():
     params = {**BOTH, "max_iter": 30, "burn_in": 25, "random_state": 1}
     two = StochasticLDA(4, sampler="gibbs", n_chains=3, **params).fit(small_corpus())

@@ -223,16 +223,6 @@ STORED = SCIR(control_variate="stored")
 EACH = pytest.mark.parametrize("sampler", [*BY_MINIBATCHES, STORED, SCIR(lazy=False)], ids=str)
 
 
-@pytest.mark.covering
-@EACH
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_number_of_threads_changes_no_byte(sampler, n_chains):
-    fits = [fit(sampler, n_chains=n_chains, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
-    for other in fits[1:]:
-        assert left_by(other) == left_by(fits[0])
-        assert other.score(small_corpus()) == fits[0].score(small_corpus())
-
-
 @EACH
 def test_a_batch_size_beyond_the_corpus_means_all_of_it(sampler):
     whole = fit(sampler, batch_size=None)

@@ -1,12 +1,9 @@
 """The orthogonal spherical admixture as an estimator: what it finds, accepts, refuses, keeps and gives back."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import OrthogonalSphericalAdmixture
@@ -208,20 +205,6 @@ def test_minibatches_do_not_infer_the_number():
 # What does not matter
 
 
-@pytest.mark.parametrize(("sampler", "n_components"), [*((sampler, 3) for sampler in SAMPLERS), ("gibbs", None)])
-def test_the_bytes_do_not_depend_on_threads_nor_on_how_x_is_stored(sampler, n_components):
-    X = small()
-    options = {"n_chains": 2, "n_components": n_components}
-    expected = learned(make(sampler, **options).fit(X))
-    assert learned(make(sampler, n_jobs=2, **options).fit(np.asfortranarray(X))) == expected
-    sparse = learned(make(sampler, n_jobs=3, **options).fit(sp.csr_array(X)))
-    assert learned(make(sampler, **options).fit(sp.coo_matrix(X))) == sparse
-    assert learned(make(sampler, random_state=1, **options).fit(X)) != expected
-    alone = make(sampler, n_components=n_components).fit(X).posterior_["log_likelihood"]
-    both = make(sampler, **options).fit(X).posterior_["log_likelihood"]
-    assert np.array_equal(alone, both[:1])
-
-
 def test_wide_documents_give_the_same_bytes_for_any_number_of_threads():
     X = sp.random_array((120, 20_000), density=0.002, random_state=0, format="csr")
     fits = [make(n_jobs=n_jobs, max_iter=4, burn_in=1).fit(X) for n_jobs in (1, 2)]
@@ -236,19 +219,6 @@ def test_rows_of_zeros_and_the_lengths_of_rows_mean_nothing(sampler):
     assert learned(behind) == learned(model)
     lengths = 2.0 ** np.random.default_rng(0).integers(-200, 200, (29, 1))
     np.testing.assert_allclose(make(sampler).fit(X * lengths).components_, model.components_, rtol=1e-6, atol=1e-9)
-
-
-@each_sampler
-def test_a_row_is_answered_alike_in_any_batch_and_at_any_place_also_after_storing(sampler):
-    X = small()
-    model = make(sampler).fit(X)
-    order = np.random.default_rng(1).permutation(30)
-    stored = pickle.loads(pickle.dumps(model))
-    for name in ("transform", "score_samples", "predict"):
-        method = getattr(model, name)
-        whole = method(X)
-        assert np.array_equal(getattr(stored, name)(X[order]), whole[order], equal_nan=True)
-        assert np.array_equal(np.concatenate([method(X[:7]), method(X[7:])]), whole, equal_nan=True)
 
 
 # Settings
@@ -337,8 +307,3 @@ def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa, sampl
     assert np.isfinite(model.components_).all()
     assert np.isfinite(model.log_density_trace_).all()
     assert np.isfinite(model.score_samples(X)).all()
-
-
-def test_clones_are_unfitted_twins():
-    model = make().fit(small())
-    assert learned(clone(model).fit(small())) == learned(model)

@@ -1,11 +1,8 @@
 """The spherical admixture as an estimator: what it accepts, refuses, keeps and gives back."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -48,14 +45,6 @@ def small(n=30, V=8, seed=0):
 def make(sampler="gsgnht", n_components=3, **params):
     params = {"max_iter": 6, "burn_in": 2, "thin": 1, "batch_size": 10, "random_state": 0, **params}
     return SphericalAdmixture(n_components, sampler=sampler, **params)
-
-
-def learned(model, X=None):
-    """All that a fit leaves, as bytes."""
-    arrays = {name: getattr(model, name) for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    arrays.pop("sampler_")
-    arrays.update(model.posterior_ if hasattr(model, "log_density_trace_") else {})
-    return {name: np.asarray(value).tobytes() for name, value in arrays.items()}
 
 
 @pytest.mark.extended
@@ -107,34 +96,12 @@ def test_the_score_is_that_of_the_evaluator_averaged_over_draws_and_relative_to_
 
 
 @each_sampler
-def test_the_bytes_do_not_depend_on_threads_nor_on_how_x_is_stored(sampler):
-    X = small()
-    expected = learned(make(sampler, n_chains=2).fit(X))
-    assert learned(make(sampler, n_chains=2, n_jobs=2).fit(np.asfortranarray(X))) == expected
-    sparse = learned(make(sampler, n_chains=2, n_jobs=3).fit(sp.csr_array(X)))
-    assert learned(make(sampler, n_chains=2).fit(sp.coo_matrix(X))) == sparse
-    assert learned(make(sampler, n_chains=2).fit(sp.csr_matrix(np.float32(X)).astype(np.float64))) != {}
-    assert learned(make(sampler, n_chains=2, random_state=1).fit(X)) != expected
-
-
-@each_sampler
 def test_the_length_of_a_row_means_nothing(sampler):
     X = np.delete(small(), 3, axis=0)
     lengths = 2.0 ** np.random.default_rng(0).integers(-200, 200, (29, 1))
     model = make(sampler).fit(X)
     np.testing.assert_allclose(make(sampler).fit(X * lengths).components_, model.components_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.transform(X * lengths), model.transform(X), atol=1e-6)
-
-
-@each_sampler
-def test_a_row_is_answered_alike_in_any_batch_and_at_any_place(sampler):
-    X = small()
-    model = make(sampler).fit(X)
-    order = np.random.default_rng(1).permutation(30)
-    for method in (model.transform, model.score_samples, model.predict):
-        whole = method(X)
-        assert np.array_equal(method(X[order]), whole[order], equal_nan=True)
-        assert np.array_equal(np.concatenate([method(X[:7]), method(X[7:])]), whole, equal_nan=True)
 
 
 def test_numbers_fix_the_concentrations_and_auto_learns_the_others():
@@ -236,32 +203,6 @@ def test_draws_keep_within_their_memory():
 # Streams
 
 
-@each_stream
-def test_a_stream_that_is_stored_and_resumed_gives_the_same_bytes(sampler):
-    X = np.random.default_rng(0).standard_normal((60, 8))
-    whole, cut = (make(sampler, total_samples=500) for _ in range(2))
-    for start in range(0, 60, 10):
-        whole.partial_fit(X[start : start + 10])
-        cut = pickle.loads(pickle.dumps(cut)).partial_fit(X[start : start + 10])
-    assert whole.n_batch_iter_ == 6
-    assert learned(cut) == learned(whole)
-    assert cut.score(X) == whole.score(X)
-    assert np.all(np.isfinite(whole.components_))
-
-
-@each_stream
-def test_a_stream_goes_on_from_a_fit_and_fit_begins_anew(sampler):
-    X = np.random.default_rng(0).standard_normal((40, 8))
-    fitted = make(sampler).fit(X)
-    expected = learned(fitted)
-    before = fitted.components_.copy()
-    fitted.partial_fit(X[:10])
-    assert not np.array_equal(fitted.components_, before)
-    assert fitted.n_batch_iter_ == 1
-    assert not hasattr(fitted, "n_iter_")
-    assert learned(fitted.fit(X)) == expected
-
-
 @pytest.mark.extended
 @each_stream
 def test_a_stream_finds_planted_topics(sampler):
@@ -344,58 +285,3 @@ def test_equal_rows_and_one_topic_are_no_trouble(sampler):
 
 
 # Callbacks
-
-
-class Interrupt:
-    """Interrupts or stops a fit after a pass."""
-
-    def __init__(self, interrupt_after=None, stop_after=None):
-        self.interrupt_after, self.stop_after = interrupt_after, stop_after
-
-    def setup(self, estimator, context):
-        assert context.max_subtasks == estimator.max_iter
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        if context.task_name == "pass" and context.task_id + 1 == self.interrupt_after:
-            raise KeyboardInterrupt
-        return context.task_name == "pass" and context.task_id + 1 == self.stop_after
-
-
-@each_sampler
-def test_an_interrupted_fit_leaves_the_estimator_as_it_was(sampler):
-    X = small()
-    model = make(sampler).set_callbacks(Interrupt(3))
-    before = set(vars(model))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    assert set(vars(model)) == before
-    assert learned(model.set_callbacks().fit(X)) == learned(make(sampler).fit(X))
-
-
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("stop_after", [1, 4])
-def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after):
-    X = small()
-    model = make(sampler).set_callbacks(Interrupt(stop_after=stop_after)).fit(X)
-    assert model.n_iter_ == stop_after
-    assert np.isfinite(model.score(X))
-    assert model.transform(X).shape == (30, 3)
-
-
-@each_sampler
-def test_scoring_monitor_logs_a_score_for_each_pass(sampler, sklearn_callback):
-    X = small()
-    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
-    model = make(sampler).set_callbacks(monitor).fit(X)
-    log = monitor.get_logs().data
-    scores = [row["held_in"] for row in log if row["task_name"] == "pass"]
-    assert len(scores) == 6
-    assert np.isfinite(scores).all()
-    assert [row["held_in"] for row in log if row["task_name"] == "fit"] == [model.score(X)]
