@@ -21,20 +21,13 @@ from skmanifold.samplers import ESCA, SCIR
 
 from ._corpora import easy_split, small_corpus
 from .exponential_family._family_data import EMISSIONS, grades_of_membership, small_rows, words_with_vectors
+from .spherical._spherical_draws import signed_rows
 
 pytestmark = [
     pytest.mark.filterwarnings(r"ignore:(batch_size|n_\w+)=\d+ has no effect:UserWarning"),  # all have the same
     pytest.mark.filterwarnings("ignore:.*kinetic temperature"),  # of few passes
 ]
 SETTINGS = {"max_iter": 6, "burn_in": 2, "thin": 1, "n_chains": 2, "random_state": 0}
-
-
-def signed_rows(n=60, n_features=8):
-    """Rows of both signs, half of the entries zero, one row without any."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, n_features)) * (rng.random((n, n_features)) < 0.5)
-    X[3] = 0.0
-    return X
 
 
 def cases():
@@ -67,7 +60,7 @@ def cases():
                 family.set_params(word_vectors=vectors)
                 X, many = words[:60].astype(float), np.tile(words, (4, 1))
             found[f"{emission} {sampler}"] = family, X, many
-    X = signed_rows()
+    X = signed_rows(60)
     for kind in (SphericalAdmixture, OrthogonalSphericalAdmixture):
         for name in kind._samplers:
             family = kind(3, sampler=name, batch_size=10, **SETTINGS)

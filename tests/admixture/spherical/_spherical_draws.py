@@ -19,6 +19,14 @@ def unit(X):
     return X / np.linalg.norm(X, axis=-1, keepdims=True)
 
 
+def signed_rows(n=30, n_features=8):
+    """Rows of both signs, half of the entries zero, one row without any."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, n_features)) * (rng.random((n, n_features)) < 0.5)
+    X[3] = 0.0
+    return X
+
+
 def draw_around(means, concentration, rng):
     """One von Mises-Fisher draw about each of the means, (..., V)."""
     flat = means.reshape(-1, means.shape[-1])
