@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -19,7 +18,7 @@ from skmanifold import (
 )
 from skmanifold.samplers import ESCA, SCIR
 
-from ._corpora import easy_split, small_corpus
+from ._corpora import as_bytes, easy_split, learned, small_corpus
 from .exponential_family._family_data import EMISSIONS, grades_of_membership, small_rows, words_with_vectors
 from .spherical._spherical_draws import signed_rows
 
@@ -83,21 +82,6 @@ def fitted(name):
     """Never change it."""
     model, X, _ = CASES[name]
     return clone(model).fit(X)
-
-
-def learned(model):
-    """All attributes of a fit, as bytes."""
-    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and hasattr(model, name)]
-    return {name: as_bytes(getattr(model, name)) for name in names}
-
-
-def as_bytes(value):
-    if isinstance(value, dict):
-        return {name: as_bytes(part) for name, part in value.items()}
-    if sp.issparse(value):
-        return [part.tobytes() for part in (value.data, value.indices, value.indptr)]
-    array = np.asarray(value)
-    return repr(value) if array.dtype == object else array.tobytes()
 
 
 def answers(model, X):

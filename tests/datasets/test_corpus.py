@@ -23,11 +23,6 @@ from skmanifold.datasets._corpus import hold_out_documents
 from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "corpus"
-
-
 def tokens(row):
     return np.repeat(np.arange(len(row)), row)[::-1]
 

@@ -2,7 +2,7 @@
 
 A door is a module of this package with
 
-- ``prepare(folder)``: what all cases share (compiled kernels, saved files), as one object;
+- ``prepare(folder)``: what all cases share (compiled kernels, saved files), as one object; the folder if there is none;
 - ``check(prepared, seed)``: builds the case of this seed and tries it; returns None, or a sentence that says what went
   wrong. An exception that escapes is a failure too.
 """
@@ -122,7 +122,7 @@ def _main(door: str, folder: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a case prints is no answer
     module = importlib.import_module(f"{__package__}.{door}")
-    prepared = module.prepare(Path(folder))
+    prepared = getattr(module, "prepare", lambda folder: folder)(Path(folder))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print("ready", file=answers, flush=True)
     compiler = _Compiler()

@@ -40,12 +40,12 @@ OTHERS = [1j, b"blue", datetime.date(2020, 1, 1), datetime.timedelta(1), [1], {}
 OTHERS += [np.zeros(1, [("a", int)])[0], np.str_("red"), np.float32(1.5), np.int8(3), True, "red", 1, 0.5]
 MISSING = [None, np.nan, pd.NA, pd.NaT, Decimal("NaN")]
 PANDAS = {
-    "float": ["float64", "float32", "float16", "Float64", "object", "category", "Sparse[float64]", "double[pyarrow]"]
-    + [pd.ArrowDtype(pa.decimal128(30, 4))],
+    "float": ["float64", "float32", "float16", "Float64", "object", "category", "Sparse[float64]", "double[pyarrow]"],
     "int": ["int64", "int8", "uint64", "Int64", "UInt64", "object", "category", "int64[pyarrow]", "float64"],
     "bool": ["bool", "boolean", "object", "category", "bool[pyarrow]"],
     "text": ["object", "string", "str", "category", "string[pyarrow]"],
 }
+PANDAS["float"].append(pd.ArrowDtype(pa.decimal128(30, 4)))
 POLARS = {
     "float": [pl.Float64, pl.Float32, pl.Decimal(38, 4), pl.Object],
     "int": [pl.Int64, pl.Int8, pl.UInt64, pl.Int128, pl.Float64, pl.Object],

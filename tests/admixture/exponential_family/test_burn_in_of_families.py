@@ -6,22 +6,16 @@ import pytest
 from skmanifold import distributed
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 
-from ._family_data import EMISSIONS, learned, make, small_rows
+from .._corpora import learned, spy_on_priors
+from ._family_data import EMISSIONS, make, small_rows
 
 SAMPLERS = ("esca", "gibbs")
 
 
 def priors_of_passes(monkeypatch, emission, **settings):
     """The prior of the proportions in each pass of a fit, as the samplers see it."""
-    seen = []
-    for name in ("sample_latents", "sample_rows"):
-        method = getattr(FamilyTokenModel, name)
-
-        def spy(self, *arguments, method=method):
-            seen.append(self.doc_topic_prior.copy())
-            return method(self, *arguments)
-
-        monkeypatch.setattr(FamilyTokenModel, name, spy)
+    names = ("sample_latents", "sample_rows")
+    seen = spy_on_priors(monkeypatch, FamilyTokenModel, names)
     model = make(emission, **{"max_iter": 20, "burn_in": 10, **settings}).fit(small_rows(emission))
     return np.array(seen), model
 

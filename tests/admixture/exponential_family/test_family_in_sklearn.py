@@ -12,7 +12,8 @@ from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import HMC, CollapsedGibbs
 
-from ._family_data import learned, make, small_rows, words_with_vectors
+from .._corpora import learned
+from ._family_data import make, small_rows, words_with_vectors
 
 
 def test_fractions_are_weights_of_rows_that_are_not_fitted():

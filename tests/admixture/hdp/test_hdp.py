@@ -13,7 +13,6 @@ import skmanifold
 from skmanifold import HDPAdmixture, StochasticLDA
 from skmanifold.admixture._hdp.model import HDPStatistics, add_statistics, take_topics
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
-from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.inspection import DimensionPosteriorDisplay, TopicDisplay
 from skmanifold.metrics import match_topics
 
@@ -173,15 +172,6 @@ def test_the_largest_number_of_topics_is_kept_with_one_warning():
         hdp = HDPAdmixture(init=4, max_components=4, topic_concentration=50.0, **SHORT).fit(small_corpus())
     assert len(caught) == 1
     assert hdp.posterior_["n_components"].max() == 4
-
-
-def test_callbacks_see_the_fit():
-    train, test = easy_split()[0][:200], easy_split()[1][:100]
-    monitor = HeldOutMonitor(test, every=2)
-    hdp = HDPAdmixture(init=6, **SHORT).set_callbacks(monitor).fit(train)
-    rows = monitor.get_logs().data
-    assert [row["task_id"] + 1 for row in rows] == [2, 4, 6, 8]
-    assert hdp.score(test) == HDPAdmixture(init=6, **SHORT).fit(train).score(test)
 
 
 def test_sums_follow_ids():

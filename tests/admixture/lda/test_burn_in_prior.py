@@ -12,7 +12,7 @@ from skmanifold.admixture._tokens.fits import BurnInPrior
 from skmanifold.inference._schedule import Schedule
 from skmanifold.samplers import ESCA
 
-from .._corpora import small_corpus
+from .._corpora import small_corpus, spy_on_priors
 
 DRAW_TOPICS = ("esca", "gibbs", "collapsed_gibbs")
 SETTINGS = {"n_components": 4, "max_iter": 20, "burn_in": 10, "random_state": 0}
@@ -20,15 +20,8 @@ SETTINGS = {"n_components": 4, "max_iter": 20, "burn_in": 10, "random_state": 0}
 
 def priors_of_passes(monkeypatch, **settings):
     """The prior of the proportions in each pass of a fit, as the samplers see it."""
-    seen = []
-    for name in ("sample_given_others", "sample_rows", "sweep_assignments", "update_responsibilities"):
-        method = getattr(LDAModel, name)
-
-        def spy(self, *arguments, method=method):
-            seen.append(self.doc_topic_prior.copy())
-            return method(self, *arguments)
-
-        monkeypatch.setattr(LDAModel, name, spy)
+    names = ("sample_given_others", "sample_rows", "sweep_assignments", "update_responsibilities")
+    seen = spy_on_priors(monkeypatch, LDAModel, names)
     lda = StochasticLDA(**{**SETTINGS, **settings}).fit(small_corpus())
     return np.array(seen), lda
 

@@ -12,7 +12,7 @@ from skmanifold.admixture._lda import dirichlet_mle
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import match_topics
 
-from .._corpora import small_corpus
+from .._corpora import learned, small_corpus
 
 BY_PASSES = ("esca", "gibbs", "collapsed_gibbs", "cvb0")
 BY_MINIBATCHES = ("scir", "sgrld", "sgrhmc", "sgld", "sghmc")
@@ -41,12 +41,6 @@ def learned_fit(sampler):
     """Both priors of the first 500 documents, of the best of four chains; never change it."""
     lda = StochasticLDA(4, sampler=sampler, **BOTH, max_iter=80, burn_in=65, thin=5, n_chains=4, random_state=0)
     return lda.fit(uneven_corpus().data[:500])
-
-
-def left_by(lda):
-    draws = {name: values.tobytes() for name, values in lda.posterior_.items()}
-    priors = {"alpha": lda.doc_topic_prior_.tobytes(), "beta": np.asarray(lda.topic_word_prior_).tobytes()}
-    return {"components_": lda.components_.tobytes(), "trace": lda.log_density_trace_.tobytes(), **draws, **priors}
 
 
 @pytest.mark.extended
@@ -184,10 +178,10 @@ class TestRefusals:
 
     def test_a_bad_refit_leaves_what_was_learned(self, prior):
         lda = StochasticLDA(3, **{prior: "auto"}, max_iter=24, burn_in=12, random_state=0).fit(small_corpus())
-        before = left_by(lda)
+        before = learned(lda)
         refuse(lda.set_params(burn_in=0), "fit", "burn_in is 0")
         refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler of the tokens' topics")
-        assert left_by(lda) == before
+        assert learned(lda) == before
 
 
 # Streams

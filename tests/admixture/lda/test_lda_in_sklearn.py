@@ -88,25 +88,6 @@ def test_pipeline_from_strings_to_classes(sampler):
 # Names and frames
 
 
-def test_names_in_and_out():
-    counts = CountVectorizer().fit(TEXTS)
-    frame = pd.DataFrame(counts.transform(TEXTS).toarray(), columns=counts.get_feature_names_out())
-    lda = make_lda().fit(frame)
-    np.testing.assert_array_equal(lda.feature_names_in_, counts.get_feature_names_out())
-    names = ["stochasticlda0", "stochasticlda1", "stochasticlda2"]
-    assert lda.get_feature_names_out().tolist() == names
-    plain = lda.transform(frame)
-    lda.set_output(transform="pandas")
-    out = lda.transform(frame.iloc[3:7])
-    assert isinstance(out, pd.DataFrame)
-    assert out.columns.tolist() == names
-    assert out.index.tolist() == [3, 4, 5, 6]
-    np.testing.assert_array_equal(out.to_numpy(), plain[3:7])
-    assert isinstance(lda.predict(frame), np.ndarray)
-    np.testing.assert_array_equal(lda.predict(frame), plain.argmax(axis=1))
-    np.testing.assert_allclose(lda.inverse_transform(out).sum(axis=1), 1, rtol=1e-6)
-
-
 # Callbacks
 
 

@@ -15,7 +15,7 @@ from skmanifold.samplers import SCIR
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
-from .._corpora import small_corpus
+from .._corpora import learned, small_corpus
 
 BY_MINIBATCHES = ("scir", "sgrld", "sgrhmc", "sgld", "sghmc")
 KEY = np.uint64(20131205)
@@ -214,11 +214,6 @@ def fit(sampler, X=None, **params):
     return StochasticLDA(4, sampler=sampler, **params).fit(small_corpus() if X is None else X)
 
 
-def left_by(lda):
-    draws = {name: values.tobytes() for name, values in lda.posterior_.items()}
-    return {"components_": lda.components_.tobytes(), "trace": lda.log_density_trace_.tobytes(), **draws}
-
-
 STORED = SCIR(control_variate="stored")
 EACH = pytest.mark.parametrize("sampler", [*BY_MINIBATCHES, STORED, SCIR(lazy=False)], ids=str)
 
@@ -226,9 +221,9 @@ EACH = pytest.mark.parametrize("sampler", [*BY_MINIBATCHES, STORED, SCIR(lazy=Fa
 @EACH
 def test_a_batch_size_beyond_the_corpus_means_all_of_it(sampler):
     whole = fit(sampler, batch_size=None)
-    assert left_by(fit(sampler, batch_size=10_000)) == left_by(whole)
-    assert left_by(fit(sampler, batch_size=60)) == left_by(whole)
-    assert left_by(fit(sampler, batch_size=50)) != left_by(whole)
+    assert learned(fit(sampler, batch_size=10_000)) == learned(whole)
+    assert learned(fit(sampler, batch_size=60)) == learned(whole)
+    assert learned(fit(sampler, batch_size=50)) != learned(whole)
 
 
 @pytest.mark.parametrize("batch_size", [10, None])

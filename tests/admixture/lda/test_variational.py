@@ -233,7 +233,3 @@ def test_only_minibatches_use_batch_size():
         StochasticLDA(3, sampler="svb", batch_size=n, max_iter=4, random_state=0).fit(X).components_ for n in (10, 60)
     ]
     assert not np.array_equal(*sizes)
-    with pytest.warns(UserWarning, match="batch_size=10 has no effect with MeanField: only 'svb', 'scir'"):
-        StochasticLDA(3, sampler="vb", batch_size=10, max_iter=4).fit(X)
-    with pytest.warns(UserWarning, match="n_local_sweeps=30 has no effect with StochasticMeanField: only 'scir'"):
-        StochasticLDA(3, sampler="svb", n_local_sweeps=30, max_iter=4).fit(X)

@@ -8,9 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 from skmanifold import OrthogonalSphericalAdmixture
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics import match_topics, spherical_document_likelihood
-from skmanifold.models import IncompatibleError
-from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, ColumnGibbs, Gibbs
+from skmanifold.samplers import SGGMC, ColumnGibbs
 
+from .._corpora import learned
 from ..spherical._spherical_draws import signed_rows
 from ._orthogonal_draws import planted
 
@@ -22,13 +22,6 @@ def make(sampler="gibbs", n_components=3, **params):
     batches = {} if sampler == "gibbs" or isinstance(sampler, ColumnGibbs) else {"batch_size": 10}  # which it reads
     params = {"max_iter": 6, "burn_in": 2, "thin": 1, "random_state": 0, **batches, **params}
     return OrthogonalSphericalAdmixture(n_components, sampler=sampler, **params)
-
-
-def learned(model):
-    """All that a fit leaves, as bytes."""
-    arrays = {name: getattr(model, name) for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    arrays.pop("sampler_")
-    return {name: np.asarray(value).tobytes() for name, value in {**arrays, **model.posterior_}.items()}
 
 
 # What is found
@@ -178,18 +171,6 @@ def test_wide_documents_give_the_same_bytes_for_any_number_of_threads():
 
 
 # Settings
-
-
-def test_samplers_are_settings():
-    model = OrthogonalSphericalAdmixture(sampler="gsgnht").set_params(sampler__step_size=0.1)
-    assert model.sampler.friction == OrthogonalSphericalAdmixture._settings["gsgnht"]["friction"]
-    for sampler in (ColumnGibbs(n_sweeps=2), SGGMC(0.2, n_steps=3), GSGNHT(0.3, control_variate=SVRG(7))):
-        fitted = make(sampler).fit(signed_rows())
-        assert fitted.sampler_ is not sampler
-        assert np.isfinite(fitted.score(signed_rows()))
-    for wrong in (GMC(), Gibbs()):
-        with pytest.raises(IncompatibleError, match=r"needs .*samplers that would work: GSGNHT, SGGMC"):
-            make(wrong).fit(signed_rows())
 
 
 def test_a_number_fixes_the_concentration_and_nothing_is_learned_after_burn_in():

@@ -13,7 +13,7 @@ from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, VonMise
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics import match_topics, spherical_document_likelihood
 from skmanifold.models import IncompatibleError
-from skmanifold.samplers import ESCA, GMC, GSGNHT, HMC, SGGMC, SVRG, PolynomialDecay
+from skmanifold.samplers import ESCA, GMC, GSGNHT, HMC, SGGMC, SVRG, ColumnGibbs, PolynomialDecay
 
 from ._spherical_draws import signed_rows
 
@@ -162,17 +162,21 @@ def test_tfidf_in_a_pipeline_with_a_grid_search():
     assert search.predict(["bat ball", "no word that is known"]).shape == (2,)
 
 
-def test_samplers_are_settings():
-    model = SphericalAdmixture().set_params(sampler__step_size=0.1)
+@pytest.mark.parametrize(
+    ("kind", "suitable", "wrong"),
+    [(SphericalAdmixture, GMC(0.1, 3), HMC()), (OrthogonalSphericalAdmixture, ColumnGibbs(n_sweeps=2), GMC())],
+)
+def test_samplers_are_settings(kind, suitable, wrong):
+    model = kind(sampler="gsgnht").set_params(sampler__step_size=0.1)
     assert model.sampler.step_size == 0.1
-    assert model.sampler.friction == SphericalAdmixture._settings["gsgnht"]["friction"]
-    for sampler in (SGGMC(PolynomialDecay(0.5), n_steps=3), GSGNHT(0.3, control_variate=SVRG(7)), GMC(0.1, 3)):
-        fitted = make(sampler).fit(signed_rows())
+    assert model.sampler.friction == kind._settings["gsgnht"]["friction"]
+    for sampler in (SGGMC(PolynomialDecay(0.5), n_steps=3), GSGNHT(0.3, control_variate=SVRG(7)), suitable):
+        fitted = make(sampler, kind=kind).fit(signed_rows())
         assert fitted.sampler_ is not sampler
         assert np.isfinite(fitted.score(signed_rows()))
-    for wrong in (ESCA(), HMC()):
+    for refused in (ESCA(), wrong):
         with pytest.raises(IncompatibleError, match=r"needs .*samplers that would work: .*G"):
-            make(wrong).fit(signed_rows())
+            make(refused, kind=kind).fit(signed_rows())
 
 
 def test_a_fit_whose_steps_are_not_sound_warns_of_its_temperature():
