@@ -30,7 +30,8 @@ SHORT = {
     "directions",
     "classes",
     "imputer",
-    "table-DPMixture",
+    "dp-rows-gaussian",
+    "table-ExponentialFamilyMixture",
 }
 EXTENDED = pytest.mark.extended
 N_THREADS, N_PARTS = 16, 4  # each thread makes a part of the calls

@@ -1,6 +1,7 @@
 """Tables with hostile cells: refused by the column's name, or read, filled and drawn without a change of any cell."""
 
 import numpy as np
+import pytest
 
 from skmanifold.emissions._columns import layout, reading
 from skmanifold.mixture._imputation import filling
@@ -20,6 +21,7 @@ def test_tables_of_dirichlet_processes(seeds):
     assert failures("_table_door", seeds) == []
 
 
+@pytest.mark.extended
 def test_the_door_sees_what_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("FUZZ_TABLES", "em")
     prepared = _table_door.prepare(tmp_path)
