@@ -52,10 +52,12 @@ def run(code):
     return done.stdout.split()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("code", [FIT, SAMPLE])
 def test_a_second_process_does_not_compile(code):
     assert ["0"] in (run(code) for _ in range(2))  # the first may, where the cache is empty
 
 
+@pytest.mark.extended
 def test_importing_the_package_brings_in_nothing_but_itself():
     assert set(run(IMPORT)) <= {"skmanifold", "joblib", "scipy", "sklearn", "llvmlite", "numba", "lazy_loader"}

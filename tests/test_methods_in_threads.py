@@ -21,7 +21,6 @@ from skmanifold.models import IncompatibleError
 FITTED = [name for name, (_, _, steps) in CASES.items() if steps]
 SHORT = {
     "StochasticLDA-esca",
-    "StochasticLDA-scir-stream",
     "SphericalAdmixture-gsgnht",
     "OrthogonalSphericalAdmixture-gibbs",
     "HDPAdmixture-gibbs",
@@ -31,7 +30,7 @@ SHORT = {
     "directions",
     "classes",
     "imputer",
-    "table-DPMixture",
+    "dp-rows-gaussian",
     "table-ExponentialFamilyMixture",
 }
 EXTENDED = pytest.mark.extended

@@ -3,11 +3,10 @@
 from functools import cache
 
 import numpy as np
+import scipy.sparse as sp
 
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus
-
-SAMPLERS = ("esca", "collapsed_gibbs", "cvb0")
 
 
 @cache
@@ -39,10 +38,30 @@ def easy_split():
     return counts[:2000], counts[2000:]
 
 
-def learned(lda):
-    """All that a fit leaves on an estimator, as bytes."""
-    parts = {"components_": lda.components_.tobytes(), "counts": lda.topic_word_counts_.data.tobytes()}
-    for name, draws in getattr(lda, "posterior_", {}).items():
-        parts[name] = draws.tobytes()
-    parts["trace"] = np.asarray(getattr(lda, "log_density_trace_", ())).tobytes()
-    return parts
+def learned(model):
+    """All attributes of a fit that hold numbers or names, as bytes."""
+    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and hasattr(model, name)]
+    return {name: as_bytes(getattr(model, name)) for name in names}
+
+
+def as_bytes(value):
+    if isinstance(value, dict):
+        return {name: as_bytes(part) for name, part in value.items()}
+    if sp.issparse(value):
+        return [part.tobytes() for part in (value.data, value.indices, value.indptr)]
+    array = np.asarray(value)
+    return None if array.dtype == object else array.tobytes()
+
+
+def spy_on_priors(monkeypatch, kind, names):
+    """A list that gets the prior of the proportions before each call of these methods of a model."""
+    seen = []
+    for name in names:
+        method = getattr(kind, name)
+
+        def spy(self, *arguments, method=method):
+            seen.append(self.doc_topic_prior.copy())
+            return method(self, *arguments)
+
+        monkeypatch.setattr(kind, name, spy)
+    return seen

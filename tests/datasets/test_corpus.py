@@ -23,11 +23,6 @@ from skmanifold.datasets._corpus import hold_out_documents
 from ._on_disk import COUNTS, LARGE, alter_header, assert_holds, unsorted
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "corpus"
-
-
 def tokens(row):
     return np.repeat(np.arange(len(row)), row)[::-1]
 
@@ -303,25 +298,6 @@ def test_a_corpus_that_was_cut_or_lacks_a_file_is_refused(path):
             open_corpus(path)
         (path / name).write_bytes(content)
     assert_holds(open_corpus(path), COUNTS)
-
-
-def test_a_corpus_whose_files_do_not_belong_together_is_refused(path):
-    save_corpus(COUNTS, path)
-    for name in ("indices.npy", "tokens.npy"):
-        content = (path / name).read_bytes()
-        for damaged in (bytes(len(content)), content[:128] + bytes(len(content) - 129) + b"\1"):
-            (path / name).write_bytes(damaged)
-            if name == "tokens.npy" or damaged[:128] != content[:128]:
-                with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is damaged: .*{name}"):
-                    open_corpus(path)
-        (path / name).write_bytes(content)
-
-
-def test_a_file_cut_after_opening_is_noticed(path):
-    corpus = save_corpus(COUNTS, path)
-    os.truncate(path / "counts.npy", 130)
-    with pytest.raises(ValueError, match=r"has changed: counts.npy was modified after this corpus was opened\.$"):
-        corpus.counts(0, 6)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,6 @@ from skmanifold.datasets import open_corpus, save_corpus
 from ._on_disk import ARRAYS, COUNTS, LARGE, alter_header, assert_holds, seal
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "corpus"
-
-
 def everything(path):
     corpus = open_corpus(path)
     return corpus.counts(0, len(corpus)), corpus.vocabulary

@@ -50,22 +50,15 @@ def refusal(path, **arguments):
     [
         ("indptr", [0, 4], "for 2 rows it has 2 indptr, 4 indices and 4 data"),
         ("indptr", [0, 1, 2], "indptr ends at 2 of 4"),
-        ("indptr", [0, 1, 2, 4], "for 2 rows it has 4 indptr, 4 indices and 4 data"),
         ("indptr", [1, 2, 4], "indptr starts with 1, not 0"),
         ("indptr", [0, 5, 4], "indptr decreases from 5 to 4 at row 1"),
-        ("indptr", [0, -2, 4], "indptr decreases from 0 to -2 at row 0"),
         ("indptr", [0, 2, 9], "indptr ends at 9, beyond its 4 indices"),
         ("indptr", [0, 0, 4], r"a row has more entries than columns \(3\)"),
         ("indptr", [0.0, 2.0, 4.0], r"item 'indptr' in '/X' that cannot have the shape \(3,\) and the type float64"),
-        ("indptr", [[0, 2, 4]], r"that cannot have the shape \(1, 3\)"),
         ("indices", [0, 2.5, 1, 2], r"item 'indices' in '/X' that cannot have the shape \(4,\) and the type float64"),
         ("indices", [0, 2, 1, 3], "column index 3 in row 1, but there are 3 columns"),
-        ("indices", [0, -1, 1, 2], "column index -1 in row 0, but there are 3 columns"),
-        ("indices", [0, 2, 1], "for 2 rows it has 3 indptr, 3 indices and 4 data"),
         ("data", [2, 1, 3, 1, 1], "for 2 rows it has 3 indptr, 4 indices and 5 data"),
         ("data", ["2", "1", "3", "1"], r"item 'data' in '/X' that cannot have the shape \(4,\) and the type object"),
-        ("data", [2j, 1, 3, 1], "the type complex128"),
-        ("data", 7, r"that cannot have the shape \(\)"),
     ],
 )
 def test_sparse_matrices_of_another_structure_are_refused(tmp_path, part, values, sentence):
@@ -77,10 +70,8 @@ def test_sparse_matrices_of_another_structure_are_refused(tmp_path, part, values
     ("part", "values", "sentence"),
     [
         ("indptr", [0, 1, 2], "for 3 columns it has 3 indptr"),
-        ("indptr", [0, 1, 2, 3], "indptr ends at 3 of 4"),
         ("indices", [0, 1, 0, 2], "row index 2 in column 2, but there are 2 rows"),
         ("indices", [0, 1, 2**40, 1], "row index 1099511627776 in column 2"),
-        ("indices", [0, 0.5, 0, 1], "the type float64"),
     ],
 )
 def test_columns_of_another_structure_are_refused(tmp_path, part, values, sentence):
@@ -93,9 +84,7 @@ def test_columns_of_another_structure_are_refused(tmp_path, part, values, senten
     [
         ("shape", [2, -3], r"the shape \(2, -3\), but 2 observations of 3"),
         ("shape", [2.0, 3.0], r"the shape \[2\. 3\.\], but"),
-        ("shape", [2.0, np.nan], r"the shape \[ ?2\. nan\], but"),
         ("shape", [2, 3, 1], "the shape None, but"),
-        ("shape", 6, "the shape 6, but"),
         ("shape", "23", "the shape 23, but"),
         ("encoding-type", "coo_matrix", "the encoding-type 'coo_matrix', not one of array, csr_matrix, csc_matrix"),
         ("encoding-type", "array", "item 'X' in '/' that is not a data set"),
@@ -111,9 +100,7 @@ def test_other_attributes_are_refused(tmp_path, attribute, value, sentence):
     ("matrix", "sentence"),
     [
         (np.zeros((2, 3, 1)), r"item 'X' in '/' that cannot have the shape \(2, 3, 1\)"),
-        (np.zeros(6), r"that cannot have the shape \(6,\)"),
         (np.zeros((2, 3), "S3"), r"the type \|S3"),
-        (np.zeros((2, 3), [("a", int)]), "that cannot have the shape"),
         (np.zeros((3, 2)), r"the shape \(3, 2\), but 2 observations of 3"),
     ],
 )

@@ -86,7 +86,6 @@ MARKET = b"%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 4\n2 3 1
         (b"%%MatrixMarket", b"%%Matrix", r"line 1: expected '%%MatrixMarket matrix coordinate"),
         (b"coordinate", b"array", r"line 1: expected '%%MatrixMarket matrix coordinate"),
         (b"integer general", b"complex general", "has complex general entries, which are not counts"),
-        (b"integer general", b"integer symmetric", "has integer symmetric entries, which are not counts"),
         (b"2 3 2", b"2 3", "line 2: expected the numbers of rows, columns and entries, got '2 3'"),
         (b"2 3 2", b"2 3000000000 2", "line 2: 2 rows and 3000000000 columns are more than"),
         (b"2 3 2", b"2 3 3", "has 2 entries, but 3 according to its header: it seems to be truncated"),
@@ -94,12 +93,9 @@ MARKET = b"%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 4\n2 3 1
         (b"1 1 4", b"3 1 4", r"line 3: row 3 is outside 1\.\.2"),
         (b"1 1 4", b"1 0 4", r"line 3: column 0 is outside 1\.\.3"),
         (b"1 1 4", b"1 1", r"line 3: expected 'row column count' \(numbers\), got '1 1'"),
-        (b"1 1 4", b"1 1 x", r"line 3: expected 'row column count' \(numbers\), got '1 1 x'"),
         (b"1 1 4", b"1 1 0.37", "line 3: expected whole numbers, got '1 1 0.37'"),
-        (b"1 1 4", b"1 1 nan", "line 3: expected whole numbers, got '1 1 nan'"),
         (b"1 1 4", b"1 1 -1", r"line 3: value -1 is outside 0\.\.2147483647"),
         (b"1 1 4", b"2 3 4", "has word 3 of document 2 more than once"),
-        (b"2 3 1", b"1 3 1\n1 1 1", "has more than 2 entries"),
     ],
 )
 def test_bad_market_files_are_refused_and_nothing_is_left(tmp_path, old, new, sentence):

@@ -19,11 +19,6 @@ SMALL = LARGE[:5, :4]
 REPLACED = "was replaced after this corpus was opened; open it again."
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "corpus"
-
-
 def holds_one_of(corpus, *all_counts):
     found = corpus.rows(0, len(corpus)).toarray().tolist()
     return any(found == counts.tolist() for counts in all_counts)

@@ -100,19 +100,6 @@ def test_proportions_have_dirichlet_margins(prior):
         assert kstest(column, beta(1.1 * a, alpha.sum() - a).cdf).pvalue < 1e-3
 
 
-def test_same_seed_same_corpus_and_other_seed_another():
-    first, again, other = (make_spherical_admixture(50, 10, 3, random_state=seed) for seed in (3, 3, 4))
-    for key in ("data", "components", "proportions", "topic_mean"):
-        np.testing.assert_array_equal(first[key], again[key])
-        assert not np.any(first[key] == other[key])
-
-
-def test_random_state_instance_is_moved_on():
-    random_state = np.random.RandomState(0)
-    first, second = (make_spherical_admixture(5, 10, 3, random_state=random_state) for _ in range(2))
-    assert not np.any(first.data == second.data)
-
-
 @pytest.mark.parametrize("n_words", [None, 20])
 def test_first_documents_of_a_larger_corpus_are_those_of_a_smaller_one(n_words):
     small, large = (make_spherical_admixture(n, 3000, 4, n_words=n_words, random_state=6) for n in (50, 211))
@@ -160,24 +147,3 @@ def test_sparse_documents_never_stand_in_memory_as_dense_ones():
         tracemalloc.stop()
     assert corpus.data.nnz == 20_000
     assert peak < 8 * 2000 * 4000 / 5
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
-        ({"n_features": 1}, r"n_features must be at least 2, because directions need two features\."),
-        ({"n_components": 2.0}, r"n_components must be an int of at least 1; got 2\.0\."),
-        ({"doc_topic_prior": 0}, r"doc_topic_prior must be a finite number above 0; got 0\."),
-        ({"doc_topic_prior": [1, 2]}, r"doc_topic_prior must be a number or an array of 5 finite numbers above 0"),
-        ({"document_concentration": -1}, r"document_concentration must be a finite number of at least 0; got -1\."),
-        ({"topic_concentration": np.inf}, r"topic_concentration must be a finite number of at least 0; got inf\."),
-        ({"mean_concentration": "auto"}, r"mean_concentration must be a finite number of at least 0; got 'auto'\."),
-        ({"n_words": 0}, r"n_words must be None or an int from 1 to n_features=100; got 0\."),
-        ({"n_words": 101}, r"n_words must be None or an int from 1 to n_features=100; got 101\."),
-        ({"n_words": 0.5}, r"n_words must be None or an int from 1 to n_features=100; got 0\.5\."),
-    ],
-)
-def test_bad_parameters_are_refused_in_one_sentence(parameters, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        make_spherical_admixture(**parameters)

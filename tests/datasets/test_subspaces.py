@@ -188,16 +188,6 @@ def test_components_depend_neither_on_numbers_of_rows_nor_on_later_components():
     np.testing.assert_array_equal(more.data[:800], make_subspaces([500, 300], shuffle=False, random_state=9).data)
 
 
-def test_same_seed_same_data_and_other_seed_another():
-    first, again, other = (make_subspaces(50, random_state=seed) for seed in (3, 3, 4))
-    assert all_equal(first, again)
-    for key in ("data", "offsets", "centres"):
-        assert not np.any(first[key] == other[key])
-    random_state = np.random.RandomState(0)
-    first, second = (make_subspaces(5, random_state=random_state) for _ in range(2))
-    assert not np.any(first.data == second.data)
-
-
 def test_number_of_blas_threads_changes_nothing():
     found = []
     for n_threads in (1, 2):
@@ -214,29 +204,6 @@ def test_copies_and_pickles_answer_alike():
         assert type(twin) is type(mixture)
         assert all_equal(twin, mixture)
         np.testing.assert_array_equal(twin.log_densities(twin.data), mixture.log_densities(mixture.data))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
-        ({"n_samples": [10]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
-        ({"n_samples": [10, 0]}, r"n_samples must be an int of at least 1 or a sequence of 2 of them"),
-        ({"n_samples": [1, 1], "weights": [1, 1]}, r"weights must be None if n_samples is a sequence"),
-        ({"n_features": 0}, r"n_features must be an int of at least 1; got 0\."),
-        ({"dimensions": (1, 4)}, r"dimensions must be a sequence of ints from 0 to n_features=3, one per component"),
-        ({"dimensions": (1, 1.0)}, r"dimensions must be a sequence of ints from 0 to n_features=3"),
-        ({"dimensions": ()}, r"dimensions must be a sequence of ints from 0 to n_features=3"),
-        ({"dimensions": 2}, r"dimensions must be a sequence of ints from 0 to n_features=3, .* got 2\."),
-        ({"noise_precision": 0}, r"noise_precision must be a finite number above 0; got 0\."),
-        ({"noise_precision": np.inf}, r"noise_precision must be a finite number above 0; got inf\."),
-        ({"weights": [1, 2, 3]}, r"weights must be None or an array of 2 finite numbers of at least 0"),
-        ({"shuffle": "no"}, r"shuffle must be True or False; got 'no'\."),
-    ],
-)
-def test_bad_parameters_are_refused_in_one_sentence(parameters, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        make_subspaces(**parameters)
 
 
 def test_rows_of_another_width_have_no_density():

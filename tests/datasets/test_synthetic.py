@@ -28,21 +28,6 @@ def test_shapes_types_and_rows_that_sum_to_one():
         np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_same_seed_same_corpus_and_other_seed_another():
-    first, again, other = (make_lda_corpus(20, 300, 4, random_state=seed) for seed in (3, 3, 4))
-    for key in ("components", "proportions", "base_distribution"):
-        np.testing.assert_array_equal(first[key], again[key])
-        assert np.any(first[key] != other[key])
-    assert (first.data != again.data).nnz == 0
-    assert (first.data != other.data).nnz > 0
-
-
-def test_random_state_instance_is_moved_on():
-    random_state = np.random.RandomState(0)
-    first, second = (make_lda_corpus(20, 300, 4, random_state=random_state) for _ in range(2))
-    assert (first.data != second.data).nnz > 0
-
-
 def test_dtype_changes_the_truth_only_by_rounding():
     wide, narrow = (make_lda_corpus(20, 300, 4, dtype=dtype, random_state=0) for dtype in (np.float64, np.float32))
     assert (wide.data != narrow.data).nnz == 0
@@ -145,25 +130,3 @@ def test_documents_of_every_block_are_drawn(blocks, monkeypatch):
     corpus = make_lda_corpus(10, 50, 5, mean_length=200.0, random_state=0)
     assert corpus.data.sum(axis=1).min() > 100
     np.testing.assert_allclose(corpus.proportions.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"n_samples": 0}, r"n_samples must be an int of at least 1; got 0\."),
-        ({"n_features": 2.0}, r"n_features must be an int of at least 1; got 2\.0\."),
-        ({"n_components": True}, r"n_components must be an int of at least 1; got True\."),
-        ({"mean_length": 0}, r"mean_length must be a finite number above 0; got 0\."),
-        ({"mean_length": "long"}, r"mean_length must be a finite number above 0; got 'long'\."),
-        ({"length_dispersion": -1.0}, r"length_dispersion must be a finite number of at least 0; got -1\.0\."),
-        ({"topic_word_prior": np.nan}, r"topic_word_prior must be a finite number above 0; got nan\."),
-        ({"zipf_exponent": np.inf}, r"zipf_exponent must be a finite number of at least 0; got inf\."),
-        ({"doc_topic_prior": 0.0}, r"doc_topic_prior must be a finite number above 0; got 0\.0\."),
-        ({"doc_topic_prior": [0.1, 0.2]}, r"doc_topic_prior must be a number or an array of 10 finite numbers above 0"),
-        ({"doc_topic_prior": [0.1] * 9 + [-1]}, r"doc_topic_prior must be a number or an array of 10"),
-        ({"dtype": np.int32}, r"dtype must be np\.float64 or np\.float32"),
-    ],
-)
-def test_bad_parameters_are_refused_in_one_sentence(parameters, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        make_lda_corpus(**parameters)

@@ -2,7 +2,7 @@
 
 A door is a module of this package with
 
-- ``prepare(folder)``: what all cases share (compiled kernels, saved files), as one object;
+- ``prepare(folder)``: what all cases share (compiled kernels, saved files), as one object; the folder if there is none;
 - ``check(prepared, seed)``: builds the case of this seed and tries it; returns None, or a sentence that says what went
   wrong. An exception that escapes is a failure too.
 """
@@ -42,6 +42,14 @@ def failures(
             found += failed
             left = left[n_done:]
     return found
+
+
+def by_seeds(few: Iterable[int], many: Iterable[int]):
+    """Parametrize a test by seeds: few in the extended suite, many in the long one."""
+    import pytest  # which the child process does not need
+
+    of_suite = [pytest.param(few, marks=pytest.mark.extended), pytest.param(many, marks=pytest.mark.long)]
+    return pytest.mark.parametrize("seeds", of_suite, ids=len)
 
 
 def _run_child(door: str, seeds: list[int], limit: float, compiler_limit: float, folder: str) -> tuple[int, list[str]]:
@@ -114,7 +122,7 @@ def _main(door: str, folder: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a case prints is no answer
     module = importlib.import_module(f"{__package__}.{door}")
-    prepared = module.prepare(Path(folder))
+    prepared = getattr(module, "prepare", lambda folder: folder)(Path(folder))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print("ready", file=answers, flush=True)
     compiler = _Compiler()

@@ -22,11 +22,6 @@ ODD_COUNTS = [0, -1, 0.5, 2**31 - 1, 2**31, 2**40, math.nan, math.inf, None]
 ODD_NAMES = ["", "a\0", "a\0\0", "a", "\u00e9", "z" * 1_000_000, "y" * 1_100_000, "new\nline", None]
 
 
-def prepare(folder):
-    """A folder."""
-    return folder
-
-
 def check(folder, seed):
     """Write files, read them by the library and by a slow reader, and compare."""
     rng = np.random.default_rng(seed)

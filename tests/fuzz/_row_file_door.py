@@ -33,11 +33,6 @@ class BrokenError(Exception):
     """Raised by the slow readers."""
 
 
-def prepare(folder):
-    """A folder."""
-    return folder
-
-
 def check(folder, seed):
     """Write a file, alter it before or after it is listed, read it, and compare."""
     warnings.filterwarnings("ignore", "Duplicate name", UserWarning)

@@ -26,6 +26,7 @@ class Broken:
         raise RuntimeError("first line\nsecond line")
 
 
+LIBRARIES = ["pandas", "polars", "pyarrow", "numpy"]
 HASHES = [2**64 - 1, 2**64 - 2, 5]
 COLOURS = ["blue", "red", " red"]
 FITTED = {"height": "number", "age": "number", "flag": "binary", "colour": COLOURS, "code": [3, 1, 2], "hash": HASHES}
@@ -213,9 +214,7 @@ def _equals_float(value):
 
 
 def _is_exact(value):
-    if isinstance(value, float | np.floating):
-        return bool(np.isfinite(value))
-    return abs(value) < 2**53
+    return bool(np.isfinite(value)) if isinstance(value, float | np.floating) else abs(value) < 2**53
 
 
 # New rows for fitted models
@@ -224,26 +223,18 @@ def _is_exact(value):
 def _new_rows(prepared, rng):
     models = prepared["models"]
     chosen = int(rng.integers(3))
-    model, library, n = (
-        models[chosen],
-        str(rng.choice(["pandas", "polars", "pyarrow", "numpy"])),
-        int(rng.integers(1, 9)),
-    )
+    model, library, n = models[chosen], str(rng.choice(LIBRARIES)), int(rng.integers(1, 9))
     mixture = model.mixture_ if chosen == 2 else model
-    columns = {}
-    for name, schema in FITTED.items():
-        columns[name] = _like_fitted(rng, library, n, schema)
+    columns = {name: _like_fitted(rng, library, n, schema) for name, schema in FITTED.items()}
     lacking = None
     if library != "numpy":
         names = list(rng.permutation(list(columns))) if rng.random() < 0.5 else list(columns)
-        if rng.random() < 0.05:
-            lacking = str(names.pop())
+        lacking = str(names.pop()) if rng.random() < 0.05 else None
         columns = {str(name): columns[name] for name in names}
         if rng.random() < 0.3:
             columns["extra"] = _column(rng, library, n)
     X = _table(library, columns)
-    bad, judged = ({lacking} if lacking else set()), {}
-    may_differ = False
+    bad, judged, may_differ = ({lacking} if lacking else set()), {}, False
     for place, (name, schema) in enumerate(FITTED.items()):
         if name == lacking:
             continue
@@ -396,7 +387,7 @@ def _demand(holds, what):
 
 
 def _fit(prepared, rng):
-    library, n = str(rng.choice(["pandas", "polars", "pyarrow", "numpy"])), int(rng.integers(6, 20))
+    library, n = str(rng.choice(LIBRARIES)), int(rng.integers(6, 20))
     columns = {name: _column(rng, library, n) for name in "abc"[: rng.integers(1, 4)]}
     for kind, cells in (("float", FLOATS), ("text", COLOURS), ("bool", [True, False])):  # the kernels of all blocks
         columns[kind] = _of_library(rng, library, [cells[j % len(cells)] for j in range(n)], kind)
@@ -405,10 +396,8 @@ def _fit(prepared, rng):
     for place, (name, column) in enumerate(columns.items()):
         cells, categories = _cells_of(column)
         kind = verdict(cells, categories)
-        if kind == "empty" and not str(getattr(column, "dtype", getattr(column, "type", ""))).lower().startswith(
-            "bool"
-        ):
-            kind = "bad"
+        dtype = str(getattr(column, "dtype", getattr(column, "type", "")))
+        kind = "bad" if kind == "empty" and not dtype.lower().startswith("bool") else kind
         judged[name] = kind.replace("empty", "bool"), cells, categories
         if kind == "bad":
             bad.add(place if library == "numpy" else name)
@@ -469,13 +458,13 @@ def _codes(prepared, rng):
         row[:] = [pool[j] for j in rng.integers(len(pool), size=2)]
     if rng.random() < 0.7:
         cells[rng.integers(n), rng.integers(2)] = wrong[rng.integers(len(wrong))]
-    X = cells
+    X, named = cells, dict(zip("uv", cells.T.tolist(), strict=True))
     form = rng.choice(["numpy", "pandas", "list", "polars"])
     try:
         if form == "pandas":
-            X = pd.DataFrame({"u": cells[:, 0].tolist(), "v": cells[:, 1].tolist()})
+            X = pd.DataFrame(named)
         elif form == "polars" and not any(map(_upsets_polars, cells.flat)):
-            X = pl.DataFrame({"u": cells[:, 0].tolist(), "v": cells[:, 1].tolist()})
+            X = pl.DataFrame(named)
         elif form == "list":
             X = cells.tolist()
     except Exception:  # the library refuses
@@ -508,6 +497,4 @@ def _code_fault(cell, n_categories, lenient):
         value = float(cell)
     except OverflowError:
         return True
-    if not np.isfinite(value) or value < 0 or value != np.floor(value):
-        return True
-    return value >= n_categories and not lenient
+    return not np.isfinite(value) or value < 0 or value % 1 != 0 or (value >= n_categories and not lenient)

@@ -83,11 +83,6 @@ _FIELDS = ("integer", "real", "double", "pattern", "complex", "Integer", "unsign
 _SYMMETRIES = ("general", "General", "symmetric", "skew-symmetric", "hermitian")
 
 
-def prepare(folder):
-    """A folder."""
-    return folder
-
-
 def check(folder, seed):
     """Write a file, read it by the library and by a slow reader, and compare."""
     rng = np.random.default_rng(seed)

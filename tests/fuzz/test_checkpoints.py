@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from fuzz import _checkpoint_door
-from fuzz._cases import failures
+from fuzz._cases import by_seeds, failures
 
 
-@pytest.mark.parametrize("seeds", [range(0, 150, 10), pytest.param(range(150), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(0, 150, 10), range(150))
 def test_altered_checkpoints(seeds):
     assert failures("_checkpoint_door", seeds) == []
 

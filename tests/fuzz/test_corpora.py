@@ -9,12 +9,12 @@ from skmanifold.datasets import _corpus as corpus
 from skmanifold.datasets import _matrix_market as matrix_market
 
 from . import _corpus_door, _text_door
-from ._cases import failures
+from ._cases import by_seeds, failures
 
 DOORS = ["_corpus_door", "_text_door", "_anndata_door", "_parquet_door"]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 400, 16), pytest.param(range(400), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(0, 400, 16), range(400))
 @pytest.mark.parametrize("door", DOORS)
 def test_altered_files(door, seeds):
     assert failures(door, seeds) == []

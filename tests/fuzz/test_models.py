@@ -2,13 +2,13 @@
 
 import pytest
 
-from fuzz._cases import failures
+from fuzz._cases import by_seeds, failures
 from fuzz._model_door import CASES, MIXTURES, QUICK
 
 SHORT = ("StochasticLDA-esca-stream", "StochasticLDA-scir-stream", "directions", "rows-gaussian-stream")
 
 
-@pytest.mark.parametrize("seeds", [range(0, 200, 16), pytest.param(range(200), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(0, 200, 16), range(200))
 def test_altered_files_are_refused_or_work(seeds, monkeypatch):
     monkeypatch.setenv("FUZZ_MODELS", ",".join(SHORT))
     assert failures("_model_door", seeds) == []

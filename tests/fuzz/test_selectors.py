@@ -2,10 +2,10 @@
 
 import pytest
 
-from fuzz._cases import failures
+from fuzz._cases import by_seeds, failures
 
 
-@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(10_000, 15_000), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(100), range(10_000, 15_000))
 def test_the_columns_that_are_meant_are_chosen(seeds):
     assert failures("_selector_door", seeds) == []
 

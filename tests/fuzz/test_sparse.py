@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from fuzz import _sparse_matrices
-from fuzz._cases import failures
+from fuzz._cases import by_seeds, failures
 from fuzz._sparse_door import judge
 
 
-@pytest.mark.parametrize("seeds", [range(0, 150, 25), pytest.param(range(150), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(0, 150, 25), range(150))
 def test_what_is_no_matrix_is_refused_and_any_other_is_what_it_says(seeds):
     assert failures("_sparse_door", seeds) == []
 

@@ -8,27 +8,21 @@ from skmanifold.emissions._columns import layout as reading
 from skmanifold.mixture import _imputation as filling
 
 from . import _table_door
-from ._cases import failures
+from ._cases import by_seeds, failures
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(2500), marks=pytest.mark.long)], ids=len)
+@by_seeds(range(60), range(2500))
 def test_tables_of_mixtures(seeds, monkeypatch):
     monkeypatch.setenv("FUZZ_TABLES", "em")
     assert failures("_table_door", seeds) == []
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(range(10_000, 10_060), marks=pytest.mark.extended),
-        pytest.param(range(10_000, 12_500), marks=pytest.mark.long),
-    ],
-    ids=len,
-)
+@by_seeds(range(10_000, 10_060), range(10_000, 12_500))
 def test_tables_of_dirichlet_processes(seeds):
     assert failures("_table_door", seeds) == []
 
 
+@pytest.mark.extended
 def test_the_door_sees_what_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("FUZZ_TABLES", "em")
     prepared = _table_door.prepare(tmp_path)

@@ -57,10 +57,3 @@ def make(emission, n_components=3, **settings):
 def in_order(truth, estimate):
     """Which component of the estimate is which of the truth."""
     return match_topics(truth, estimate).other
-
-
-def learned(model):
-    """All that a fit leaves on an estimator, as bytes."""
-    parts = {name: draws.tobytes() for name, draws in getattr(model, "posterior_", {}).items()}
-    parts["components"], parts["counts"] = model.components_.tobytes(), model.token_counts_.data.tobytes()
-    return parts

@@ -106,8 +106,16 @@ def test_intensities_of_gamma_poisson_rows_are_found(sampler):
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", [ESCA(), ESCA(exclude_self=True), "gibbs", CollapsedGibbs()])
 @pytest.mark.parametrize("emission", [Multinomial(category_prior=0.3), Poisson(shape_prior=0.3)])
-def test_multinomial_tokens_give_the_bytes_of_lda(emission, sampler):
-    settings = {"doc_topic_prior": 0.4, "n_chains": 2, "max_iter": 12, "thin": 2, "random_state": 3, "sampler": sampler}
+@pytest.mark.parametrize("prior", [0.4, None], ids=["given", "larger in burn-in"])
+def test_multinomial_tokens_give_the_bytes_of_lda(emission, sampler, prior):
+    settings = {
+        "doc_topic_prior": prior,
+        "n_chains": 2,
+        "max_iter": 12,
+        "thin": 2,
+        "random_state": 3,
+        "sampler": sampler,
+    }
     X = small_corpus()
     mine = ExponentialFamilyAdmixture(4, emission=emission, **settings).fit(X)
     lda = StochasticLDA(4, topic_word_prior=0.3, **settings).fit(X)
@@ -121,7 +129,7 @@ def test_multinomial_tokens_give_the_bytes_of_lda(emission, sampler):
     np.testing.assert_array_equal(mine.predict(X), lda.predict(X))
     found, n_tokens = mine.transform(X), X.sum(axis=1)[:, None]
     if isinstance(emission, Poisson):
-        found = found * (mine.intensity_rate_ + 1) / (n_tokens + 1.6)
+        found = found * (mine.intensity_rate_ + 1) / (n_tokens + lda.doc_topic_prior_.sum())
     np.testing.assert_allclose(found, lda.transform(X), rtol=1e-12)
     proportions = lda.transform(X)
     np.testing.assert_array_equal(mine.inverse_transform(proportions), lda.inverse_transform(proportions))

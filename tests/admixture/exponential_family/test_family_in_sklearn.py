@@ -1,11 +1,8 @@
 """Admixtures of families give the same bytes however they are run, live in scikit-learn, and refuse in one sentence."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -15,76 +12,8 @@ from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import HMC, CollapsedGibbs
 
-from ._family_data import EMISSIONS, grades_of_membership, learned, make, small_rows, words_with_vectors
-
-SAMPLERS = ("esca", "gibbs")
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("emission", ["bernoulli", "gaussian"])
-def test_number_of_threads_changes_no_byte(emission, sampler):
-    if emission == "bernoulli":
-        X, settings = np.tile(grades_of_membership()[2], (3, 1)), {}
-    else:
-        vectors, _, counts = words_with_vectors()
-        X, settings = np.tile(counts, (4, 1)), {"word_vectors": vectors}
-    fits = [
-        make(emission, 4, sampler=sampler, max_iter=5, n_chains=n_chains, n_jobs=n_jobs, **settings).fit(X)
-        for n_chains in (1, 2)
-        for n_jobs in (1, 3)
-    ]
-    for one, other in (fits[:2], fits[2:]):
-        assert learned(one) == learned(other)
-        np.testing.assert_array_equal(one.transform(X), other.transform(X))
-        assert one.score(X) == other.score(X)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_what_a_row_gets_does_not_depend_on_its_company(emission):
-    X = small_rows(emission)
-    if emission != "bernoulli":
-        X *= 0.7  # fractions, rounded in fit alone
-    model = make(emission, sampler="gibbs").fit(np.ceil(X))
-    for kind in ({}, {"average_draws": True}):
-        whole = model.transform(X, **kind)
-        np.testing.assert_array_equal(np.vstack([model.transform(X[i : i + 1], **kind) for i in range(len(X))]), whole)
-        np.testing.assert_array_equal(model.transform(X[::-1], **kind), whole[::-1])
-    assert model.score(X[::-1]) == pytest.approx(model.score(X), rel=1e-12)
-
-
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_sparse_and_dense_rows_and_narrow_types_give_the_same_bytes(emission):
-    X = small_rows(emission)
-    dense = make(emission).fit(X)
-    for kind in (sp.csr_array, sp.coo_matrix, sp.csc_array):
-        sparse = make(emission).fit(kind(X))
-        assert learned(sparse) == learned(dense)
-        np.testing.assert_array_equal(sparse.transform(kind(X)), dense.transform(X))
-        assert sparse.score(kind(X)) == dense.score(X)
-    X = np.nan_to_num(X)
-    assert learned(make(emission).fit(X.astype(np.int32))) == learned(make(emission).fit(X))
-    if emission == "bernoulli":
-        assert learned(make(emission).fit(X.astype(bool))) == learned(make(emission).fit(X))
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_copies_go_on_as_the_original_would(emission, sampler):
-    X = small_rows(emission)
-    model = make(emission, sampler=sampler).fit(X)
-    copied = pickle.loads(pickle.dumps(model))
-    assert learned(copied) == learned(model)
-    np.testing.assert_array_equal(copied.transform(X), model.transform(X))
-    assert copied.score(X) == model.score(X)
-    assert learned(clone(model).fit(X)) == learned(model)
-    if sampler == "esca":
-        assert learned(copied.partial_fit(X)) == learned(model.partial_fit(X))
-    else:
-        with pytest.raises(AttributeError):
-            _ = model.partial_fit
+from .._corpora import learned
+from ._family_data import make, small_rows, words_with_vectors
 
 
 def test_fractions_are_weights_of_rows_that_are_not_fitted():
@@ -128,15 +57,6 @@ def test_pipelines_and_grid_searches_know_emissions_and_vectors():
     best = search.best_estimator_[-1]
     assert best.covariances_.ndim == (3 if best.emission_.covariance_type == "full" else 2)
     assert best.get_feature_names_out()[4] == "exponentialfamilyadmixture4"
-
-
-def test_names_of_columns_are_kept():
-    pd = pytest.importorskip("pandas")
-    X = pd.DataFrame(small_rows("bernoulli")).add_prefix("item")
-    model = make("bernoulli").fit(X)
-    assert model.feature_names_in_.tolist() == [f"item{j}" for j in range(7)]
-    with pytest.raises(ValueError, match="feature names"):
-        model.transform(X.rename(columns={"item0": "other"}))
 
 
 VECTORS = np.arange(14.0).reshape(7, 2)

@@ -13,11 +13,10 @@ import skmanifold
 from skmanifold import HDPAdmixture, StochasticLDA
 from skmanifold.admixture._hdp.model import HDPStatistics, add_statistics, take_topics
 from skmanifold.admixture._tokens.topic_counts import counts_from_dense
-from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.inspection import DimensionPosteriorDisplay, TopicDisplay
 from skmanifold.metrics import match_topics
 
-from .._corpora import easy_corpus, easy_split, learned, small_corpus
+from .._corpora import easy_corpus, easy_split, small_corpus
 
 SHORT = {"max_iter": 8, "burn_in": 4, "thin": 1, "random_state": 0}
 
@@ -126,14 +125,6 @@ def test_displays(fitted):
     np.testing.assert_array_equal(posterior.probabilities[0], fitted.n_components_posterior_)
 
 
-def test_saved_and_loaded(fitted, tmp_path):
-    X = easy_split()[1]
-    fitted.save(tmp_path / "hdp.skm")
-    loaded = skmanifold.load(tmp_path / "hdp.skm")
-    np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
-    assert loaded.score(X) == fitted.score(X)
-
-
 def test_to_fixed(fitted, tmp_path):
     X = easy_split()[1]
     lda = fitted.to_fixed()
@@ -176,29 +167,11 @@ def test_a_prior_for_each_word():
     assert match_topics(equal.components_, hdp.components_).similarity.mean() > 0.5
 
 
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_number_of_threads_changes_no_byte(n_chains):
-    X = easy_split()[0][:1000]  # several blocks of tokens
-    fits = [HDPAdmixture(init=9, n_chains=n_chains, n_jobs=n_jobs, **SHORT).fit(X) for n_jobs in (1, 2, 3)]
-    for other in fits[1:]:
-        assert learned(other) == learned(fits[0])
-        np.testing.assert_array_equal(other.topic_weights_, fits[0].topic_weights_)
-
-
 def test_the_largest_number_of_topics_is_kept_with_one_warning():
     with pytest.warns(ConvergenceWarning, match="reached max_components=4") as caught:
         hdp = HDPAdmixture(init=4, max_components=4, topic_concentration=50.0, **SHORT).fit(small_corpus())
     assert len(caught) == 1
     assert hdp.posterior_["n_components"].max() == 4
-
-
-def test_callbacks_see_the_fit():
-    train, test = easy_split()[0][:200], easy_split()[1][:100]
-    monitor = HeldOutMonitor(test, every=2)
-    hdp = HDPAdmixture(init=6, **SHORT).set_callbacks(monitor).fit(train)
-    rows = monitor.get_logs().data
-    assert [row["task_id"] + 1 for row in rows] == [2, 4, 6, 8]
-    assert hdp.score(test) == HDPAdmixture(init=6, **SHORT).fit(train).score(test)
 
 
 def test_sums_follow_ids():

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skmanifold import HeldOutMonitor, StochasticLDA, distributed
+from skmanifold import HeldOutMonitor, StochasticLDA
 from skmanifold.admixture._lda.fit_strategies import TopicFit
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.fits import BurnInPrior
 from skmanifold.inference._schedule import Schedule
 from skmanifold.samplers import ESCA
 
-from .._corpora import small_corpus
+from .._corpora import small_corpus, spy_on_priors
 
 DRAW_TOPICS = ("esca", "gibbs", "collapsed_gibbs")
 SETTINGS = {"n_components": 4, "max_iter": 20, "burn_in": 10, "random_state": 0}
@@ -20,15 +20,8 @@ SETTINGS = {"n_components": 4, "max_iter": 20, "burn_in": 10, "random_state": 0}
 
 def priors_of_passes(monkeypatch, **settings):
     """The prior of the proportions in each pass of a fit, as the samplers see it."""
-    seen = []
-    for name in ("sample_given_others", "sample_rows", "sweep_assignments", "update_responsibilities"):
-        method = getattr(LDAModel, name)
-
-        def spy(self, *arguments, method=method):
-            seen.append(self.doc_topic_prior.copy())
-            return method(self, *arguments)
-
-        monkeypatch.setattr(LDAModel, name, spy)
+    names = ("sample_given_others", "sample_rows", "sweep_assignments", "update_responsibilities")
+    seen = spy_on_priors(monkeypatch, LDAModel, names)
     lda = StochasticLDA(**{**SETTINGS, **settings}).fit(small_corpus())
     return np.array(seen), lda
 
@@ -64,18 +57,6 @@ def test_a_learned_prior_of_words_is_learned_with_it(monkeypatch):
     assert seen[0].sum() > 1.0
     assert lda.topic_word_prior_ != 0.1
     np.testing.assert_array_equal(lda.doc_topic_prior_, 0.25)
-
-
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-def test_rows_in_shards_have_the_same_priors(sampler):
-    X = small_corpus()
-    here = StochasticLDA(**SETTINGS, sampler=sampler).fit(X)
-    with distributed(None):
-        there = StochasticLDA(**SETTINGS, sampler=sampler).fit(X)
-    given = StochasticLDA(**SETTINGS, sampler=sampler, doc_topic_prior=0.25).fit(X)
-    np.testing.assert_array_equal(here.log_density_trace_, there.log_density_trace_)
-    np.testing.assert_array_equal(here.components_, there.components_)
-    assert not np.array_equal(here.log_density_trace_, given.log_density_trace_)
 
 
 def test_a_tolerance_waits_for_the_last_prior():

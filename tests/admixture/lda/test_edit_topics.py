@@ -113,6 +113,7 @@ def edits(lda):
     return {"merge": lda.merge_topics(GROUPS), "remove": lda.remove_topics([4, 1])}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("settings", [{}, {"n_chains": 3}, {"max_draws_bytes": 0}], ids=["one", "three", "no draws"])
 def test_all_methods_work_after_an_edit(sampler, settings, tmp_path):

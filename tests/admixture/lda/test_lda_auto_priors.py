@@ -12,7 +12,7 @@ from skmanifold.admixture._lda import dirichlet_mle
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.metrics import match_topics
 
-from .._corpora import small_corpus
+from .._corpora import learned, small_corpus
 
 BY_PASSES = ("esca", "gibbs", "collapsed_gibbs", "cvb0")
 BY_MINIBATCHES = ("scir", "sgrld", "sgrhmc", "sgld", "sghmc")
@@ -41,12 +41,6 @@ def learned_fit(sampler):
     """Both priors of the first 500 documents, of the best of four chains; never change it."""
     lda = StochasticLDA(4, sampler=sampler, **BOTH, max_iter=80, burn_in=65, thin=5, n_chains=4, random_state=0)
     return lda.fit(uneven_corpus().data[:500])
-
-
-def left_by(lda):
-    draws = {name: values.tobytes() for name, values in lda.posterior_.items()}
-    priors = {"alpha": lda.doc_topic_prior_.tobytes(), "beta": np.asarray(lda.topic_word_prior_).tobytes()}
-    return {"components_": lda.components_.tobytes(), "trace": lda.log_density_trace_.tobytes(), **draws, **priors}
 
 
 @pytest.mark.extended
@@ -143,24 +137,6 @@ def test_log_joints_after_burn_in_are_those_of_the_learned_priors():
     np.testing.assert_array_equal(lda.components_, fixed.components_)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("sampler", BY_PASSES)
-def test_new_documents_are_told_by_the_learned_prior(sampler):
-    lda = learned_fit(sampler)
-    alpha = lda.doc_topic_prior_
-    np.testing.assert_allclose(lda.transform(np.zeros((1, 80)))[0], alpha / alpha.sum())
-
-
-@pytest.mark.parametrize("sampler", BY_PASSES)
-def test_learning_is_the_same_for_every_number_of_threads_and_again(sampler):
-    def fit(n_jobs):
-        lda = StochasticLDA(5, sampler=sampler, **BOTH, max_iter=22, burn_in=16, n_chains=2, n_jobs=n_jobs, thin=1)
-        return left_by(lda.set_params(random_state=3).fit(small_corpus()))
-
-    first = fit(1)
-    assert fit(2) == fit(3) == fit(1) == first
-
-
 def test_chains_learn_each_for_itself_and_the_best_ones_priors_are_told():
     params = {**BOTH, "max_iter": 30, "burn_in": 25, "random_state": 1}
     two = StochasticLDA(4, sampler="gibbs", n_chains=3, **params).fit(small_corpus())
@@ -202,10 +178,10 @@ class TestRefusals:
 
     def test_a_bad_refit_leaves_what_was_learned(self, prior):
         lda = StochasticLDA(3, **{prior: "auto"}, max_iter=24, burn_in=12, random_state=0).fit(small_corpus())
-        before = left_by(lda)
+        before = learned(lda)
         refuse(lda.set_params(burn_in=0), "fit", "burn_in is 0")
         refuse(lda.set_params(burn_in=None, sampler="scir"), "fit", "need a sampler of the tokens' topics")
-        assert left_by(lda) == before
+        assert learned(lda) == before
 
 
 # Streams

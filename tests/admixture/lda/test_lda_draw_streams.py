@@ -1,6 +1,5 @@
 """Streams of minibatches for the samplers that draw the topics."""
 
-import pickle
 import re
 import tracemalloc
 
@@ -60,50 +59,6 @@ def left_by(lda):
 # Going on
 
 
-@pytest.mark.covering
-@EACH
-@pytest.mark.parametrize("n_chains", [1, 2])
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_stream_cut_by_pickling_goes_on_to_the_byte(sampler, n_chains, after):
-    batches = minibatches()
-    uncut = stream(make_lda(sampler, n_chains=n_chains))
-    first = pickle.dumps(stream(make_lda(sampler, n_chains=n_chains), batches[:after]))
-    cut = stream(pickle.loads(first), batches[after:])
-    assert left_by(cut) == left_by(uncut)
-    assert cut.n_batch_iter_ == uncut.n_batch_iter_ == 6
-
-
-@EACH
-def test_what_is_asked_on_the_way_changes_nothing(sampler):
-    asked = make_lda(sampler, n_chains=2)
-    for batch in minibatches():
-        asked.partial_fit(batch)
-        left_by(asked)
-    assert left_by(asked) == left_by(stream(make_lda(sampler, n_chains=2)))
-
-
-@EACH
-def test_number_of_threads_changes_no_byte(sampler):
-    results = [left_by(stream(make_lda(sampler, n_chains=2, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
-    assert results[0] == results[1] == results[2]
-
-
-@EACH
-def test_a_stream_goes_on_where_fit_stopped(sampler):
-    params = {"max_iter": 4, "n_chains": 2, "batch_size": 20}
-    lda = make_lda(sampler, **params).fit(small_corpus())
-    n_steps = lda._stream.states[0].n_steps
-    assert n_steps == 4 * 3
-    whole = pickle.loads(pickle.dumps(lda))
-    stream(lda)
-    assert lda.n_batch_iter_ == 6
-    assert [state.n_steps for state in lda._stream.states] == [n_steps + 6] * 2
-    assert not hasattr(lda, "log_density_trace_")
-    assert not hasattr(lda, "n_iter_")
-    cut = stream(pickle.loads(pickle.dumps(stream(whole, minibatches()[:2]))), minibatches()[2:])
-    assert left_by(cut) == left_by(lda)
-
-
 @EACH
 def test_after_fit_the_first_step_is_made_from_the_last_draw(sampler):
     tiny = CLASSES[sampler](step_size=1e-7)
@@ -112,14 +67,6 @@ def test_after_fit_the_first_step_is_made_from_the_last_draw(sampler):
     begun = stream(make_lda(tiny, random_state=1), minibatches()[:1]).components_
     assert np.abs(begun - last).max() > 0.05
     np.testing.assert_allclose(stream(lda, minibatches()[:1]).components_, last, atol=1e-3)
-
-
-@EACH
-def test_fit_after_a_stream_starts_afresh(sampler):
-    lda = stream(make_lda(sampler, max_iter=4)).fit(small_corpus())
-    np.testing.assert_array_equal(lda.components_, make_lda(sampler, max_iter=4).fit(small_corpus()).components_)
-    assert lda.n_batch_iter_ == 0
-    assert lda.n_iter_ == 4
 
 
 @EACH

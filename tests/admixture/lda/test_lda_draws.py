@@ -45,40 +45,6 @@ def best_is_second(sampler):
 # What they are
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("sampler", DRAWING)
-@pytest.mark.parametrize(
-    ("max_iter", "burn_in", "thin", "n_draws"), [(8, None, 2, 2), (7, 0, 3, 2), (6, 2, 1, 4), (6, 3, 9, 0)]
-)
-def test_draws_have_the_promised_shapes(sampler, max_iter, burn_in, thin, n_draws):
-    lda = make_lda(sampler, max_iter=max_iter, burn_in=burn_in, thin=thin, n_chains=2).fit(small_corpus())
-    log_density = "log_joint" if sampler == "collapsed_gibbs" else "log_likelihood"
-    assert {name: draws.shape for name, draws in lda.posterior_.items()} == {
-        log_density: (2, n_draws),
-        "topic_weights": (2, n_draws, 3),
-        "components": (2, n_draws, 3, 40),
-    }
-    assert lda.posterior_["components"].dtype == np.float32
-    assert lda.log_density_trace_.shape == (2, max_iter)
-    first = (max_iter // 2 if burn_in is None else burn_in) + thin - 1
-    np.testing.assert_array_equal(lda.posterior_[log_density], lda.log_density_trace_[:, first::thin])
-    np.testing.assert_allclose(lda.posterior_["topic_weights"].sum(axis=2), 1)
-    np.testing.assert_allclose(lda.posterior_["components"].sum(axis=3), 1, rtol=1e-5)
-
-
-@pytest.mark.parametrize("sampler", DRAWING)
-def test_draws_and_chains_differ(sampler):
-    draws = drawn(sampler).posterior_["components"].reshape(20, -1)
-    assert len({draw.tobytes() for draw in draws}) == 20
-
-
-@pytest.mark.short_cases("gibbs", "scir", "sghmc")
-@pytest.mark.parametrize("sampler", DRAWING)
-def test_the_best_chain_has_the_highest_mean_log_density(sampler):
-    for lda in (drawn(sampler), best_is_second(sampler)):
-        assert lda.best_chain_ == lda.log_density_trace_[:, 4:].mean(axis=1).argmax()
-
-
 @pytest.mark.parametrize("sampler", BY_MINIBATCHES)
 def test_components_are_the_mean_of_the_best_chains_draws(sampler):
     lda = best_is_second(sampler)
@@ -120,19 +86,6 @@ def test_samplers_by_minibatches_keep_no_counts(sampler):
 
 
 # How many
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("sampler", ["gibbs", "collapsed_gibbs", "scir", "sghmc"])
-@pytest.mark.parametrize(("n_fit", "kept"), [(10, range(10)), (9, range(1, 10, 2)), (3, [1, 5, 9]), (1, [9])])
-def test_draws_of_the_topics_are_thinned_evenly_to_fit_the_last_among_them(sampler, n_fit, kept):
-    lda = make_lda(
-        sampler, max_iter=14, burn_in=4, thin=1, n_chains=2, max_draws_bytes=n_fit * 2 * 3 * 40 * 4 + 17
-    ).fit(small_corpus())
-    whole = drawn(sampler)
-    np.testing.assert_array_equal(lda.posterior_["components"], whole.posterior_["components"][:, list(kept)])
-    np.testing.assert_array_equal(lda.posterior_["topic_weights"], whole.posterior_["topic_weights"])
-    np.testing.assert_array_equal(lda.components_, whole.components_)
 
 
 class StopAfter:
@@ -207,14 +160,6 @@ def test_diagnostics_speak_of_the_matched_topics_of_all_chains(sampler):
     np.testing.assert_array_equal(lda.topic_diagnostics().is_stable, got.similarity >= 0.8)
 
 
-def test_diagnostics_of_one_chain_and_few_draws_tell_nothing_and_do_not_fail():
-    pytest.importorskip("arviz_stats")
-    lda = make_lda("gibbs", max_iter=4, burn_in=1, thin=1).fit(small_corpus())
-    got = lda.topic_diagnostics()
-    assert np.isnan([got.rhat, got.ess, got.similarity]).all()
-    assert not got.is_stable.any()
-
-
 @pytest.mark.parametrize("sampler", DRAWING)
 def test_arviz_has_all_chains_topics_in_the_order_of_components(sampler):
     pytest.importorskip("arviz_base")
@@ -228,14 +173,6 @@ def test_arviz_has_all_chains_topics_in_the_order_of_components(sampler):
     trace = "lp" if sampler == "collapsed_gibbs" else "log_likelihood"
     np.testing.assert_array_equal(tree["sample_stats"][trace].to_numpy(), lda.log_density_trace_[:, 4:])
     assert "posterior_thinned" not in tree.children
-
-
-def test_arviz_has_the_names_of_the_words():
-    pytest.importorskip("arviz_base")
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(small_corpus().toarray(), columns=[f"w{i}" for i in range(40)])
-    tree = make_lda("gibbs", max_iter=6, thin=1).fit(frame).to_arviz()
-    assert tree["posterior"].coords["word"].to_numpy().tolist() == frame.columns.tolist()
 
 
 @pytest.mark.parametrize("method", ["credible_intervals", "topic_diagnostics", "to_arviz"])
@@ -293,14 +230,6 @@ def test_score_averages_the_predictive_over_draws_of_the_best_chain(sampler, n_p
     np.testing.assert_allclose(averaged.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(averaged[2], 1 / 3, rtol=1e-12)  # an empty document
     assert np.abs(averaged - lda.transform(small_corpus())).max() > 1e-3
-
-
-@pytest.mark.parametrize("sampler", DRAWING)
-def test_proportions_are_those_of_components_by_default(sampler):
-    lda = drawn(sampler)
-    counts = whole_counts(canonical_csr(small_corpus()), np.uint64(0))
-    expected = infer_proportions(topic_word_from_array(lda.components_), counts, lda.doc_topic_prior_)
-    np.testing.assert_allclose(lda.transform(small_corpus()), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sampler", ["esca", "cvb0"])

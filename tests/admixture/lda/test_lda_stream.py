@@ -1,14 +1,12 @@
 """Learning from a stream of minibatches."""
 
-import pickle
-
 import numpy as np
 import pytest
 
 from skmanifold import StochasticLDA
 from skmanifold.samplers import CVB0, ESCA, CollapsedGibbs
 
-from .._corpora import easy_split, learned, small_corpus
+from .._corpora import easy_split, small_corpus
 
 
 def minibatches(size=100):
@@ -62,19 +60,6 @@ def test_a_rate_of_one_forgets_the_past():
     np.testing.assert_allclose(lda.topic_word_counts_.sum(axis=0), batch.sum(axis=0))
 
 
-def test_a_stream_cut_by_pickling_goes_on_to_the_byte():
-    uncut, cut = make_lda(), make_lda()
-    for batch in minibatches(400):
-        uncut.partial_fit(batch)
-        cut = pickle.loads(pickle.dumps(cut.partial_fit(batch)))
-    assert learned(cut) == learned(uncut)
-    np.testing.assert_array_equal(cut.transform(small_batch()), uncut.transform(small_batch()))
-
-
-def small_batch():
-    return easy_split()[1][:20]
-
-
 def test_a_stream_after_fit_keeps_what_was_fitted():
     train, test = easy_split()
     lda = make_lda(max_iter=40, total_samples=1_000_000).fit(train[:1000])
@@ -92,14 +77,6 @@ def test_a_stream_after_fit_keeps_what_was_fitted():
         assert not hasattr(lda, name)
 
 
-def test_fit_after_a_stream_starts_afresh():
-    lda = make_lda(max_iter=5)
-    for batch in minibatches(500):
-        lda.partial_fit(batch)
-    assert learned(lda.fit(small_corpus())) == learned(make_lda(max_iter=5).fit(small_corpus()))
-    assert lda.n_batch_iter_ == 0
-
-
 def test_a_longer_stream_can_be_announced_on_the_way():
     lda = make_lda(total_samples=100).partial_fit(minibatches()[0])
     before = lda.topic_word_counts_.sum()
@@ -115,13 +92,6 @@ def test_a_sampler_of_whole_corpora_has_no_stream_and_says_why(sampler):
         lda.partial_fit(small_corpus())
     able = "'esca', 'svb', 'scir', 'sgrld', 'sgrhmc', 'sgld', 'sghmc'"
     assert f"partial_fit needs a sampler that takes minibatches ({able}), not " in str(refusal.value.__cause__)
-
-
-@pytest.mark.parametrize("sampler", ["esca", ESCA(n_average=2)])
-def test_esca_has_a_stream_before_and_after_fit(sampler):
-    lda = StochasticLDA(3, sampler=sampler, max_iter=3)
-    assert hasattr(lda, "partial_fit")
-    assert hasattr(lda.fit(small_corpus()), "partial_fit")
 
 
 @pytest.mark.parametrize("first", ["gibbs", "collapsed_gibbs", "cvb0", "em", "vb", "svb"])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 from sklearn.decomposition import LatentDirichletAllocation
 
@@ -12,7 +11,7 @@ from skmanifold.numerics.special import N_WORK, fill_log_gamma
 from skmanifold.samplers import MeanField, StochasticMeanField
 
 from .. import _tiny_corpus as tiny
-from .._corpora import easy_corpus, easy_split, learned, small_corpus
+from .._corpora import easy_split, small_corpus
 from .test_em import ALPHA, BETAS, KEY, TABLE, model_of
 
 TINY = np.array([[2, 1, 0], [0, 1, 2]])
@@ -228,59 +227,9 @@ def test_a_stream_continues_fits_by_other_samplers_and_they_continue_it():
 # Fits
 
 
-@pytest.mark.parametrize("sampler", ["em", "vb", "svb"])
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_the_same_bytes_for_any_number_of_threads_and_any_storage(sampler, n_chains):
-    X = easy_split()[0]
-    settings = {
-        "sampler": sampler,
-        "max_iter": 4,
-        "thin": 1,
-        "n_chains": n_chains,
-        "random_state": 1,
-        "batch_size": 600,
-    }
-    if sampler != "svb":
-        del settings["batch_size"]
-    first = learned(StochasticLDA(20, **settings).fit(X))
-    assert learned(StochasticLDA(20, **settings, n_jobs=3).fit(X)) == first
-    reversed_rows = sp.csr_array((X.data[::-1], X.indices[::-1], (X.indptr[-1] - X.indptr)[::-1].copy()), X.shape)[::-1]
-    assert learned(StochasticLDA(20, **settings).fit(reversed_rows)) == first
-    assert learned(StochasticLDA(20, **settings).fit(X.toarray())) == first
-
-
-@pytest.mark.parametrize("sampler", ["vb", "svb"])
-def test_topics_are_the_true_ones(sampler):
-    corpus = easy_corpus()
-    lda = StochasticLDA(5, sampler=sampler, max_iter=20, random_state=0).fit(corpus.data)
-    distances = np.abs(lda.components_[:, None] - corpus.components).sum(axis=2) / 2
-    assert distances.min(axis=0).max() < 0.08
-    assert lda.posterior_["objective"].shape == (1, 5)
-    trace = lda.log_density_trace_[0]
-    if sampler == "vb":
-        assert (np.diff(trace) > -1e-12 * abs(trace[-1])).all()
-
-
-def test_alpha_of_each_topic_empty_documents_and_one_word():
-    X = small_corpus()
-    for sampler in ("em", "vb", "svb"):
-        alpha = [0.1, 0.2, 3.0]
-        lda = StochasticLDA(3, sampler=sampler, doc_topic_prior=alpha, max_iter=10, random_state=0).fit(X)
-        weights = lda.topic_word_counts_.sum(axis=1)
-        assert weights[2] > 1.5 * weights[:2].max()
-        np.testing.assert_allclose(lda.transform(X[2:3]), [np.array(alpha) / 3.3])  # an empty document
-        one_word = StochasticLDA(2, sampler=sampler, max_iter=4, random_state=0).fit([[3], [0], [1]])
-        np.testing.assert_array_equal(one_word.components_, 1.0)
-        assert one_word.score([[3]]) == pytest.approx(0.0, abs=1e-6)
-
-
 def test_only_minibatches_use_batch_size():
     X = small_corpus()
     sizes = [
         StochasticLDA(3, sampler="svb", batch_size=n, max_iter=4, random_state=0).fit(X).components_ for n in (10, 60)
     ]
     assert not np.array_equal(*sizes)
-    with pytest.warns(UserWarning, match="batch_size=10 has no effect with MeanField: only 'svb', 'scir'"):
-        StochasticLDA(3, sampler="vb", batch_size=10, max_iter=4).fit(X)
-    with pytest.warns(UserWarning, match="n_local_sweeps=30 has no effect with StochasticMeanField: only 'scir'"):
-        StochasticLDA(3, sampler="svb", n_local_sweeps=30, max_iter=4).fit(X)

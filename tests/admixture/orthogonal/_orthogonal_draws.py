@@ -9,6 +9,13 @@ from skmanifold.sparse.directions import as_directions
 from ..spherical._spherical_draws import ONE, draw_documents
 
 
+class WithoutLength(OrthogonalModel):
+    """Proportions, not their directions, pull the topics."""
+
+    def add_parameter(self, rows, pull, out):
+        super().add_parameter(rows, pull / pull.sum(axis=1, keepdims=True), out)
+
+
 def draw_frames(n, n_components, n_features, rng):
     """Uniform topics (n, K, V)."""
     frames, triangles = np.linalg.qr(rng.standard_normal((n, n_features, n_components)))

@@ -13,22 +13,12 @@ from skmanifold.admixture._orthogonal.passes import FramePasses, OrthogonalModel
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.samplers import GSGNHT, SGGMC, ColumnGibbs
 
-from ..spherical._spherical_draws import KEY, draw_around, draw_documents, unit
-from ._orthogonal_draws import draw_frames, draw_prior, make_model
+from ..spherical._spherical_draws import DOCUMENTS, KEY, difference, draw_around, draw_documents, in_batches, unit
+from ._orthogonal_draws import WithoutLength, draw_frames, draw_prior, make_model
 
 V, N_DOCUMENTS, KAPPA = 4, 4, 10.0
 OF_TOPICS = np.array([3.0, 40.0])
 PRIORS = {"on the sphere": 1.5, "at its edge": 0.5, "in logarithms": 0.3}
-
-
-def in_batches(series, n=20):
-    """Means of `n` consecutive stretches of a chain count as independent."""
-    series = np.asarray(series)
-    return summarize(series[len(series) % n :].reshape(n, -1, series.shape[1]).mean(axis=1))
-
-
-def difference(estimate, reference):
-    return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
 # --- the joint law: documents drawn anew after each pass --------------------------------------------------
@@ -84,24 +74,10 @@ def joint_chain(alpha, n_passes, kind=OrthogonalModel, n_draws=4, kappa=KAPPA):
 @pytest.mark.extended
 @pytest.mark.short_cases("on the sphere")
 @pytest.mark.parametrize("prior", PRIORS)
-def test_passes_keep_the_joint_law(prior):
-    estimate = joint_chain(PRIORS[prior], 600)
-    assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
-
-
-@pytest.mark.extended
-@pytest.mark.short_cases("on the sphere")
-@pytest.mark.parametrize("prior", PRIORS)
-def test_passes_keep_the_joint_law_with_a_concentration_for_each_topic(prior):
-    estimate = joint_chain(PRIORS[prior], 600, kappa=OF_TOPICS)
-    assert_agrees(difference(estimate, prior_statistics(PRIORS[prior], of_topics=True)), 0.0)
-
-
-class WithoutLength(OrthogonalModel):
-    """Proportions, not their directions, pull the topics."""
-
-    def add_parameter(self, rows, pull, out):
-        super().add_parameter(rows, pull / pull.sum(axis=1, keepdims=True), out)
+@pytest.mark.parametrize("of_topics", [False, True], ids=["one concentration", "one for each topic"])
+def test_passes_keep_the_joint_law(prior, of_topics):
+    estimate = joint_chain(PRIORS[prior], 600, kappa=OF_TOPICS if of_topics else KAPPA)
+    assert_agrees(difference(estimate, prior_statistics(PRIORS[prior], of_topics)), 0.0)
 
 
 @pytest.mark.extended
@@ -158,7 +134,6 @@ def test_the_prior_of_the_number_is_felt():
 
 # --- the posterior of topics ------------------------------------------------------------------------------
 
-DOCUMENTS = unit(np.array([[3, 0, 1, 1], [2, -1, 0, 2], [1, 1, 2, 0], [0, 2, 1, 2], [-1, 1, 0, 3], [0, 0, 2, 3.0]]))
 ALPHA = 1.5
 
 

@@ -18,24 +18,19 @@ from skmanifold.admixture._orthogonal.reversible_jump import _DirectionProposal,
 from skmanifold.admixture._orthogonal.reversible_jump_kernels import birth_death_factors
 from skmanifold.distributions._matrix_von_mises_fisher import gibbs_sweep
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
-from skmanifold.random._keys import fold_in, root_key, subkey, uniform
+from skmanifold.random._keys import fold_in, subkey, uniform
 from skmanifold.random._variates import log_gamma_variate
 from skmanifold.sparse.directions import Directions, as_directions
 from skmanifold.topics.document_densities import OneConcentration
 from skmanifold.topics.spherical_kernels import move_in_logs
 from skmanifold.utils._threads import Workers
 
-KEY = root_key(2016)
-ONE = Workers(1)
-
-
-def unit(X):
-    return X / np.linalg.norm(X, axis=-1, keepdims=True)
+from ..spherical._spherical_draws import KEY, ONE, unit
+from ._orthogonal_draws import draw_frames
 
 
 def draw_frame(n_topics, n_features, rng):
-    q, r = np.linalg.qr(rng.standard_normal((n_features, n_topics)))
-    return np.ascontiguousarray((q * np.sign(np.diag(r))).T)
+    return np.ascontiguousarray(draw_frames(1, n_topics, n_features, rng)[0])
 
 
 def draw_documents(topics, theta, kappa, rng):

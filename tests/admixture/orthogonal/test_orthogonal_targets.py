@@ -12,21 +12,12 @@ from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
-from ..spherical._spherical_draws import KEY, ONE, unit
-from ._orthogonal_draws import draw_frames
+from ..spherical._spherical_draws import KEY, ONE, GivenRows, make_rows, unit
+from ._orthogonal_draws import WithoutLength, draw_frames
 
 K, V, KAPPA = 3, 7, 40.0
 OF_TOPICS = np.array([5.0, 40.0, 120.0])
 STEP_KEYS = np.array([20160711], np.uint64)
-
-
-def make_rows(n_rows, n_features=V, seed=0):
-    """Sparse rows with entries of either sign; every third has none."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n_rows, n_features)) < 0.6, rng.normal(0.3, 1.0, (n_rows, n_features)), 0.0)
-    X[:, 0] += 0.1
-    X[1::3] = 0.0
-    return X
 
 
 def make_model(X, *, radius=3.0, workers=ONE, kind=OrthogonalModel, kappa=KAPPA):
@@ -127,10 +118,6 @@ def test_the_gradient_is_the_slope_of_the_log_density(n_draws, radius, kappa):
 
 
 def test_wrong_gradients_are_not_the_slope():
-    class WithoutLength(OrthogonalModel):
-        def add_parameter(self, rows, pull, out):
-            super().add_parameter(rows, pull / pull.sum(axis=1, keepdims=True), out)
-
     class ForgetsTheRadius(OrthogonalModel):
         def add_parameter(self, rows, pull, out):
             super().add_parameter(rows, self.radii[0] * pull, out)
@@ -155,22 +142,6 @@ def test_equal_pulls_of_all_documents_are_not_the_slope_with_a_concentration_for
     parameter = ConditionalFrames(model, draws).linear_parameter()
     wrong = ConditionalFrames(make_model(X, kappa=OF_TOPICS, kind=EqualPulls), draws).linear_parameter()
     assert not agree(wrong, parameter, 0.05)
-
-
-class GivenRows(MinibatchSAM):
-    """The minibatch is what it is told, and chains stay where they stood."""
-
-    rows = None
-
-    def _rows(self, keys):
-        return self.rows
-
-    def _move(self, rows, *rest):
-        stood = [array.copy() for array in self.chains]
-        terms = super()._move(rows, *rest)
-        for array, before in zip(self.chains, stood, strict=True):
-            array[:] = before
-        return terms
 
 
 def test_the_mean_over_all_minibatches_is_the_full_gradient():

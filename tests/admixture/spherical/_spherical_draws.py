@@ -2,8 +2,10 @@
 
 import numpy as np
 import scipy.sparse as sp
+from samplers._evidence import Estimate, summarize
 
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.random._keys import root_key
 from skmanifold.sparse.directions import as_directions
@@ -17,6 +19,52 @@ MEAN = np.array([0.0, 0.0, 0.6, 0.8])
 
 def unit(X):
     return X / np.linalg.norm(X, axis=-1, keepdims=True)
+
+
+DOCUMENTS = unit(np.array([[3, 0, 1, 1], [2, -1, 0, 2], [1, 1, 2, 0], [0, 2, 1, 2], [-1, 1, 0, 3], [0, 0, 2, 3.0]]))
+
+
+def in_batches(series, n=20):
+    """Means of `n` consecutive stretches of a chain count as independent."""
+    series = np.asarray(series)
+    return summarize(series[len(series) % n :].reshape(n, -1, series.shape[1]).mean(axis=1))
+
+
+def difference(estimate, reference):
+    return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
+
+
+def make_rows(n_rows, n_features=7, seed=0):
+    """Sparse rows with entries of either sign; every third has none."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n_rows, n_features)) < 0.6, rng.normal(0.3, 1.0, (n_rows, n_features)), 0.0)
+    X[:, 0] += 0.1
+    X[1::3] = 0.0
+    return X
+
+
+class GivenRows(MinibatchSAM):
+    """The minibatch is what it is told, and chains stay where they stood."""
+
+    rows = None
+
+    def _rows(self, keys):
+        return self.rows
+
+    def _move(self, rows, *rest):
+        stood = [array.copy() for array in self.chains]
+        terms = super()._move(rows, *rest)
+        for array, before in zip(self.chains, stood, strict=True):
+            array[:] = before
+        return terms
+
+
+def signed_rows(n=30, n_features=8):
+    """Rows of both signs, half of the entries zero, one row without any."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, n_features)) * (rng.random((n, n_features)) < 0.5)
+    X[3] = 0.0
+    return X
 
 
 def draw_around(means, concentration, rng):

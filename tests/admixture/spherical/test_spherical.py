@@ -1,28 +1,32 @@
 """The spherical admixture as an estimator: what it accepts, refuses, keeps and gives back."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skmanifold import SphericalAdmixture, VonMisesFisherMixture
+from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, VonMisesFisherMixture
 from skmanifold.distributions import log_vmf_normalizer
 from skmanifold.metrics import match_topics, spherical_document_likelihood
 from skmanifold.models import IncompatibleError
-from skmanifold.samplers import ESCA, GMC, GSGNHT, HMC, SGGMC, SVRG, PolynomialDecay
+from skmanifold.samplers import ESCA, GMC, GSGNHT, HMC, SGGMC, SVRG, ColumnGibbs, PolynomialDecay
+
+from ._spherical_draws import signed_rows
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:(batch_size|n_\w+)=\d+ has no effect:UserWarning")  # all have the same
 
 SAMPLERS = list(SphericalAdmixture._samplers)
 STREAMS = ["gsgnht", "sggmc", "svb"]
+KINDS = (SphericalAdmixture, OrthogonalSphericalAdmixture)
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_sampler_of_both = pytest.mark.parametrize(
+    ("kind", "sampler"), [(kind, sampler) for kind in KINDS for sampler in kind._samplers]
+)
 each_stream = pytest.mark.parametrize("sampler", STREAMS)
 NUMBERS = {"document_concentration": 60.0, "topic_concentration": 20.0, "mean_concentration": 20.0}
 
@@ -37,25 +41,9 @@ def planted(n=300, V=40, K=3, seed=0):
     return X, topics
 
 
-def small(n=30, V=8, seed=0):
-    """Rows of both signs, half of the entries zero, one row without any."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, V)) * (rng.random((n, V)) < 0.5)
-    X[3] = 0.0
-    return X
-
-
-def make(sampler="gsgnht", n_components=3, **params):
+def make(sampler="gsgnht", n_components=3, kind=SphericalAdmixture, **params):
     params = {"max_iter": 6, "burn_in": 2, "thin": 1, "batch_size": 10, "random_state": 0, **params}
-    return SphericalAdmixture(n_components, sampler=sampler, **params)
-
-
-def learned(model, X=None):
-    """All that a fit leaves, as bytes."""
-    arrays = {name: getattr(model, name) for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    arrays.pop("sampler_")
-    arrays.update(model.posterior_ if hasattr(model, "log_density_trace_") else {})
-    return {name: np.asarray(value).tobytes() for name, value in arrays.items()}
+    return kind(n_components, sampler=sampler, **params)
 
 
 @pytest.mark.extended
@@ -71,15 +59,19 @@ def test_planted_topics_are_found(sampler):
 
 
 @pytest.mark.covering
-@each_sampler
+@each_sampler_of_both
 @pytest.mark.parametrize("alpha", [None, 0.2, 10.0])
-def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha):
-    X = small()
-    model = make(sampler, doc_topic_prior=alpha, n_chains=2).fit(X)
+def test_attributes_have_their_shapes_and_predictions_their_sums(kind, sampler, alpha):
+    X = signed_rows()
+    model = make(sampler, kind=kind, doc_topic_prior=alpha, n_chains=2).fit(X)
     assert model.components_.shape == (3, 8)
     assert model.log_density_trace_.shape == (2, 6)
     assert model.posterior_["components"].shape == (2, 4, 3, 8)
-    np.testing.assert_allclose(np.linalg.norm(model.posterior_["components"], axis=-1), 1.0, rtol=1e-9)
+    draws = model.posterior_["components"]
+    np.testing.assert_allclose(np.linalg.norm(draws, axis=-1), 1.0, rtol=1e-9)
+    if kind is OrthogonalSphericalAdmixture:
+        products = draws @ np.swapaxes(draws, -1, -2)
+        np.testing.assert_allclose(products, np.broadcast_to(np.eye(3), products.shape), atol=1e-10)
     proportions = model.transform(X)
     np.testing.assert_allclose(proportions.sum(axis=1), 1.0, rtol=1e-9)
     assert proportions.min() >= 0
@@ -93,7 +85,7 @@ def test_attributes_have_their_shapes_and_predictions_their_sums(sampler, alpha)
 
 
 def test_the_score_is_that_of_the_evaluator_averaged_over_draws_and_relative_to_the_uniform_law():
-    X = np.delete(small(), 3, axis=0)
+    X = np.delete(signed_rows(), 3, axis=0)
     model = make(n_predictive_draws=4, n_importance_draws=4000, **NUMBERS).fit(X)
     draws = model.posterior_["components"][0]
     results = [
@@ -106,35 +98,17 @@ def test_the_score_is_that_of_the_evaluator_averaged_over_draws_and_relative_to_
     assert np.abs((model.score_samples(X) - expected) / errors).max() < 4.5
 
 
-@each_sampler
-def test_the_bytes_do_not_depend_on_threads_nor_on_how_x_is_stored(sampler):
-    X = small()
-    expected = learned(make(sampler, n_chains=2).fit(X))
-    assert learned(make(sampler, n_chains=2, n_jobs=2).fit(np.asfortranarray(X))) == expected
-    sparse = learned(make(sampler, n_chains=2, n_jobs=3).fit(sp.csr_array(X)))
-    assert learned(make(sampler, n_chains=2).fit(sp.coo_matrix(X))) == sparse
-    assert learned(make(sampler, n_chains=2).fit(sp.csr_matrix(np.float32(X)).astype(np.float64))) != {}
-    assert learned(make(sampler, n_chains=2, random_state=1).fit(X)) != expected
-
-
-@each_sampler
-def test_the_length_of_a_row_means_nothing(sampler):
-    X = np.delete(small(), 3, axis=0)
+@each_sampler_of_both
+def test_lengths_of_rows_and_rows_of_zeros_behind_all_others_mean_nothing(kind, sampler):
+    X = np.delete(signed_rows(), 3, axis=0)
     lengths = 2.0 ** np.random.default_rng(0).integers(-200, 200, (29, 1))
-    model = make(sampler).fit(X)
-    np.testing.assert_allclose(make(sampler).fit(X * lengths).components_, model.components_, rtol=1e-6, atol=1e-9)
+    model, scaled, behind = (
+        make(sampler, kind=kind).fit(rows) for rows in (X, X * lengths, np.vstack([X, np.zeros((20, 8))]))
+    )
+    np.testing.assert_allclose(scaled.components_, model.components_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.transform(X * lengths), model.transform(X), atol=1e-6)
-
-
-@each_sampler
-def test_a_row_is_answered_alike_in_any_batch_and_at_any_place(sampler):
-    X = small()
-    model = make(sampler).fit(X)
-    order = np.random.default_rng(1).permutation(30)
-    for method in (model.transform, model.score_samples, model.predict):
-        whole = method(X)
-        assert np.array_equal(method(X[order]), whole[order], equal_nan=True)
-        assert np.array_equal(np.concatenate([method(X[:7]), method(X[7:])]), whole, equal_nan=True)
+    np.testing.assert_array_equal(behind.components_, model.components_)
+    np.testing.assert_array_equal(behind.log_density_trace_, model.log_density_trace_)
 
 
 def test_numbers_fix_the_concentrations_and_auto_learns_the_others():
@@ -150,7 +124,7 @@ def test_numbers_fix_the_concentrations_and_auto_learns_the_others():
 
 
 def test_a_given_mean_direction_may_have_any_length_and_scales_may_be_given():
-    X = small()
+    X = signed_rows()
     m = np.arange(1.0, 9.0)
     model = make(mean_direction=1e200 * m, topic_scale=[10.0, 20.0, 30.0]).fit(X)
     np.testing.assert_allclose(model.mean_direction_, m / np.linalg.norm(m))
@@ -159,7 +133,7 @@ def test_a_given_mean_direction_may_have_any_length_and_scales_may_be_given():
 
 
 def test_words_for_and_against_a_topic_are_named():
-    frame = pd.DataFrame(np.delete(small(), 3, axis=0)).add_prefix("w")
+    frame = pd.DataFrame(np.delete(signed_rows(), 3, axis=0)).add_prefix("w")
     model = make(n_components=1).fit(frame)
     topic = model.components_[0]
     words = model.topic_words(3)[0]
@@ -188,17 +162,21 @@ def test_tfidf_in_a_pipeline_with_a_grid_search():
     assert search.predict(["bat ball", "no word that is known"]).shape == (2,)
 
 
-def test_samplers_are_settings():
-    model = SphericalAdmixture().set_params(sampler__step_size=0.1)
+@pytest.mark.parametrize(
+    ("kind", "suitable", "wrong"),
+    [(SphericalAdmixture, GMC(0.1, 3), HMC()), (OrthogonalSphericalAdmixture, ColumnGibbs(n_sweeps=2), GMC())],
+)
+def test_samplers_are_settings(kind, suitable, wrong):
+    model = kind(sampler="gsgnht").set_params(sampler__step_size=0.1)
     assert model.sampler.step_size == 0.1
-    assert model.sampler.friction == SphericalAdmixture._settings["gsgnht"]["friction"]
-    for sampler in (SGGMC(PolynomialDecay(0.5), n_steps=3), GSGNHT(0.3, control_variate=SVRG(7)), GMC(0.1, 3)):
-        fitted = make(sampler).fit(small())
+    assert model.sampler.friction == kind._settings["gsgnht"]["friction"]
+    for sampler in (SGGMC(PolynomialDecay(0.5), n_steps=3), GSGNHT(0.3, control_variate=SVRG(7)), suitable):
+        fitted = make(sampler, kind=kind).fit(signed_rows())
         assert fitted.sampler_ is not sampler
-        assert np.isfinite(fitted.score(small()))
-    for wrong in (ESCA(), HMC()):
+        assert np.isfinite(fitted.score(signed_rows()))
+    for refused in (ESCA(), wrong):
         with pytest.raises(IncompatibleError, match=r"needs .*samplers that would work: .*G"):
-            make(wrong).fit(small())
+            make(refused, kind=kind).fit(signed_rows())
 
 
 def test_a_fit_whose_steps_are_not_sound_warns_of_its_temperature():
@@ -224,42 +202,17 @@ def test_draws_tell_how_sure_the_topics_are():
         make("vb").fit(X).credible_intervals()
 
 
-def test_draws_keep_within_their_memory():
-    X = small()
+@each_kind
+def test_draws_keep_within_their_memory(kind):
+    X = signed_rows()
     for n_bytes, n_kept in ((8 * 3 * 8 * 2, 2), (8 * 3 * 8, 1)):
-        assert make(max_draws_bytes=n_bytes).fit(X).posterior_["components"].shape == (1, n_kept, 3, 8)
-    model = make(max_draws_bytes=0).fit(X)
+        assert make(kind=kind, max_draws_bytes=n_bytes).fit(X).posterior_["components"].shape == (1, n_kept, 3, 8)
+    model = make(kind=kind, max_draws_bytes=0).fit(X)
     assert "components" not in model.posterior_
     assert np.isfinite(model.score(X))
 
 
 # Streams
-
-
-@each_stream
-def test_a_stream_that_is_stored_and_resumed_gives_the_same_bytes(sampler):
-    X = np.random.default_rng(0).standard_normal((60, 8))
-    whole, cut = (make(sampler, total_samples=500) for _ in range(2))
-    for start in range(0, 60, 10):
-        whole.partial_fit(X[start : start + 10])
-        cut = pickle.loads(pickle.dumps(cut)).partial_fit(X[start : start + 10])
-    assert whole.n_batch_iter_ == 6
-    assert learned(cut) == learned(whole)
-    assert cut.score(X) == whole.score(X)
-    assert np.all(np.isfinite(whole.components_))
-
-
-@each_stream
-def test_a_stream_goes_on_from_a_fit_and_fit_begins_anew(sampler):
-    X = np.random.default_rng(0).standard_normal((40, 8))
-    fitted = make(sampler).fit(X)
-    expected = learned(fitted)
-    before = fitted.components_.copy()
-    fitted.partial_fit(X[:10])
-    assert not np.array_equal(fitted.components_, before)
-    assert fitted.n_batch_iter_ == 1
-    assert not hasattr(fitted, "n_iter_")
-    assert learned(fitted.fit(X)) == expected
 
 
 @pytest.mark.extended
@@ -276,7 +229,7 @@ def test_a_stream_finds_planted_topics(sampler):
 
 
 def test_a_stream_refuses_what_cannot_follow():
-    X = small()
+    X = signed_rows()
     model = make().partial_fit(X)
     with pytest.raises(ValueError, match="but the fitted model has 3 topics"):
         clone(model).set_params(n_components=3).partial_fit(X).set_params(n_components=2).partial_fit(X)
@@ -292,7 +245,7 @@ def test_a_stream_refuses_what_cannot_follow():
 
 
 @pytest.mark.covering
-@each_sampler
+@each_sampler_of_both
 @pytest.mark.parametrize(
     ("params", "X", "message"),
     [
@@ -301,24 +254,37 @@ def test_a_stream_refuses_what_cannot_follow():
         ({}, np.eye(4)[:2], "n_components=3 topics need as many documents, but X .* has 2"),
         ({}, np.vstack([np.eye(4)[:2], np.zeros((9, 4))]), r"but X \(n_samples=11\) has 2"),
         ({}, np.ones((5, 1)), "minimum of 2"),
-        ({"mean_direction": [0, 0, 0, 0]}, np.eye(4), "mean_direction must not be zero"),
-        ({"mean_direction": [1, 0]}, np.eye(4), "mean_direction must be 4 finite numbers"),
-        ({"topic_scale": [1, 2]}, np.eye(4), "one for each topic"),
-        ({"topic_scale": [1, 2, -1]}, np.eye(4), "one for each topic"),
         ({"doc_topic_prior": [1, 1]}, np.eye(4), "doc_topic_prior"),
+        ({"doc_topic_prior": -1.0}, np.eye(4), "doc_topic_prior"),
         ({"document_concentration": -1.0}, np.eye(4), "document_concentration"),
         ({"document_concentration": 1e200}, np.eye(4), "document_concentration"),  # divisions by zero in kernels
         ({"document_concentration": "big"}, np.eye(4), "document_concentration"),
         ({"burn_in": 6}, np.eye(4), "burn_in=6"),
-        ({}, np.vstack([np.eye(4), -np.eye(4)]), "mean of the documents is zero"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(sampler, params, X, message):
-    model = make(sampler, **params)
+def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(kind, sampler, params, X, message):
+    model = make(sampler, kind=kind, **params)
     before = set(vars(model))
     with pytest.raises(ValueError, match=message):
         model.fit(X)
     assert set(vars(model)) == before
+
+
+@pytest.mark.covering
+@each_sampler
+@pytest.mark.parametrize(
+    ("params", "X", "message"),
+    [
+        ({"mean_direction": [0, 0, 0, 0]}, np.eye(4), "mean_direction must not be zero"),
+        ({"mean_direction": [1, 0]}, np.eye(4), "mean_direction must be 4 finite numbers"),
+        ({"topic_scale": [1, 2]}, np.eye(4), "one for each topic"),
+        ({"topic_scale": [1, 2, -1]}, np.eye(4), "one for each topic"),
+        ({}, np.vstack([np.eye(4), -np.eye(4)]), "mean of the documents is zero"),
+    ],
+)
+def test_directions_and_scales_that_cannot_be_are_refused(sampler, params, X, message):
+    with pytest.raises(ValueError, match=message):
+        make(sampler, **params).fit(X)
 
 
 @pytest.mark.covering
@@ -339,63 +305,8 @@ def test_equal_rows_and_one_topic_are_no_trouble(sampler):
     same = np.tile([1.0, 2.0, -1.0, 0.0], (6, 1))
     model = make(sampler, n_components=2).fit(same)
     assert np.isfinite(model.components_).all()
-    one = make(sampler, n_components=1).fit(small())
-    np.testing.assert_array_equal(one.transform(small()), np.ones((30, 1)))
+    one = make(sampler, n_components=1).fit(signed_rows())
+    np.testing.assert_array_equal(one.transform(signed_rows()), np.ones((30, 1)))
 
 
 # Callbacks
-
-
-class Interrupt:
-    """Interrupts or stops a fit after a pass."""
-
-    def __init__(self, interrupt_after=None, stop_after=None):
-        self.interrupt_after, self.stop_after = interrupt_after, stop_after
-
-    def setup(self, estimator, context):
-        assert context.max_subtasks == estimator.max_iter
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        if context.task_name == "pass" and context.task_id + 1 == self.interrupt_after:
-            raise KeyboardInterrupt
-        return context.task_name == "pass" and context.task_id + 1 == self.stop_after
-
-
-@each_sampler
-def test_an_interrupted_fit_leaves_the_estimator_as_it_was(sampler):
-    X = small()
-    model = make(sampler).set_callbacks(Interrupt(3))
-    before = set(vars(model))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    assert set(vars(model)) == before
-    assert learned(model.set_callbacks().fit(X)) == learned(make(sampler).fit(X))
-
-
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("stop_after", [1, 4])
-def test_a_callback_can_stop_the_fit_and_leaves_it_whole(sampler, stop_after):
-    X = small()
-    model = make(sampler).set_callbacks(Interrupt(stop_after=stop_after)).fit(X)
-    assert model.n_iter_ == stop_after
-    assert np.isfinite(model.score(X))
-    assert model.transform(X).shape == (30, 3)
-
-
-@each_sampler
-def test_scoring_monitor_logs_a_score_for_each_pass(sampler, sklearn_callback):
-    X = small()
-    monitor = sklearn_callback.ScoringMonitor(scoring={"held_in": lambda estimator, X, y: estimator.score(X, y)})
-    model = make(sampler).set_callbacks(monitor).fit(X)
-    log = monitor.get_logs().data
-    scores = [row["held_in"] for row in log if row["task_name"] == "pass"]
-    assert len(scores) == 6
-    assert np.isfinite(scores).all()
-    assert [row["held_in"] for row in log if row["task_name"] == "fit"] == [model.score(X)]

@@ -109,15 +109,6 @@ def bytes_of(model, chains=slice(None)):
     return [*draws, model.log_density_trace_[chains].tobytes()]
 
 
-@pytest.mark.parametrize("sampler", ["gsgnht", "sggmc", "gmc", "gmc_gibbs"])
-def test_threads_and_other_chains_do_not_matter(sampler):
-    _, _, X = generate(30, 3, 90, Concentrations(100.0, 30.0, 30.0), 0.5, 2)
-    two = fit(X, sampler=sampler, n_chains=2, n_jobs=1)
-    assert bytes_of(fit(X, sampler=sampler, n_chains=2, n_jobs=2)) == bytes_of(two)
-    assert bytes_of(fit(X, sampler=sampler, n_chains=1, n_jobs=2)) == bytes_of(two, slice(1))
-    assert bytes_of(two, slice(1)) != bytes_of(two, slice(1, 2))
-
-
 @pytest.mark.short_cases("gsgnht")
 @pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
 def test_rows_of_zeros_do_not_matter(sampler):

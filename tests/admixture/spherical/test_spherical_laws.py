@@ -15,7 +15,17 @@ from skmanifold.distributions import bessel_ratio
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC
 
-from ._spherical_draws import CONCENTRATIONS, KEY, MEAN, draw_documents, draw_prior, make_model, unit
+from ._spherical_draws import (
+    CONCENTRATIONS,
+    DOCUMENTS,
+    KEY,
+    MEAN,
+    difference,
+    draw_documents,
+    draw_prior,
+    in_batches,
+    make_model,
+)
 
 
 class WithoutProjection(SphericalModel):
@@ -45,16 +55,6 @@ class ScalesThePrior(SphericalModel):
     def prior(self, word_topic):
         prior = super().prior(word_topic)
         return prior._replace(gradient=2.0 * prior.gradient)
-
-
-def in_batches(series, n=20):
-    """Means of `n` consecutive stretches of a chain count as independent."""
-    series = np.asarray(series)
-    return summarize(series[len(series) % n :].reshape(n, -1, series.shape[1]).mean(axis=1))
-
-
-def largest_deviation(estimate, exact):
-    return np.max(np.abs(estimate.mean - exact) / estimate.error)
 
 
 # --- the joint law: documents drawn anew after each pass --------------------------------------------------
@@ -142,10 +142,6 @@ def joint_chains(alpha, n_chains, n_passes, **options):
     return summarize([estimate.mean for estimate, _ in chains]), np.mean([rate for _, rate in chains])
 
 
-def difference(estimate, reference):
-    return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_blockwise_sampler_keeps_the_joint_law(prior):
@@ -219,7 +215,6 @@ def test_a_mean_over_draws_in_place_of_one_is_approximate():
 
 # --- the posterior of topics ------------------------------------------------------------------------------
 
-DOCUMENTS = unit(np.array([[3, 0, 1, 1], [2, -1, 0, 2], [1, 1, 2, 0], [0, 2, 1, 2], [-1, 1, 0, 3], [0, 0, 2, 3.0]]))
 PAIR = (1.5, 1.5)
 # Draws of the topics from their prior, 20 million, weighted by the documents' likelihood: the proportion is integrated
 # out by Gauss-Jacobi quadrature with 20 nodes.

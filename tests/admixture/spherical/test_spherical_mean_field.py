@@ -16,12 +16,9 @@ from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, St
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
+from ._spherical_draws import ONE, unit
+
 KEY = root_key(2010)
-ONE = Workers(1)
-
-
-def unit(X, axis=-1):
-    return X / np.linalg.norm(X, axis=axis, keepdims=True)
 
 
 def make_rows(n_rows, n_features, seed=0, density=0.4):

@@ -10,32 +10,19 @@ from scipy.special import gammaln
 from skmanifold.admixture._spherical.model import Concentrations, ProportionChains, SphericalModel
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains, terms_given_proportions
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
-from skmanifold.random._keys import root_key, subkey
+from skmanifold.random._keys import subkey
 from skmanifold.sparse.directions import as_directions
 from skmanifold.topics.spherical_kernels import fill_document_gradients
 from skmanifold.utils._threads import Workers
 
-KEY = root_key(2016)
-ONE = Workers(1)
+from ._spherical_draws import KEY, ONE, GivenRows, make_rows, unit
+
 K, V = 3, 7
 RADII = np.array([0.5, 3.0, 20.0])
 CONCENTRATIONS = Concentrations(40.0, 15.0, 8.0)
 OF_TOPICS = CONCENTRATIONS._replace(document=np.array([10.0, 45.0, 120.0]))
 each_law = pytest.mark.parametrize("concentrations", [CONCENTRATIONS, OF_TOPICS], ids=["one", "of topics"])
 ALPHA = np.array([0.7, 1.5, 3.0])
-
-
-def unit(X):
-    return X / np.linalg.norm(X, axis=-1, keepdims=True)
-
-
-def make_rows(n_rows, n_features=V, seed=0):
-    """Sparse rows with entries of either sign; every third has none."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n_rows, n_features)) < 0.6, rng.normal(0.3, 1.0, (n_rows, n_features)), 0.0)
-    X[:, 0] += 0.1
-    X[1::3] = 0.0
-    return X
 
 
 def make_model(X, *, alpha=ALPHA, concentrations=CONCENTRATIONS, radii=RADII, workers=ONE, total_samples=None):
@@ -196,21 +183,6 @@ def test_a_prior_that_cancels_out_has_no_gradient():
 
 
 # --- minibatches -----------------------------------------------------------------------------------------
-
-
-class GivenRows(MinibatchSAM):
-    """The minibatch is what it is told; proportions follow from the key and where chains stood before."""
-
-    rows = None
-
-    def _rows(self, keys):
-        return self.rows
-
-    def _estimate(self, *args):
-        stood = self.chains
-        self.chains = copied(stood)
-        super()._estimate(*args)
-        self.chains = stood
 
 
 def copied(chains):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture, load
+from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
 from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.passes import learn_topic_concentrations
 from skmanifold.distributions import bessel_ratio
@@ -90,14 +90,6 @@ def test_given_concentrations_stay_as_they_are():
     assert one.score(X) == pytest.approx(equal.score(X), abs=1e-6)
 
 
-def test_the_same_bytes_for_any_number_of_threads():
-    X = planted()[2][:300]
-    settings = {"n_components": 4, "document_concentration": "per_topic", "max_iter": 8, "random_state": 0}
-    one, two = (SphericalAdmixture(**settings, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.document_concentration_, two.document_concentration_)
-    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
-
-
 @pytest.mark.extended
 def test_streams_learn_concentrations_of_topics():
     topics, _, X = planted()
@@ -107,16 +99,6 @@ def test_streams_learn_concentrations_of_topics():
             model.partial_fit(X[start : start + 100])
     order = np.argmax(topics @ model.components_.T, axis=1)
     assert (np.diff(model.document_concentration_[order]) > 0).all()
-
-
-def test_a_saved_fit_is_the_same_and_continues(tmp_path):
-    X = planted()[2][:300]
-    model = SphericalAdmixture(4, document_concentration="per_topic", max_iter=8, random_state=0).fit(X)
-    model.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.document_concentration_, model.document_concentration_)
-    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
-    np.testing.assert_array_equal(again.partial_fit(X).components_, model.partial_fit(X).components_)
 
 
 def test_what_is_refused():

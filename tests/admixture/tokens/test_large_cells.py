@@ -171,11 +171,6 @@ def test_a_fit_finds_planted_topics_of_large_counts():
     assert np.abs(found - topics).sum(axis=1).max() < 0.1
 
 
-def test_seeded_fits_agree_for_any_number_of_jobs():
-    X = sp.csr_array(large_table())
-    assert learned(n_jobs=1)(X) == learned(n_jobs=2)(X)
-
-
 def learned(**settings):
     """What a small fit of any X learns, as bytes."""
 

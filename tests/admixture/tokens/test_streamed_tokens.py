@@ -20,6 +20,8 @@ from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.topics.topic_word import TopicWord
 from skmanifold.utils._threads import Workers
 
+from .._corpora import learned
+
 K = 4
 X = make_lda_corpus(80, 50, K, mean_length=25, random_state=0).data
 ALPHA = np.full(K, 0.3)
@@ -44,12 +46,6 @@ def scratch(tmp_path, monkeypatch):
 
 def lda(**settings):
     return StochasticLDA(K, **{"max_iter": 6, "thin": 2, "random_state": 1, **settings})
-
-
-def learned(fitted):
-    counts = fitted.topic_word_counts_
-    arrays = (fitted.components_, fitted.log_density_trace_, counts.data, counts.indices, counts.indptr)
-    return [array.tobytes() for array in arrays]
 
 
 def passes(model, n_passes, method="sample_latents"):
