@@ -274,17 +274,6 @@ def test_columns_without_observed_cells_at_predict(column, library, mixture):
             np.testing.assert_array_equal(mixture.predict_proba(FRAME.assign(**{column: cells})), expected)
 
 
-def test_predictions_depend_on_neither_threads_nor_other_rows(mixture):
-    expected = mixture.predict_proba(FRAME)
-    order = np.random.default_rng(0).permutation(N)
-    np.testing.assert_array_equal(mixture.predict_proba(FRAME.iloc[order]), expected[order])
-    for row in (0, 7):
-        np.testing.assert_array_equal(mixture.predict_proba(FRAME.iloc[[row]]), expected[[row]])
-    threads = make_mixture(Columns(blocks()), n_jobs=2).fit(FRAME)
-    np.testing.assert_array_equal(threads.predict_proba(FRAME), expected)
-    np.testing.assert_array_equal(threads.score_samples(FRAME), mixture.score_samples(FRAME))
-
-
 CELLS = {
     "pandas": lambda X: [X[name].tolist() for name in X.columns],
     "polars": lambda X: [X[name].to_list() for name in X.columns],

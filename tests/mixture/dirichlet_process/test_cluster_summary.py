@@ -266,14 +266,6 @@ def test_a_stream_has_expected_sizes_without_intervals_and_typical_rows(emission
         np.testing.assert_allclose(columns["mutual_information"], expected)
 
 
-@each_fit
-def test_a_saved_fit_has_the_same_summary(name, tmp_path):
-    mixture = fits()[name]
-    mixture.save(tmp_path / "mixture")
-    for found, wanted in zip(load(tmp_path / "mixture").cluster_summary(), mixture.cluster_summary(), strict=True):
-        pd.testing.assert_frame_equal(found, wanted)
-
-
 @pytest.mark.parametrize("kind", [DPMixture, DPCategoricalMixture])
 def test_a_fit_in_progress_is_summarised_and_saved(kind, tmp_path):
     seen = []

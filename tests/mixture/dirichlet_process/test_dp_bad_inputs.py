@@ -217,7 +217,10 @@ def test_unseen_categories_are_refused_or_missing():
         ("concentration_prior", (1e-200, 1e200), "The mean of concentration_prior"),
         ("concentration_prior", (1e300, 1e-300), "The mean of concentration_prior"),
         ("concentration_prior", (1.0, 0.0), "concentration_prior must be two positive numbers"),
-        ("concentration_prior", ("a", "b"), "concentration_prior must be two positive numbers"),
+        *(
+            ("concentration_prior", prior, "concentration_prior must be two positive numbers")
+            for prior in (("a", "b"), (1.0,), (1.0, -2.0), (np.nan, 1.0), (1.0, np.inf))
+        ),
         ("init", np.zeros(39), r"init must be .* 40 whole numbers .*; got shape \(39,\)"),
         ("init", np.full(40, -1), "init must be .* got -1 for row 0"),
         ("init", np.full(40, 0.5), r"init must be .* got 0\.5 for row 0"),

@@ -6,9 +6,12 @@ from samplers._evidence import Estimate, assert_agrees, summarize
 from scipy import stats
 from scipy.integrate import quad
 
+from skmanifold.utils._threads import Workers
+
 from . import _tiny_partitions as tiny
 from ._cell_rows import BernoulliRows, MultinomialRows, NegativeBinomialRows, PoissonRows
 from ._direction_rows import DirectionRows, log_normalizer
+from ._emission_evidence import clusters_of
 from ._emission_partitions import CASES as ALL_CASES
 from ._emission_partitions import TableRows
 from ._gaussian_rows import DiagRows, FullRows, SphericalRows, TiedRows
@@ -152,6 +155,18 @@ def test_likelihoods_of_partitions_follow_from_predictive_densities(name):
     for labels in PARTITIONS:
         clusters = tiny.clusters_of(labels)
         assert rows.log_likelihood(clusters) == pytest.approx(by_chain_rule(rows, clusters), abs=1e-8)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", [name for name in CASES if name not in WITH_QUADRATURE])
+def test_likelihoods_of_partitions_are_those_of_the_package(name):
+    rows = CASES[name]
+    clusters = clusters_of(rows)
+    for labels in PARTITIONS:
+        statistics = clusters.no_statistics(5)
+        clusters.count(np.array(labels, np.int32), statistics, Workers(1))
+        expected = rows.log_likelihood(tiny.clusters_of(labels))
+        assert clusters.log_marginal(statistics) == pytest.approx(expected, rel=1e-9)
 
 
 def shares_parameters(rows):

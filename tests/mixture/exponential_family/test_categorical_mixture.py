@@ -194,22 +194,6 @@ def test_labels_of_stochastic_em_have_its_stationary_distribution():
 # --- missing cells ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-def test_missing_cells_are_summed_over(sampler):
-    mixture = small_fit(sampler)
-    row = np.array([1.0, np.nan, 2.0, np.nan, 0.0])
-    filled = np.array([[1.0, a, 2.0, b, 0.0] for a, b in product(range(3), repeat=2)])
-    marginal = logsumexp(mixture.score_samples(filled))
-    assert mixture.score_samples(row[None])[0] == pytest.approx(marginal, abs=1e-10)
-
-
-def test_a_row_without_cells_has_the_weights():
-    mixture = small_fit()
-    empty = np.full((1, 5), np.nan)
-    np.testing.assert_allclose(mixture.predict_proba(empty)[0], mixture.weights_)
-    assert mixture.score_samples(empty)[0] == pytest.approx(0.0, abs=1e-12)
-
-
 def test_a_table_may_have_empty_rows_and_columns():
     X = small_table().copy()
     X[:, 1] = np.nan
@@ -278,22 +262,7 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
     assert tree.posterior.coords["category"].values[[0, 2, 3]].tolist() == ["colour_0", "colour_2", "size_0"]
 
 
-def test_a_search_over_the_prior_of_a_name():
-    mixture = make().set_params(emission__category_prior=2.0, emission__min_categories=4)
-    assert mixture.emission.get_params() == Categorical(2.0, 4).get_params()
-    assert mixture.fit(small_table()).n_categories_.tolist() == [4] * 5
-
-
 # --- input -----------------------------------------------------------------------------------------------
-
-
-def test_tables_of_pandas_are_read_as_codes():
-    X = small_table()
-    expected = small_fit().score_samples(X)
-    for kind in ("Int64", "Float64", "category"):
-        frame = pd.DataFrame(X, columns=list("abcde")).astype(kind)
-        assert frame.isna().to_numpy().any()
-        assert make().fit(frame).score_samples(frame).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(

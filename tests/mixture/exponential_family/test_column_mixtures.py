@@ -134,26 +134,6 @@ def test_minibatches_continue_with_the_same_columns():
     assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "counts"]
 
 
-def test_threads_do_not_change_bytes():
-    X, _ = planted(3000, missing=0.1)
-    one, two = (
-        ExponentialFamilyMixture(3, emission=columns("full"), max_iter=10, random_state=0, n_jobs=n).fit(X)
-        for n in (1, 2)
-    )
-    for a, b in zip(one.components_, two.components_, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_weights_repeat_rows():
-    X, z = planted(60)
-    weights = np.random.default_rng(0).integers(1, 4, 60)
-    settings = {"emission": columns("full"), "sampler": "em", "random_state": 0}
-    weighted = ExponentialFamilyMixture(3, init=z, **settings).fit(X, sample_weight=weights)
-    repeated = ExponentialFamilyMixture(3, init=np.repeat(z, weights), **settings).fit(np.repeat(X, weights, axis=0))
-    for a, b in zip(weighted.components_, repeated.components_, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
-
-
 @pytest.mark.long
 def test_dirichlet_process_mixtures_find_planted_components():
     X, z = planted(400, missing=0.1)
