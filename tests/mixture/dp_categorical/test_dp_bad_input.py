@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -46,46 +45,6 @@ def refuse(message, mixture, X=None, error=ValueError, methods=("fit", "fit_pred
             assert re.findall(r"\.(?=\s|$)", sentence) in ([], ["."])
             assert "\n" not in sentence
         assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
-
-
-# Data
-
-
-@pytest.mark.covering
-@before_any_work
-@each_sampler
-@pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_matrix, pd.DataFrame])
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (-1.0, "Negative values in data passed to DPCategoricalMixture"),
-        (np.nan, "Input X contains NaN"),
-        (np.inf, "Input X contains infinity"),
-        (1e12, r"X has a count of 1e\+12; at most 2147483647 are supported"),
-    ],
-)
-def test_a_count_that_is_none_is_refused(sampler, kind, value, message):
-    bad = COUNTS.copy()
-    bad[1, 2] = value
-    refuse(message, make("multinomial", sampler, **SHORT), kind(bad))
-
-
-@before_any_work
-@each_sampler
-@pytest.mark.parametrize("kind", [np.array, pd.DataFrame])
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (-1.0, r"Negative values .*: column 2 of X has -1\.0, but codes of categories start at 0"),
-        (0.5, r"Column 2 of X has 0\.5, but codes of categories are whole numbers"),
-        (np.inf, "Column 2 of X has inf, but codes of categories are whole numbers"),
-        (1e12, r"Column 2 of X has the code 1e\+12|Column 2 of X has the code 1000000000000"),
-    ],
-)
-def test_a_code_that_is_none_is_refused(sampler, kind, value, message):
-    bad = CODES.copy()
-    bad[1, 2] = value
-    refuse(message, make("categorical", sampler, **SHORT), kind(bad))
 
 
 # Small and odd data work

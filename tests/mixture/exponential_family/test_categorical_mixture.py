@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import gammaln, logsumexp
 
@@ -206,24 +205,6 @@ def test_a_table_may_have_empty_rows_and_columns():
 # --- categories ------------------------------------------------------------------------------------------
 
 
-def test_unknown_codes_are_refused_or_missing():
-    X = small_table()
-    new = np.array([[0.0, 7.0, 1.0, 2.0, 1.0]])
-    with pytest.raises(
-        ValueError,
-        match=r"^Column 1 of X has the code 7\.0, but the fitted number of categories of the column is 3: set handle_un"
-        r".*of DPCategoricalMixture and of the emission Categorical\.$",
-    ):
-        small_fit().predict(new)
-    mixture = make(emission=Categorical(handle_unknown="ignore")).fit(X)
-    missing = np.where(new == 7, np.nan, new)
-    np.testing.assert_array_equal(mixture.score_samples(new), mixture.score_samples(missing))
-    wider = make(emission=Categorical(min_categories=[3, 9, 3, 3, 3])).fit(X)
-    assert wider.n_categories_.tolist() == [3, 9, 3, 3, 3]
-    assert wider.components_[1].shape == (3, 9)
-    assert wider.score_samples(new)[0] < wider.score_samples(missing)[0]
-
-
 def test_a_stream_has_the_categories_of_its_first_minibatch():
     X = small_table()
     mixture = make().partial_fit(X[:30]).partial_fit(X[30:])
@@ -263,36 +244,6 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
 
 
 # --- input -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("X", "error", "message"),
-    [
-        ([[0, -1], [1, 0]], ValueError, r"^Negative values in data passed to ExponentialFamilyMixture: column 1 of X"),
-        ([[0, 0.5], [1, 0]], ValueError, r"^Column 1 of X has 0\.5, but codes of categories are whole numbers from 0"),
-        ([[0, np.inf], [1, 0]], ValueError, r"^Column 1 of X has inf, but codes of categories are whole numbers"),
-        ([["red", 1], ["blue", 0]], ValueError, r"^Column 0 of X has strings, .* encode the columns by OrdinalEncoder"),
-        (pd.DataFrame({"colour": ["red", None]}), ValueError, r"^Column 'colour' of X has strings, .* OrdinalEncoder"),
-        (pd.DataFrame({"a": ["x", "y"]}, dtype="category"), ValueError, r"^Column 'a' of X has strings, .* OrdinalEnc"),
-        (sp.csr_array(np.eye(2)), TypeError, r"^Sparse X was passed for emission='categorical', where zero is a categ"),
-        ([[0, 3_000_000], [1, 0]], ValueError, r"number the categories from 0 first, as OrdinalEncoder does"),
-    ],
-)
-def test_what_is_no_code_is_refused_in_one_sentence(X, error, message):
-    with pytest.raises(error, match=message):
-        make(1).fit(X)
-
-
-@pytest.mark.filterwarnings("ignore:EM stopped after")
-@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
-def test_one_row_and_constant_columns(sampler):
-    mixture = make(1, sampler=sampler).fit([[2, np.nan, 0]])
-    assert mixture.n_categories_.tolist() == [3, 1, 1]
-    assert mixture.score_samples([[2, 0, 0]])[0] <= 0.0
-    X = np.zeros((30, 3))
-    constant = make(2, sampler=sampler).fit(X)
-    np.testing.assert_allclose(constant.score_samples(X), 0.0, atol=1e-12)
-    assert constant.sample(4, random_state=0)[0].tolist() == X[:4].tolist()
 
 
 def test_tags_are_those_of_codes():
