@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold import DPMixture, ExponentialFamilyMixture, distributed
+from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import VonMisesFisher
 from skmanifold.models import IncompatibleError
 
@@ -45,23 +45,6 @@ def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
     assert mixture.mean_directions_.shape == mixture.components_.shape
     sample, _ = mixture.sample(50, random_state=0)
     np.testing.assert_allclose(np.linalg.norm(sample, axis=1), 1.0)
-
-
-def test_streams_learn_directions():
-    X, labels = planted(3000, concentration=40.0)
-    stream = ExponentialFamilyMixture(3, emission="von_mises_fisher", total_samples=3000, random_state=0)
-    for start in range(0, 3000, 500):
-        stream.partial_fit(X[start : start + 500])
-    assert adjusted_rand_score(labels, stream.predict(X)) > 0.97
-
-
-def test_shards_give_the_same_bytes():
-    X, _ = planted(3000)
-    settings = {"emission": "von_mises_fisher", "max_iter": 6, "random_state": 0}
-    here = ExponentialFamilyMixture(3, **settings).fit(X)
-    with distributed(None):
-        there = ExponentialFamilyMixture(3, **settings).fit(X)
-    np.testing.assert_array_equal(here.mean_directions_, there.mean_directions_)
 
 
 # --- what is refused -------------------------------------------------------------------------------------

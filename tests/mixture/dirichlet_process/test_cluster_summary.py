@@ -155,7 +155,17 @@ def test_information_from_simulated_rows_is_that_in_closed_form():
     assert max(np.abs(simulated - exact)) > 1e-9
 
 
-@pytest.mark.parametrize("emission", ["gaussian", Gaussian("diag"), "poisson", "negative_binomial", "bernoulli"])
+@pytest.mark.parametrize(
+    "emission",
+    [
+        "gaussian",
+        "bernoulli",
+        *(
+            pytest.param(each, marks=pytest.mark.extended)
+            for each in (Gaussian("diag"), "poisson", "negative_binomial")
+        ),
+    ],
+)
 def test_columns_of_clusters_have_the_cells_that_imputation_uses(emission):
     rng = np.random.default_rng(0)
     of_rows = rng.integers(2, size=80)

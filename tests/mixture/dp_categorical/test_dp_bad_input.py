@@ -1,4 +1,4 @@
-"""Bad input: each works as documented, or raises one clear sentence before any work is done."""
+"""Odd tables, priors and samplers: each works, or raises one clear sentence before any work is done."""
 
 import re
 
@@ -123,13 +123,6 @@ class NoSampler:
             r"sampler must be a name \('slice', .*\) or an instance of a subclass of .*BaseSampler",
         ),
         (
-            Slice(-1),
-            ValueError,
-            r"The 'n_split_merge' parameter of Slice must be a str among \{'auto'\} or an int in the range \[0, inf\)",
-        ),
-        (Slice("many"), ValueError, r"The 'n_split_merge' parameter of Slice must be .* Got 'many' instead"),
-        (SCIR(step_size=-1.0), ValueError, r"The 'step_size' parameter of SCIR must be"),
-        (
             ESCA(),
             ValueError,
             r"ESCA needs a LatentModel, which DPModel does not offer; samplers that would work: Slice",
@@ -176,9 +169,6 @@ def test_partial_fit_is_there_only_for_samplers_that_take_minibatches(emission):
     assert "partial_fit needs a sampler that takes minibatches ('scir', 'sgrld'" in str(refusal.value.__cause__)
 
 
-# Widths
-
-
 def test_a_fit_may_be_followed_by_one_of_the_other_emission():
     mixture = make("multinomial").fit(COUNTS)
     mixture.set_params(emission="categorical").fit(small_table())
@@ -188,7 +178,7 @@ def test_a_fit_may_be_followed_by_one_of_the_other_emission():
     assert not hasattr(mixture, "n_categories_")
 
 
-# Sampling, and before fit
+# Rows that belong together
 
 
 def test_co_clustering_says_what_to_do_without_draws():

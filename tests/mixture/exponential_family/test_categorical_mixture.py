@@ -10,7 +10,6 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import gammaln, logsumexp
 
 from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, load
-from skmanifold.datasets import make_categorical_mixture
 from skmanifold.emissions import Bernoulli, Categorical, Gaussian
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.mixture._memberships.kernels import fill_shares
@@ -79,22 +78,6 @@ def test_two_categories_are_those_of_bernoulli(sampler):
     events = make(emission=Bernoulli(0.7, 0.7), **settings).fit(X)
     np.testing.assert_allclose(codes.log_density_trace_, events.log_density_trace_, rtol=1e-6)
     np.testing.assert_allclose(np.stack([c[:, 1] for c in codes.components_], axis=1), events.components_, rtol=1e-6)
-
-
-@compiled
-@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
-def test_planted_components_are_found(sampler):
-    table = make_categorical_mixture(
-        1500, 12, 3, n_categories=4, category_prior=0.3, weights=[0.5, 0.3, 0.2], missing=0.1, random_state=0
-    )
-    mixture = make(sampler=sampler, max_iter=60).fit(table.data)
-    agreement = np.zeros((3, 3))
-    np.add.at(agreement, (mixture.labels_, table.labels), 1.0)
-    order = agreement.argmax(axis=0)
-    assert agreement[order, np.arange(3)].sum() > 0.97 * 1500
-    np.testing.assert_allclose(mixture.weights_[order], [0.5, 0.3, 0.2], atol=0.04)
-    for found, expected in zip(mixture.components_, table.components.transpose(1, 0, 2), strict=True):
-        np.testing.assert_allclose(found[order], expected[:, : found.shape[1]], atol=0.09)
 
 
 # --- posteriors ------------------------------------------------------------------------------------------
@@ -244,12 +227,6 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
 
 
 # --- input -----------------------------------------------------------------------------------------------
-
-
-def test_tags_are_those_of_codes():
-    tags = make().__sklearn_tags__().input_tags
-    assert (tags.categorical, tags.allow_nan, tags.sparse, tags.positive_only) == (True, True, False, True)
-    assert not make(emission="bernoulli").__sklearn_tags__().input_tags.categorical
 
 
 @pytest.mark.parametrize(

@@ -250,11 +250,12 @@ def test_grid_search_finds_the_number_of_components():
 def test_tags_are_those_of_the_emission():
     tags = {
         name: ExponentialFamilyMixture(emission=name).__sklearn_tags__().input_tags
-        for name in ("bernoulli", "gaussian", "multinomial", "poisson")
+        for name in ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
     }
-    assert [tags[name].sparse for name in tags] == [True, False, True, True]
-    assert [tags[name].allow_nan for name in tags] == [True, True, False, True]
-    assert [tags[name].positive_only for name in tags] == [True, False, True, True]
+    assert [name for name in tags if tags[name].sparse] == ["bernoulli", "multinomial", "poisson"]
+    assert [name for name in tags if tags[name].allow_nan] == ["bernoulli", "categorical", "gaussian", "poisson"]
+    assert [name for name in tags if not tags[name].positive_only] == ["gaussian"]
+    assert [name for name in tags if tags[name].categorical] == ["categorical"]
 
 
 @pytest.mark.parametrize("K", [1, 3])

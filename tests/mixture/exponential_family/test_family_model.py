@@ -20,7 +20,8 @@ from skmanifold.samplers import EM, ESCA, Gibbs
 from skmanifold.utils._threads import Workers
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
-ALL = pytest.mark.parametrize("name", EMISSIONS)
+INCOMPLETE = {f"{kind}, missing": Gaussian(kind) for kind in ("full", "tied", "diag", "spherical")}
+ALL = pytest.mark.parametrize("name", [*EMISSIONS, *INCOMPLETE])
 N_CUT = 5000
 
 
@@ -28,6 +29,11 @@ def make_X(name, n, K=3, m=4, seed=0):
     """Rows of K kinds."""
     rng = np.random.default_rng(seed)
     z = rng.integers(0, K, n)
+    if name in INCOMPLETE:
+        X = rng.normal(0.0, 3.0, (K, m))[z] + rng.standard_normal((n, m)) @ (np.eye(m) + 0.2)
+        X[rng.random(X.shape) < 0.2] = np.nan
+        X[5] = np.nan
+        return X
     if name in ("gaussian", "diag", "spherical"):
         return rng.normal(0.0, 3.0, (K, m))[z] + rng.standard_normal((n, m))
     if name == "bernoulli":
@@ -39,17 +45,8 @@ def make_X(name, n, K=3, m=4, seed=0):
     return X
 
 
-def cut_rows(rows, first, stop):
-    if hasattr(rows, "values"):
-        return rows._replace(values=rows.values[first:stop])
-    cells = slice(rows.indptr[first], rows.indptr[stop])
-    indptr = rows.indptr[first : stop + 1] - rows.indptr[first]
-    part = rows._replace(indptr=indptr, indices=rows.indices[cells], counts=rows.counts[cells])
-    return part if rows.log_base is None else part._replace(log_base=rows.log_base[first:stop])
-
-
 def make_model(name, n=600, K=3, emission=None, workers=None, **options):
-    emission = emission or EMISSIONS[name]
+    emission = emission or {**EMISSIONS, **INCOMPLETE}[name]
     X = make_X(name, n, **options)
     rows = read(emission, X)
     family = emission.bind(rows, K)
@@ -94,8 +91,7 @@ def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, 
     assert same == log_likelihood
     edges = [0, *cuts, N_CUT]
     parts = [
-        FamilyModel(cut_rows(model.rows, a, b), a, 0.5, model.family, labels[a:b], Workers(1))
-        for a, b in pairwise(edges)
+        FamilyModel(model.rows.part(a, b), a, 0.5, model.family, labels[a:b], Workers(1)) for a, b in pairwise(edges)
     ]
     drawn = [part.sample_latents(position, None, KEY) for part in parts]
     np.testing.assert_array_equal(np.concatenate([of_part[0] for of_part in drawn]), labels)
@@ -104,8 +100,9 @@ def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, 
     soft = [part.expect_latents(position) for part in parts]
     assert as_bytes(reduce(FamilyModel.merge, [of_part[0] for of_part in soft])) == as_bytes(expected)
     assert sum(of_part[1] for of_part in soft) == log_likelihood
-    counted = reduce(FamilyModel.merge, [part.init_latents(KEY)[1] for part in parts])
-    assert as_bytes(counted) == as_bytes(statistics)
+    if name not in ("full, missing", "tied, missing"):  # whose statistics are of rows with drawn cells
+        counted = reduce(FamilyModel.merge, [part.init_latents(KEY)[1] for part in parts])
+        assert as_bytes(counted) == as_bytes(statistics)
 
 
 def test_parts_begin_where_blocks_do():
