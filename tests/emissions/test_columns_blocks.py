@@ -41,26 +41,8 @@ def mixture():
     return fit(FRAME, Columns(blocks()))
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        ("a", "b"),
-        ["a", 1],
-        [0, 1],
-        [0, -5],
-        np.array([1, 0]),
-        np.array(["a", "b"]),
-        pd.Index(["a", "b"]),
-        slice("a", "b"),
-        slice(0, 2),
-        slice(None, "b"),
-        [True, True, False, False, False, False],
-        np.arange(6) < 2,
-        pd.Series(np.arange(6) < 2),
-        make_column_selector(dtype_include=float),
-        lambda X: ["a", "b"],
-        lambda X: slice(0, 2),
-    ],
+@pytest.mark.parametrize(  # the fuzz tests choose columns in all other ways
+    "selector", [[0, -5], slice(None, "b"), make_column_selector(dtype_include=float), lambda X: slice(0, 2)]
 )
 def test_selectors(selector, mixture):
     other = fit(FRAME, Columns(blocks(numbers=selector)))

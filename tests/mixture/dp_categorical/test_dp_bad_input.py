@@ -1,7 +1,5 @@
 """Odd tables, priors and samplers: each works, or raises one clear sentence before any work is done."""
 
-import re
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +9,7 @@ from skmanifold import DPCategoricalMixture
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.samplers import ESCA, HMC, SCIR, BaseSampler, Slice
 
+from .._refusals import refuse as refuse_rows
 from ..exponential_family._mixtures import EMISSIONS, SAMPLERS, data_of, learned, make, small_fit, small_table
 
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
@@ -31,20 +30,11 @@ def _no_sampler_begins(monkeypatch):
 before_any_work = pytest.mark.usefixtures("_no_sampler_begins")
 
 
-def refuse(message, mixture, X=None, error=ValueError, methods=("fit", "fit_predict", "partial_fit")):
-    """Each method raises one sentence, and leaves no trace of a fit."""
-    X = DATA.get(mixture.emission, COUNTS) if X is None else X
-    for method in methods:
-        fresh = clone(mixture)
-        if not hasattr(fresh, method):
-            continue
-        with pytest.raises(error, match=message) as refusal:
-            getattr(fresh, method)(X)
-        if "scikit-learn" not in str(refusal.value):  # its advice on missing values is long
-            sentence = re.sub(r" Got .* instead\.$", "", str(refusal.value))
-            assert re.findall(r"\.(?=\s|$)", sentence) in ([], ["."])
-            assert "\n" not in sentence
-        assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
+def refuse(message, mixture, error=ValueError):
+    """By each method that fits."""
+    for method in ("fit", "fit_predict", "partial_fit"):
+        if hasattr(mixture, method):
+            refuse_rows(message, clone(mixture), DATA.get(mixture.emission, COUNTS), error, method)
 
 
 # Small and odd data work

@@ -1,7 +1,5 @@
 """Mixtures of von Mises-Fisher laws: their density, what is found of planted ones, weights and bad input."""
 
-import re
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +16,7 @@ from skmanifold.metrics import match_topics
 from skmanifold.mixture._von_mises_fisher import estimator as module
 from skmanifold.mixture._von_mises_fisher.estimator import VonMisesFisherMixture
 
+from .._refusals import refuse
 from ._directions import documents, each_assignment, parameters, planted
 
 # The law
@@ -218,15 +217,6 @@ def test_rows_of_zeros_are_left_out(assignment):
     assert fitted.bic(with_zeros, sample_weight=weights) == pytest.approx(of_rows, rel=1e-14)
     with pytest.raises(ValueError, match="must not be zero for all rows of X that have a density"):
         fitted.score(with_zeros, sample_weight=(weights == 3.0).astype(float))
-
-
-def refuse(message, mixture, X, **fit_params):
-    """One sentence, and no trace of a fit."""
-    with pytest.raises(ValueError, match=message) as refusal:
-        mixture.fit(X, **fit_params)
-    if "scikit-learn" not in str(refusal.value):
-        assert len(re.findall(r"\.(?=\s|$)", str(refusal.value))) <= 1
-    assert vars(mixture).keys() == mixture.get_params().keys()
 
 
 @pytest.fixture
