@@ -232,7 +232,7 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("n_categories_", np.array([3, 3, 3, 3, 4]), "other numbers of categories than its family"),
+        ("n_categories_", np.array([3, 3, 3, 3, 4]), "n_categories_ that are not those of its estimate"),
         ("components_", [np.full((3, 3), 1 / 3)] * 5, "components_ that are not those of its estimate"),
         ("components_", np.full((3, 5), 1 / 3), "components_ that are not those of its estimate"),
         ("components_", [np.full((3, 3), 1 / 3)] * 4, "components_ that are not those of its estimate"),
