@@ -65,9 +65,10 @@ def statistics(name, position, labels):
     case = case_of(name.removesuffix(", missing"))
     means, own = case.means(position.parameters), case.attributes(position.parameters)
     columns = [numbers_in(own), [labels[0] == labels[1]]]
+    centre = numbers_in(case.mean)
     for weight, mean, size in zip(position.weights, means, np.bincount(labels, minlength=K) / N_ROWS, strict=True):
         bounded = numbers_in(mean)
-        columns += [[weight, weight**2, size, weight * size], weight * bounded, size * bounded, bounded**2]
+        columns += [[weight, weight**2, size, weight * size], weight * bounded, size * bounded, (bounded - centre) ** 2]
     return np.concatenate(columns)
 
 
