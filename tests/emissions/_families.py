@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from _pages import ROOT, read_page
 from scipy.special import gammaln, ive
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from skmanifold.emissions import (
     Bernoulli,
@@ -111,6 +111,13 @@ class Case:
         other = copy(self)
         other.family = other.bind(self.rows(X))
         return other
+
+    def repeated(self, n):
+        """The columns n times, with their hyperparameters."""
+        parameters = self.emission.get_params().items()
+        lists = {name: list(value) * n for name, value in parameters if isinstance(value, list)}
+        emission = clone(self.emission).set_params(**lists)
+        return Case(emission, np.tile(self.X, n), self.cells * n, None, None, rtol=self.rtol)
 
     def rows(self, X):
         """Rows as they are read; methods that take X also take these."""

@@ -8,15 +8,6 @@ from skmanifold.utils._njit import njit
 SIDE_1 = np.array([1])
 
 
-def walk_sides(data, sides, rows, side, n_kept, row):
-    """Put rows on sides and remove the last ones; returns the log odds and the predictive density of another row."""
-    for i in range(len(rows)):
-        kernels.update_posterior(data, *sides, rows[i], side[i], 1)
-    for i in range(n_kept, len(rows)):
-        kernels.update_posterior(data, *sides, rows[i], side[i], -1)
-    return odds_and_density(data, sides, row)
-
-
 def odds_and_density(data, sides, row):
     """The log odds of side 1, and the log predictive density of a row given it."""
     of_side_1 = np.zeros(1)
@@ -31,15 +22,9 @@ def refresh(data, statistics, posterior, labels):
         kernels.refresh_posterior(data, statistics, posterior, label)
 
 
-def compare(data, statistics, posterior, label_0, label_1):
-    """Log Bayes factor of two labels, whose posteriors are computed first."""
-    refresh(data, statistics, posterior, (label_0, label_1))
-    return kernels.log_bayes_factor(data, statistics, posterior, label_0, label_1)
-
-
 @njit(cache=True)
 def compiled_walk(data, statistics, posterior, rows, side, n_kept, row):
-    """As `walk_sides`, for kernels that only compiled code can call."""
+    """Put rows on sides and remove the last ones; returns the log odds and the predictive density of another row."""
     for i in range(len(rows)):
         kernels.update_posterior(data, statistics, posterior, rows[i], side[i], 1)
     for i in range(n_kept, len(rows)):
@@ -60,7 +45,7 @@ def compiled_predictive(data, statistics, posterior, row, labels, out):
 
 @njit(cache=True)
 def compiled_factor(data, statistics, posterior, label_0, label_1):
-    """As `compare`, of labels whose posteriors are known."""
+    """Log Bayes factor of two labels whose posteriors are known."""
     return kernels.log_bayes_factor(data, statistics, posterior, label_0, label_1)
 
 

@@ -41,26 +41,8 @@ def mixture():
     return fit(FRAME, Columns(blocks()))
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        ("a", "b"),
-        ["a", 1],
-        [0, 1],
-        [0, -5],
-        np.array([1, 0]),
-        np.array(["a", "b"]),
-        pd.Index(["a", "b"]),
-        slice("a", "b"),
-        slice(0, 2),
-        slice(None, "b"),
-        [True, True, False, False, False, False],
-        np.arange(6) < 2,
-        pd.Series(np.arange(6) < 2),
-        make_column_selector(dtype_include=float),
-        lambda X: ["a", "b"],
-        lambda X: slice(0, 2),
-    ],
+@pytest.mark.parametrize(  # the fuzz tests choose columns in all other ways
+    "selector", [[0, -5], slice(None, "b"), make_column_selector(dtype_include=float), lambda X: slice(0, 2)]
 )
 def test_selectors(selector, mixture):
     other = fit(FRAME, Columns(blocks(numbers=selector)))
@@ -272,17 +254,6 @@ def test_columns_without_observed_cells_at_predict(column, library, mixture):
     if library == "pandas":
         for cells in (pd.NA, pd.Categorical([None] * N), pd.array([None] * N, dtype="Int64")):
             np.testing.assert_array_equal(mixture.predict_proba(FRAME.assign(**{column: cells})), expected)
-
-
-def test_predictions_depend_on_neither_threads_nor_other_rows(mixture):
-    expected = mixture.predict_proba(FRAME)
-    order = np.random.default_rng(0).permutation(N)
-    np.testing.assert_array_equal(mixture.predict_proba(FRAME.iloc[order]), expected[order])
-    for row in (0, 7):
-        np.testing.assert_array_equal(mixture.predict_proba(FRAME.iloc[[row]]), expected[[row]])
-    threads = make_mixture(Columns(blocks()), n_jobs=2).fit(FRAME)
-    np.testing.assert_array_equal(threads.predict_proba(FRAME), expected)
-    np.testing.assert_array_equal(threads.score_samples(FRAME), mixture.score_samples(FRAME))
 
 
 CELLS = {

@@ -2,7 +2,6 @@
 
 import datetime
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -377,61 +376,6 @@ def test_errors_of_a_block_name_the_column():
     )
 
 
-class Broken(float):
-    """A number whose methods raise errors that are no ValueError."""
-
-    def __float__(self):
-        raise RuntimeError("first line\nsecond line")
-
-    def __ne__(self, other):
-        raise RuntimeError("not comparable")
-
-
-ZEROS = [0] * (N - 1)
-NOT_READ = {
-    "uint64": pd.Series([2**64 - 1 - i for i in range(N)], dtype="uint64"),
-    "UInt64": pd.Series([2**63 + i for i in range(N)], dtype="UInt64"),
-    "int64": pd.Series([2**53 + i for i in range(N)]),
-    "negative": pd.Series([-(2**53), *ZEROS]),
-    "objects": pd.Series([2**70, *ZEROS], dtype=object),
-    "objects of both": pd.Series([2**60 + 1, 0.5] * 12, dtype=object),
-    "Decimal": pd.Series([Decimal(2**60) + Decimal("0.5"), *ZEROS], dtype=object),
-    "too large": pd.Series([10**400, *ZEROS], dtype=object),
-    "too long": pd.Series([10**5000, *ZEROS], dtype=object),
-    "sNaN": pd.Series([Decimal("sNaN"), *ZEROS], dtype=object),
-    "broken": pd.Series([Broken(1), *ZEROS], dtype=object),
-    "fraction": pd.Series([Fraction(10**400, 3), *ZEROS], dtype=object),
-    "categories beyond 64 bits": pd.Series(pd.Categorical([2**70, 2**70 + 1] * 12)),
-    "categories of two signs": pd.Series(pd.Categorical(np.array([2**64 - 1, -1] * 12, dtype=object))),
-    "NUL": pd.Series(["a", "a\0"] * 12),
-    "categories with NUL": pd.Series(pd.Categorical(["a", "a\0"] * 12)),
-    "surrogates": pd.Series(["a", "\ud800"] * 12, dtype=object),
-    "long text": pd.Series(["a" * 10_000_000, *map(str, range(501))]),
-}
-
-
-@pytest.mark.parametrize("form", ["pandas", "objects"])
-@pytest.mark.parametrize("cells", NOT_READ.values(), ids=NOT_READ)
-def test_cells_that_would_change_are_refused_by_name(cells, form):
-    if form == "pandas":
-        refused(lambda: fit(pd.DataFrame({"a": cells})), "^Column 'a' of X has ")
-    else:
-        refused(lambda: fit(np.array([cells.tolist()], dtype=object).T), "^Column 0 of X has ")
-
-
-@pytest.mark.parametrize("dtype", ["UInt64", "Int128", "Decimal"])
-def test_large_numbers_of_polars_are_refused_by_name(dtype):
-    polars = pytest.importorskip("polars")
-    cells = [Decimal(2**60) if dtype == "Decimal" else 2**63 + i for i in range(N)]
-    X = polars.DataFrame({"a": polars.Series(cells, dtype=getattr(polars, dtype))})
-    refused(lambda: fit(X), r"Column 'a' of X has whole numbers or decimals of 2\*\*53 or more")
-
-
-def test_lists_of_large_numbers_are_refused():
-    refused(lambda: fit([[2**60 + 1, 0.5]] * N), "Column 0 of X has whole numbers")
-    refused(lambda: fit([[2**64 - 1, -1]] * N), "Column 0 of X has whole numbers")
-
-
 def test_categories_of_large_numbers_stay_exact(tmp_path):
     large = [2**64 - 1, 2**64 - 2, 5]  # float64 has no difference between the first two
     X = pd.DataFrame({"id": pd.Categorical(np.array(large * 8, dtype=np.uint64), np.array(large, dtype=np.uint64))})
@@ -453,12 +397,3 @@ def test_draws_of_whole_numbers_do_not_wrap():
     assert drawn[0]["n"].dtype == float
     small = fit(pd.DataFrame({"n": np.array([127, 126, 125] * 8, dtype=np.int8)})).sample(100, random_state=0)[0]["n"]
     assert 120 < small.min() < small.max() < 135
-
-
-def test_codes_that_are_no_numbers_are_refused_by_name():
-    for cell in (10**400, Decimal("sNaN"), 1j, datetime.date(2020, 1, 1), [1], Broken(1)):
-        X = np.zeros((4, 2), dtype=object)
-        X[2, 1] = cell
-        for emission in ("categorical", "gaussian"):
-            with pytest.raises((ValueError, TypeError), match=r"^Column 1 of X has [^\n]*$"):
-                fit(X, emission)

@@ -8,10 +8,12 @@ import pytest
 from samplers._evidence import assert_agrees, summarize
 from scipy.special import logsumexp
 
+from skmanifold.emissions import kernels
 from skmanifold.random._keys import fold_in_each
 from skmanifold.utils._threads import Workers
 
 from ._families import BUILDERS, KEY, LABELS, N_ROWS, ONE, K, case_of, sparse
+from ._splits import compiled_clear, compiled_factor, compiled_predictive, compiled_walk
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 ORDER = np.random.default_rng(3).permutation(N_ROWS)
@@ -320,6 +322,67 @@ def check_new_rows(case):
 @each
 def test_rows_are_drawn_from_their_densities(name):
     check_new_rows(case_of(name))
+
+
+# --- split-merge -----------------------------------------------------------------------------------------
+
+
+def check_sides(case, X):
+    """Odds, densities and Bayes factors are those of marginal densities, after rows were added and removed."""
+    clusters, statistics = case.clusters(X), case.statistics(X, LABELS)
+    data, tolerance = clusters.data, {"rtol": case.rtol, "atol": case.rtol}
+    posterior, sides = clusters.split_merge_space(statistics, KEY)
+    rows, row, side = ORDER[:11], ORDER[11], np.arange(11) % 2
+    blocks = getattr(clusters, "blocks", [clusters])
+    bases = [getattr(block, "log_base", block.rows.log_base) for block in blocks]
+    base = sum(of_block[row] for of_block in bases if of_block is not None)
+
+    def log_marginal(*parts):
+        rows = np.concatenate(parts).astype(int)
+        return case.log_marginal(X[rows], case.statistics(X[rows], np.zeros(len(rows), np.int32))) if len(rows) else 0.0
+
+    for n_kept in (11, 6, 1, 0):
+        log_odds, of_side_1 = compiled_walk(data, *sides, rows, side, n_kept, row)
+        on = [rows[:n_kept][side[:n_kept] == s] for s in (0, 1)]
+        expected = [log_marginal(part, [row]) - log_marginal(part) for part in on]
+        np.testing.assert_allclose([log_odds, of_side_1 + base], [expected[1] - expected[0], expected[1]], **tolerance)
+        factor = log_marginal(on[0]) + log_marginal(on[1]) - log_marginal(*on)
+        np.testing.assert_allclose(compiled_factor(data, *sides, 0, 1), factor, **tolerance)
+        compiled_clear(data, *sides)
+    own, found = [np.flatnonzero(k == LABELS) for k in (0, 1)], np.zeros(2)
+    compiled_predictive(data, statistics, posterior, row, np.array([0, 1]), found)
+    expected = [log_marginal(part, [row]) - log_marginal(part) for part in own]
+    np.testing.assert_allclose(found + base, expected, **tolerance)
+    factor = log_marginal(own[0]) + log_marginal(own[1]) - log_marginal(*own)
+    np.testing.assert_allclose(compiled_factor(data, statistics, posterior, 1, 0), factor, **tolerance)
+    kernels.merge_labels(data, statistics, 1, 0)
+    merged = case.statistics(X, np.ones(N_ROWS, np.int32))
+    assert_same(case.arrays(statistics), case.arrays(merged), **EXACT)
+
+
+HAVE_SIDES = [name for name in BUILDERS if not case_of(name).is_shared and name != "von_mises_fisher"]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("name", "has_gaps"),
+    [
+        *((name, False) for name in HAVE_SIDES),
+        *((name, True) for name in HAVE_SIDES if name in HAVE_GAPS and not case_of(name).completes),
+    ],
+)
+def test_moves_of_splits_and_merges_have_the_odds_of_marginal_densities(name, has_gaps):
+    check_sides(case_of(name), rows_of(case_of(name), has_gaps))
+
+
+@pytest.mark.extended
+@pytest.mark.filterwarnings("ignore:Columns .* are linear")
+@pytest.mark.parametrize("name", ["bernoulli", "categorical", "diag", "negative_binomial", "poisson", "spherical"])
+def test_products_over_many_columns_are_logarithms_in_splits_and_merges(name):
+    case = case_of(name).repeated(8)
+    check_sides(case, case.with_gaps())
+    if name in ("diag", "spherical"):
+        check_sides(case, 1e12 * case.X)
 
 
 # --- input, parts and threads ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from .test_contract import (
     check_predictive,
     check_prior,
     check_rows_alone,
+    check_sides,
     check_statistics_of_parts,
     check_threads,
     check_types,
@@ -127,6 +128,13 @@ def assert_finds(check, case, *given):
 def test_another_prior_of_predictive_densities_is_found(name):
     case = with_other_prior(name, OTHER_PRIORS[name], "log_predictive")
     assert_finds(check_chain, case, case.X)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", ["poisson", "full"])
+def test_another_prior_of_splits_and_merges_is_found(name):
+    case = with_other_prior(name, OTHER_PRIORS[name], "log_marginal")
+    assert_finds(check_sides, case, case.X)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import scipy.stats as st
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
-from skmanifold.random._keys import fold_in_each
 
 from ._cases import EMISSIONS, KEY, bound, log_densities, make_X, read
 
@@ -82,54 +81,7 @@ def test_log_prior_is_the_logarithm_of_the_prior_density_up_to_a_constant():
         assert family.log_prior(one) - family.log_prior(other) == pytest.approx(density(one) - density(other))
 
 
-def test_empty_components_have_the_covariance_of_the_prior():
-    for kind in ("gaussian", "diag", "spherical"):
-        *_, family = bound(kind)
-        empty = family.mode(tuple(np.zeros(shape) for shape in family.shapes()))
-        np.testing.assert_allclose(empty.covariances, np.broadcast_to(family.prior.covariance, empty.covariances.shape))
-
-
 # --- draws -----------------------------------------------------------------------------------------------
-
-
-def draws(family, total, n=3000):
-    return [family.draw(total, key) for key in fold_in_each(KEY, np.arange(n))]
-
-
-def counted(name):
-    _, rows, family = bound(name, n=9)
-    return family, family.sum_labels(rows, 0, 9, 0, np.array([0, 0, 0, 0, 0, 0, 1, 1, 1], np.int32)).total()
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("kind", ["gaussian", "diag", "spherical"])
-def test_gaussian_draws_have_the_moments_of_their_posterior(kind):
-    family, total = counted(kind)
-    prior, (sizes, sums, products, *_) = family.prior, total
-    drawn = draws(family, total)
-    means, covariances = np.array([draw.means for draw in drawn]), np.array([draw.covariances for draw in drawn])
-    precision, degrees, start = 0.01 + sizes, prior.degrees + sizes * (3 if kind == "spherical" else 1), family.origin
-    centre = sums / precision[:, None]  # the prior's mean is the origin
-    assert_agrees(summarize((means - start).reshape(len(means), -1)), centre.ravel())
-    for k in (0, 1):  # of the third, which is empty, moments hardly exist
-        if kind == "gaussian":
-            lower = np.tril(products[k]) + np.tril(products[k], -1).T
-            scatter = prior.covariance + lower - precision[k] * np.outer(centre[k], centre[k])
-            inverses = np.linalg.inv(covariances[:, k]).reshape(len(drawn), -1)
-            assert_agrees(summarize(inverses), (degrees[k] * np.linalg.inv(scatter)).ravel())
-            spread = scatter / (degrees[k] - 4.0)
-            assert_agrees(summarize(covariances[:, k].reshape(len(drawn), -1)), spread.ravel())
-            gaps = means[:, k] - start - centre[k]
-            assert_agrees(
-                summarize(np.einsum("na,nb->nab", gaps, gaps).reshape(len(drawn), -1)), (spread / precision[k]).ravel()
-            )
-        else:
-            squares = products[k, :, 0] - precision[k] * centre[k] ** 2
-            squares = prior.covariance + (squares.sum() if kind == "spherical" else squares)
-            expected = np.broadcast_to(degrees[k] / squares, 3)
-            assert_agrees(summarize(1.0 / covariances[:, k]), expected)
-            gaps = (means[:, k] - start - centre[k]) ** 2 / covariances[:, k] * precision[k]
-            assert_agrees(summarize(gaps), np.ones(3))
 
 
 def test_improper_priors_are_refused_where_parameters_are_drawn():

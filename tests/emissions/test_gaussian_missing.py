@@ -182,23 +182,6 @@ def test_variances_use_the_observed_cells_of_each_feature(kind):
     assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(60), labels].sum())
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("kind", ["diag", "spherical"])
-def test_draws_of_variances_count_observed_cells(kind):
-    _, rows, family, _, _ = fitted(kind, n=12)
-    total = family.sum_labels(rows, 0, 12, 0, np.zeros(12, np.int32)).total()
-    sizes, sums, squares, missing = (array[0] for array in total)
-    n, prior = sizes - missing, family.prior
-    scatter = squares[:, 0] - sums**2 / (0.01 + n)  # the mean of the prior is the origin
-    drawn = [family.draw(total, key) for key in fold_in_each(KEY, np.arange(4000))]
-    precisions = summarize([1.0 / draw.covariances[0] for draw in drawn])
-    counts = n if kind == "diag" else n.sum()
-    scale = prior.covariance + (scatter if kind == "diag" else scatter.sum())
-    assert_agrees(precisions, np.broadcast_to((prior.degrees + counts) / scale, 4))
-    wrong = sizes if kind == "diag" else 4 * sizes  # rows in place of observed cells
-    assert_disagrees(precisions, np.broadcast_to((prior.degrees + wrong) / scale, 4))
-
-
 @EACH
 def test_default_priors_use_the_observed_cells(kind):
     X = make_X(n=200, d=3)

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats as st
-from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.optimize import minimize
 
 from skmanifold.emissions import DenseRows, Gaussian
-from skmanifold.random._keys import fold_in_each
 from skmanifold.sparse.counts import Counts
 
 from ._cases import KEY
@@ -81,45 +79,6 @@ def test_maximum_likelihood_is_the_pooled_covariance():
     mode = family.mode(family.sum_labels(DenseRows(X), 0, N, 0, LABELS).total())
     gaps = X - np.array([X[k == LABELS].mean(axis=0) for k in (0, 1)])[LABELS]
     np.testing.assert_allclose(mode.covariances[0], gaps.T @ gaps / N)
-
-
-def test_empty_components_have_the_mean_and_the_covariance_of_the_prior():
-    family, _ = bound()
-    mode = family.mode(tuple(np.zeros(shape) for shape in family.shapes()))
-    np.testing.assert_allclose(mode.covariances[0], family.prior.covariance)
-    np.testing.assert_allclose(mode.means, np.tile(family.prior.mean, (K, 1)))
-
-
-@pytest.mark.extended
-def test_draws_have_the_moments_of_the_posterior():
-    family, total = bound()
-    means, precisions, scatter = posterior(family)
-    drawn = [family.draw(total, key) for key in fold_in_each(KEY, np.arange(4000))]
-    inverses = summarize([np.linalg.inv(draw.covariances).ravel() for draw in drawn])
-    degrees = family.prior.degrees + N
-    assert_agrees(inverses, (degrees * np.linalg.inv(scatter)).ravel())
-    for wrong in (degrees + 1, degrees - K):
-        assert_disagrees(inverses, (wrong * np.linalg.inv(scatter)).ravel())
-    gaps = np.array([draw.factors[0] @ (draw.means - means).T * np.sqrt(precisions) for draw in drawn])
-    assert_agrees(summarize(gaps.reshape(len(gaps), -1)), 0.0)
-    products = np.einsum("nak,nbl->nabkl", gaps, gaps).reshape(len(gaps), -1)
-    assert_agrees(summarize(products), np.einsum("ab,kl->abkl", np.eye(D), np.eye(K)).ravel())
-    log_roots = np.array([draw.offsets[0] for draw in drawn])
-    assert_agrees(summarize((log_roots - log_roots.mean())[:, None] * (gaps**2).reshape(len(gaps), -1)), 0.0)
-
-
-@pytest.mark.parametrize("d", [1, 2, 7])
-def test_densities_are_those_of_scipy(d):
-    rows = np.random.default_rng(d).standard_normal((70, d)) * 3.0 + 100.0
-    family = Gaussian("tied").bind(DenseRows(rows), K)
-    labels = (np.arange(70) % K).astype(np.int32)
-    total = family.sum_labels(DenseRows(rows), 0, 70, 0, labels).total()
-    mode, out = family.mode(total), np.zeros((70, K))
-    family.add_log_densities(DenseRows(rows), 0, 70, mode, out)
-    expected = [st.multivariate_normal.logpdf(rows, mean, mode.covariances[0]) for mean in mode.means]
-    np.testing.assert_allclose(out, np.transpose(expected), rtol=1e-9)
-    assert family.log_likelihood(total, mode) == pytest.approx(out[np.arange(70), labels].sum())
-    assert family.n_parameters() == K * d + d * (d + 1) // 2
 
 
 def test_statistics_of_tokens_are_those_of_repeated_rows():

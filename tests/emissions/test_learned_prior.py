@@ -59,7 +59,7 @@ def learned(X, labels, kind, **priors):
 
 
 def log_marginal_of(X, labels, kind, prior):
-    """Log density of rows with any prior; the clusters' own tests compare it with multivariate t densities."""
+    """Log density of rows with any prior; compared with chains of t densities in `dirichlet_process`."""
     covariance = prior.covariance[0] if kind == "spherical" else prior.covariance
     clusters, _ = clusters_of(
         X,

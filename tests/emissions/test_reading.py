@@ -87,23 +87,6 @@ def test_a_named_column_of_events_is_told_by_its_name():
         read(Bernoulli(), pd.DataFrame({"age": [0, 1], "voted": [1, 1.3]}))
 
 
-@pytest.mark.parametrize("X", [["a text", "another"], [["a", "text"]], np.array(["a text"]), pd.Series(["a text"])])
-@pytest.mark.parametrize("emission", [Poisson(), Multinomial(), Bernoulli()])
-def test_documents_are_to_be_counted_first(emission, X):
-    message = "X has strings, but Anyone takes counts: put CountVectorizer before it in a pipeline."
-    with pytest.raises(ValueError, match=message):
-        read(emission, X)
-    with pytest.raises(ValueError, match=message):
-        emission.read_tokens(Anyone(), X, KEY, reset=True)
-
-
-@pytest.mark.parametrize("container", [np.array, pd.DataFrame])
-def test_categories_are_to_be_encoded_first(container):
-    X = container([["yes", "red"], ["no", "blue"]])
-    with pytest.raises(ValueError, match=r"^Column 0 of X has 'yes', .* or use DPMixture.* if it is a category"):
-        read(Bernoulli(), X)
-
-
 def test_digits_are_numbers():
     assert read(Poisson(), [["1", "2"]]).counts.tolist() == [1, 2]
 

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 
 from skmanifold import DPMixture
@@ -12,13 +11,11 @@ from skmanifold.emissions import Bernoulli, Columns, Gaussian, VonMisesFisher
 from skmanifold.emissions._rounding import cell_width, distinct_rows, spread_rows
 from skmanifold.random._keys import root_key
 
+from ._cases import read
+
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=300)
 AGES = np.round(40.0 + 12.0 * NUMBERS)
-
-
-def read(emission, X):
-    return emission.read(BaseEstimator(), X, reset=True)
 
 
 @pytest.mark.parametrize(

@@ -228,30 +228,6 @@ def test_marginal_densities_of_partitions(kind, type_of_rows):
 
 
 @pytest.mark.extended
-@pytest.mark.covering
-@each_kind
-@each_type
-def test_predictive_densities_are_ratios_of_marginals(kind, type_of_rows):
-    case = Clusters(kind, type_of_rows=type_of_rows)
-    labels = np.random.default_rng(3).integers(3, size=30)
-    labels[20:], labels[0] = 5, 4  # the last rows are predicted; cluster 3 has no row, cluster 4 has one
-    labels[:20][labels[:20] == 4] = 4
-    statistics = case.counted(labels)
-    statistics.sizes[5], statistics.sums[5] = 0, 0.0
-    out = np.full((10, 6), 0.25)
-    case.clusters.part(20, 30).add_log_predictive(statistics, out, ONE)
-    given = [rows for rows in members(labels, 5) if rows]
-    before = case.log_marginal(given)
-    for i in range(10):
-        for k in range(5):
-            own = members(labels, 5)[k]
-            after = [rows for rows in given if rows != own] + [[*own, 20 + i]]
-            exact = case.log_marginal(after) - before
-            assert out[i, k] - 0.25 == pytest.approx(exact, abs=2e-5 if type_of_rows == "float32" else 1e-6)
-        assert out[i, 3] == pytest.approx(0.25, abs=1e-12)
-
-
-@pytest.mark.extended
 @each_kind
 @pytest.mark.parametrize("type_of_rows", ["float64", "sparse"])
 def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
@@ -291,29 +267,6 @@ def test_bayes_factors_of_labels_and_sides(kind, type_of_rows):
     assert not sides[0].sums[:2].any()
     kernels.merge_labels(data, statistics, 1, 2)
     np.testing.assert_allclose(statistics.sums, case.counted(np.where(labels == 2, 1, labels)).sums, atol=1e-12)
-
-
-@pytest.mark.extended
-@pytest.mark.covering
-@each_kind
-def test_expected_rows_are_means_of_new_rows(kind):
-    case = Clusters(kind)
-    labels = np.random.default_rng(3).integers(3, size=30)
-    statistics = case.counted(labels, 4)  # the last has no rows
-    expected = case.clusters.expected(statistics)
-    for k in range(4):
-        drawn = case.clusters.new_rows(statistics, np.full(4000, k, np.int32), KEY)
-        assert_agrees(summarize(drawn), expected["components_"][k] if statistics.sizes[k] else np.zeros(5))
-    components = [
-        case.clusters.draw_components(statistics, np.array([0, 9]), key, ONE)
-        for key in fold_in_each(KEY, np.arange(1500))
-    ]
-    drawn = np.array([draw.concentrations[0] for draw in components])
-    if kind == 6.0:
-        assert (drawn == 6.0).all()
-    else:
-        assert_agrees(summarize(drawn[:, None]), expected["concentrations_"][0])
-    assert_agrees(summarize(np.array([draw.directions[:, 1] for draw in components])), 0.0)  # without rows
 
 
 def test_the_learned_prior_maximises_the_marginal_likelihood():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold import DPMixture, ExponentialFamilyMixture, distributed, load
+from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import VonMisesFisher
 from skmanifold.models import IncompatibleError
 
@@ -45,70 +45,6 @@ def test_a_dirichlet_process_finds_the_number_of_planted_clusters(kind):
     assert mixture.mean_directions_.shape == mixture.components_.shape
     sample, _ = mixture.sample(50, random_state=0)
     np.testing.assert_allclose(np.linalg.norm(sample, axis=1), 1.0)
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("type_of_rows", ["float64", "float32", "sparse"])
-@each_mixture
-def test_the_same_bytes_for_any_threads_and_subset_of_rows(kind, type_of_rows):
-    X, _ = planted(3000, 33, 5, 60.0)
-    X = sp.csr_array(X) if type_of_rows == "sparse" else X.astype(type_of_rows)
-    settings = {"emission": "von_mises_fisher", "max_iter": 6, "random_state": 0}
-    settings |= {"sampler": "gibbs", "n_components": 5} if kind is ExponentialFamilyMixture else {"init": 5}
-    one, two = (kind(**settings, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.labels_, two.labels_)
-    scores = one.score_samples(X)
-    np.testing.assert_array_equal(scores, two.score_samples(X))
-    order = np.random.default_rng(0).permutation(3000)[:777]
-    np.testing.assert_array_equal(scores[order], one.score_samples(X[order]))
-    np.testing.assert_array_equal(one.predict_proba(X)[order], one.predict_proba(X[order]))
-
-
-def test_float32_and_float64_rows_have_nearly_the_same_scores():
-    X, _ = planted(2000, 50, 5, 400.0)
-    X = X.astype(np.float32)
-    mixture = ExponentialFamilyMixture(5, emission="von_mises_fisher", random_state=0).fit(X)
-    gap = abs(mixture.score(X) - mixture.score(X.astype(float)))
-    assert gap < 1e-6 * (1.0 + mixture.concentrations_.max())
-
-
-def test_weights_of_rows_are_copies():
-    X, _ = planted(200)
-    weights = np.random.default_rng(0).integers(1, 4, 200)
-    settings = {"emission": VonMisesFisher(cosine_prior=0.9), "sampler": "em", "random_state": 0, "init": "random"}
-    start = planted(200)[1]
-    weighted = ExponentialFamilyMixture(3, **{**settings, "init": start}).fit(X, sample_weight=weights)
-    repeated = ExponentialFamilyMixture(3, **{**settings, "init": start.repeat(weights)}).fit(X.repeat(weights, axis=0))
-    np.testing.assert_allclose(weighted.mean_directions_, repeated.mean_directions_, atol=1e-9)
-    np.testing.assert_allclose(weighted.concentrations_, repeated.concentrations_, rtol=1e-9)
-
-
-def test_streams_learn_directions():
-    X, labels = planted(3000, concentration=40.0)
-    stream = ExponentialFamilyMixture(3, emission="von_mises_fisher", total_samples=3000, random_state=0)
-    for start in range(0, 3000, 500):
-        stream.partial_fit(X[start : start + 500])
-    assert adjusted_rand_score(labels, stream.predict(X)) > 0.97
-
-
-@each_mixture
-def test_a_saved_fit_is_the_same(kind, tmp_path):
-    X, _ = planted()
-    settings = {"n_components": 3, "sampler": "gibbs"} if kind is ExponentialFamilyMixture else {"init": 3}
-    mixture = kind(emission=VonMisesFisher("per_component"), max_iter=8, random_state=0, **settings).fit(X)
-    mixture.save(tmp_path / "mixture")
-    again = load(tmp_path / "mixture")
-    np.testing.assert_array_equal(again.score_samples(X), mixture.score_samples(X))
-    np.testing.assert_array_equal(again.concentrations_, mixture.concentrations_)
-
-
-def test_shards_give_the_same_bytes():
-    X, _ = planted(3000)
-    settings = {"emission": "von_mises_fisher", "max_iter": 6, "random_state": 0}
-    here = ExponentialFamilyMixture(3, **settings).fit(X)
-    with distributed(None):
-        there = ExponentialFamilyMixture(3, **settings).fit(X)
-    np.testing.assert_array_equal(here.mean_directions_, there.mean_directions_)
 
 
 # --- what is refused -------------------------------------------------------------------------------------

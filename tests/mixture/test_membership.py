@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from skmanifold import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture, load
+from skmanifold import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 
 from .exponential_family._mixtures import small_counts, small_table
 
@@ -50,35 +49,6 @@ def test_rows_become_their_membership_probabilities(mixture, rows):
     np.testing.assert_array_equal(memberships.argmax(axis=1), fitted.predict(X))
     np.testing.assert_array_equal(clone(mixture).fit_transform(X), memberships)
     np.testing.assert_array_equal(fitted.transform(X[[7]]), memberships[[7]])  # whatever the other rows
-
-
-@each_case
-def test_columns_have_names(mixture, rows):
-    with pytest.raises(NotFittedError):
-        clone(mixture).get_feature_names_out()
-    with pytest.raises(NotFittedError):
-        clone(mixture).transform(rows())
-    fitted = clone(mixture).set_output(transform="pandas")
-    frame = fitted.fit_transform(rows())
-    names = [f"{type(mixture).__name__.lower()}{k}" for k in range(len(fitted.weights_))]
-    assert frame.columns.tolist() == fitted.get_feature_names_out().tolist() == names
-    np.testing.assert_array_equal(frame, fitted.predict_proba(rows()))
-
-
-@each_case
-def test_a_fit_from_a_file_transforms_alike(mixture, rows, tmp_path):
-    fitted = clone(mixture).set_output(transform="pandas").fit(rows())
-    fitted.save(tmp_path / "mixture.skm")
-    pd.testing.assert_frame_equal(load(tmp_path / "mixture.skm").transform(rows()), fitted.transform(rows()))
-
-
-@each_case
-def test_a_classifier_follows_in_a_pipeline(mixture, rows):
-    X = rows()
-    y = clone(mixture).fit(X).labels_ == 0
-    pipeline = make_pipeline(clone(mixture), LogisticRegression(C=100.0)).fit(X, y)
-    assert pipeline.score(X, y) > 0.9
-    assert pipeline[:-1].get_feature_names_out().tolist() == pipeline[0].get_feature_names_out().tolist()
 
 
 def test_names_of_categories_and_a_search_go_through_a_pipeline_with_a_mixture_within():

@@ -13,8 +13,6 @@ import numpy as np
 from samplers._evidence import Estimate, summarize
 from scipy.special import gammaln
 
-from skmanifold.emissions._codes import Table
-from skmanifold.emissions._statistics import occupied
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers._base import State
@@ -169,42 +167,3 @@ def draw_from_the_prior(n, n_rows, rng, gamma, n_sticks=150):
     left = np.cumprod(1 - shares, axis=1)
     weights = shares * np.concatenate([np.ones((n, 1)), left[:, :-1]], axis=1)
     return alphas, weights, np.stack([(u[:, None] < left).sum(axis=1) for u in rng.random((n_rows, n))], axis=-1)
-
-
-class Cells:
-    """A categorical table with a token wherever `present` (n_rows, n_columns) says; its categories come and go."""
-
-    def __init__(self, present, widths):
-        present = np.asarray(present, bool)
-        self.row, self.column = np.nonzero(present)
-        self.widths = np.asarray(widths)
-        self.n_rows = len(present)
-        self._start = np.concatenate([[0], np.cumsum(self.widths)])
-        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-        n_cells = len(self.row)
-        self.table = Table(indptr, np.zeros(n_cells, np.int32), np.ones(n_cells, np.int32), self._start)
-
-    def set(self, categories):
-        """Write over the categories of the cells, which begin at 0 in each column."""
-        self.table.indices[:] = self._start[self.column] + categories
-
-    def forward(self, n, rng, gamma):
-        """From the prior: concentrations (n,), weights of sticks, labels (n, n_rows) and categories (n, n_cells)."""
-        alphas, weights, labels = draw_from_the_prior(n, self.n_rows, rng, gamma)
-        leader = (labels[:, :, None] == labels[:, None, :]).argmax(axis=2)
-        categories = np.empty((n, len(self.row)), int)
-        for column, width in enumerate(self.widths):
-            here = np.flatnonzero(self.column == column)
-            below = np.cumsum(rng.dirichlet(np.full(width, tiny.PRIOR), (n, self.n_rows)), axis=-1)[..., :-1]
-            of_cell = below[np.arange(n)[:, None], leader[:, self.row[here]]]
-            categories[:, here] = (rng.random((n, len(here), 1)) > of_cell).sum(axis=-1)
-        return alphas, weights, labels, categories
-
-    def draw(self, counts, labels, rng):
-        """Categories given labels, and components that are drawn given the table as it is."""
-        used = occupied(counts)
-        logs = np.log(rng.standard_gamma(tiny.PRIOR + counts.categories[:, used]))
-        of_row = np.searchsorted(used, labels)
-        scores = logs[:, of_row[self.row]] + rng.gumbel(size=(len(logs), len(self.row)))
-        elsewhere = np.repeat(np.arange(len(self.widths)), self.widths)[:, None] != self.column
-        return np.where(elsewhere, -np.inf, scores).argmax(axis=0) - self._start[self.column]

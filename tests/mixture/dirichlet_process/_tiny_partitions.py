@@ -156,31 +156,3 @@ def mean_concentration(*, concentration: tuple[float, float], prior: float = PRI
     """E(alpha | rows of a table)."""
     law = exact_law(concentration=concentration, prior=prior, table=table)
     return mean_concentration_of(law, concentration, table.n_rows)
-
-
-def stationary_law(log_predictive, concentration: float = 1.0, includes_the_row: bool = False) -> np.ndarray:
-    """Stationary probabilities of the partitions of five rows, where a row, chosen at random, is assigned again given
-    the clusters of the others (Neal, 2000, algorithm 3).
-
-    `log_predictive(row, clusters)` is the log density of the row in the first cluster, which may be empty. The wrong
-    variant leaves the row in its cluster when its density there is computed.
-    """
-    n_rows, moves = len(PARTITIONS[0]), np.zeros((len(PARTITIONS), len(PARTITIONS)))
-    for start, labels in enumerate(PARTITIONS):
-        for row in range(n_rows):
-            others = [other for other in range(n_rows) if other != row]
-            of_others = {labels[other] for other in others}
-            logs, ends = [], []
-            for label in (*of_others, n_rows):
-                members = [other for other in others if labels[other] == label]
-                rest = [[other for other in others if labels[other] == k] for k in of_others - {label}]
-                size = len(members) or concentration
-                if includes_the_row and members and label == labels[row]:
-                    members = [*members, row]
-                logs.append(np.log(size) + log_predictive(row, [members, *rest]))
-                ends.append(index_of([label if other == row else labels[other] for other in range(n_rows)]))
-            p = np.exp(np.array(logs) - max(logs))
-            np.add.at(moves[start], ends, p / p.sum() / n_rows)
-    values, vectors = np.linalg.eig(moves.T)
-    law = np.real(vectors[:, np.argmax(np.real(values))])
-    return law / law.sum()

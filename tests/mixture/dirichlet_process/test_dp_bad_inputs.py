@@ -7,12 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import skmanifold
 from skmanifold import DPMixture
 from skmanifold.emissions import Categorical, Gaussian, Multinomial, Poisson
 from skmanifold.emissions._seeds import cluster_rows
@@ -217,7 +212,10 @@ def test_unseen_categories_are_refused_or_missing():
         ("concentration_prior", (1e-200, 1e200), "The mean of concentration_prior"),
         ("concentration_prior", (1e300, 1e-300), "The mean of concentration_prior"),
         ("concentration_prior", (1.0, 0.0), "concentration_prior must be two positive numbers"),
-        ("concentration_prior", ("a", "b"), "concentration_prior must be two positive numbers"),
+        *(
+            ("concentration_prior", prior, "concentration_prior must be two positive numbers")
+            for prior in (("a", "b"), (1.0,), (1.0, -2.0), (np.nan, 1.0), (1.0, np.inf))
+        ),
         ("init", np.zeros(39), r"init must be .* 40 whole numbers .*; got shape \(39,\)"),
         ("init", np.full(40, -1), "init must be .* got -1 for row 0"),
         ("init", np.full(40, 0.5), r"init must be .* got 0\.5 for row 0"),
@@ -262,25 +260,3 @@ def test_a_fit_without_draws_predicts_by_its_last_pass(parameters):
 def test_a_drawn_concentration_stays_in_its_range(prior, end):
     sticks = Sticks(np.array([-0.1]), np.array([-2.0]))
     assert draw_concentration(sticks, prior, np.uint64(3)) == end
-
-
-# In scikit-learn
-
-
-@pytest.mark.long
-def test_in_pipelines_searches_and_frames(tmp_path):
-    frame = pd.DataFrame(NUMBERS, columns=list("abc"))
-    mixture = make(Gaussian("diag"))
-    assert np.isfinite(cross_val_score(make_pipeline(StandardScaler(), mixture), frame, cv=2)).all()
-    grid = {"emission": ["gaussian", Gaussian("diag")], "concentration": [None, 0.1]}
-    search = GridSearchCV(mixture, grid, cv=2, error_score="raise").fit(NUMBERS)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    nested = {"emission__covariance_type": ["full", "diag"], "sampler__n_split_merge": [0]}
-    assert GridSearchCV(mixture, nested, cv=2, error_score="raise").fit(NUMBERS).best_params_
-    fitted = clone(mixture).set_output(transform="pandas").fit(frame)
-    assert fitted.transform(frame).columns.tolist() == fitted.get_feature_names_out().tolist()
-    assert set(fitted.cluster_summary().columns.index) == set("abc")
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(frame[["b", "a", "c"]])
-    fitted.save(tmp_path / "mixture")
-    np.testing.assert_array_equal(skmanifold.load(tmp_path / "mixture").predict(frame), fitted.predict(frame))

@@ -8,7 +8,6 @@ from scipy.special import digamma, gammaln, polygamma
 
 from skmanifold.emissions import _categories as categories
 from skmanifold.emissions._statistics import n_used, with_labels
-from skmanifold.mixture._dirichlet_process import model as model_module
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import fold_in_each, root_key, subkey
 from skmanifold.random._variates import open_uniform
@@ -139,33 +138,6 @@ def test_only_the_rows_of_the_minibatch_move():
 
 
 # --- threads ---------------------------------------------------------------------------------------------
-
-
-def test_any_number_of_workers_gives_the_same_bytes(monkeypatch):
-    n_categories = (3,) * 300
-    _, table = random_cells(9000, (*n_categories[:20], 700))
-    wide = random_cells(40, n_categories)[1]
-    tasks = []
-    run = Workers.run
-    monkeypatch.setattr(Workers, "run", lambda self, f, t: tasks.append(len(t)) or run(self, f, t))
-    monkeypatch.setattr(model_module, "_MOST_ROWS", 1000)
-    monkeypatch.setattr(model_module, "_LEAST_SLICES", 1000)
-    monkeypatch.setattr(categories, "_CELLS_DRAWN", 500)
-    monkeypatch.setattr(categories, "_ROWS_MOVED", 500)
-    results = []
-    for n_workers in (1, 2, 3):
-        with Workers(n_workers) as workers:
-            model, sampler = new_model(table, workers=workers, init=12), Slice(1)
-            state = sampler.init(model, KEY)
-            for _ in range(2):
-                state = sampler.step(model, state)
-            other = new_model(wide, workers=workers)
-            components = other.draw_components(other.count(other.init_labels(KEY)), np.arange(9), KEY)
-            results.append([state.latents, *state.statistics, [state.position, state.log_density], components])
-    assert max(tasks) > 3
-    for other in results[1:]:
-        for mine, its in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(mine, its)
 
 
 def test_components_do_not_depend_on_how_columns_are_dealt_to_tasks(monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skmanifold.emissions._categories import CategoryCounts, CategoryFamily
+from skmanifold.emissions._categories import CategoryCounts
 from skmanifold.mixture import _scores as _densities
 from skmanifold.mixture._memberships import ParameterDraw, PartitionDraw, partition_draw
 from skmanifold.mixture._scores import log_predictive
@@ -120,25 +120,6 @@ def test_hopeless_rows_keep_a_finite_density():
     assert np.isfinite(log_density)
     sharp = ParameterDraw(np.array([0.0, -1e5]), np.array([[0.0, *[-1e9] * 5]]).T, 1.0)
     assert np.isfinite(log_predictive(clusters_of(rows), [sharp], Workers(1)))
-
-
-@each_draw
-def test_cut_batch_and_order_change_no_byte(draw, monkeypatch):
-    rows = np.tile(TOKENS, (50, 1))
-    clusters = clusters_of(rows, COLUMN_START)
-    whole = draw.log_terms(clusters, Workers(1))
-    logs = log_predictive(clusters, [draw, draw], Workers(1))
-    order = np.random.default_rng(0).permutation(len(rows))
-    shuffled = clusters_of(rows[order], COLUMN_START)
-    np.testing.assert_array_equal(draw.log_terms(shuffled, Workers(1)), whole[order])
-    monkeypatch.setattr(_densities, "_ROWS_OF_TASK", 12)
-    monkeypatch.setattr(CategoryFamily, "cells_of_task", 12)
-    assert len(clusters._tasks(whole.shape[1])) == 100
-    with Workers(3) as workers:
-        np.testing.assert_array_equal(draw.log_terms(clusters, workers), whole)
-        np.testing.assert_array_equal(log_predictive(clusters, [draw, draw], workers), logs)
-    alone = [draw.log_terms(clusters_of(row[None], COLUMN_START), Workers(1)) for row in TOKENS]
-    np.testing.assert_array_equal(np.concatenate(alone), whole[: len(TOKENS)])
 
 
 def test_a_partition_is_told_from_the_largest_component_down():

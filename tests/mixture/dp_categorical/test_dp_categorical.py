@@ -5,7 +5,6 @@ from math import factorial
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import gammaln, logsumexp
@@ -25,11 +24,9 @@ from ..exponential_family._mixtures import (
     data_of,
     make,
     slow_log_terms,
-    small_counts,
     small_fit,
     small_table,
     tokens_of,
-    with_n_jobs,
 )
 
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
@@ -125,35 +122,6 @@ def test_the_point_partition_has_no_more_components_than_the_median_draw():
     assert loss < 1.1 * expected_variation_of_information(free, draws)
 
 
-@pytest.mark.covering
-@each_emission
-@each_sampler
-@pytest.mark.parametrize(
-    ("max_iter", "burn_in", "thin", "n_draws"), [(6, None, 1, 3), (7, 0, 2, 3), (2, 1, 1, 1), (1, 0, 1, 1)]
-)
-def test_draws_have_the_promised_shapes(emission, sampler, max_iter, burn_in, thin, n_draws):
-    X = data_of(emission)
-    mixture = make(emission, sampler, max_iter=max_iter, burn_in=burn_in, thin=thin, n_chains=2).fit(X)
-    draws = mixture.posterior_
-    n_components = draws["n_components"]
-    most = draws["weights"].shape[2]
-    assert most == n_components.max() if sampler == "slice" else most >= n_components.max()  # some without rows
-    n_categories = 6 if emission == "multinomial" else 15
-    assert {name: values.shape for name, values in draws.items()} == {
-        "log_joint": (2, n_draws),
-        "n_components": (2, n_draws),
-        "concentration": (2, n_draws),
-        "weights": (2, n_draws, most),
-        "components": (2, n_draws, most, n_categories),
-        "labels": (2, n_draws, X.shape[0]),
-    }
-    np.testing.assert_array_equal([[len(np.unique(z)) for z in chain] for chain in draws["labels"]], n_components)
-    assert mixture.log_density_trace_.shape == (2, max_iter)
-    first = (max_iter // 2 if burn_in is None else burn_in) + thin - 1
-    np.testing.assert_array_equal(draws["log_joint"], mixture.log_density_trace_[:, first::thin])
-    np.testing.assert_allclose(mixture.n_components_posterior_, np.bincount(n_components.ravel()) / (2 * n_draws))
-
-
 @each_emission
 def test_draws_of_weights_and_components_are_padded_distributions(emission):
     draws = small_fit(emission).posterior_
@@ -209,23 +177,6 @@ def test_score_samples_is_the_log_of_the_mean_density_under_the_draws(emission, 
     assert mixture.score(X, np.zeros(X.shape[0])) == scores.mean()
 
 
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("params", [{}, {"thin": 100}, {"max_draws_bytes": 0, "n_chains": 2}])
-def test_the_density_of_all_tables_and_of_all_sequences_is_one(sampler, params):
-    table = (
-        small_fit("categorical", sampler) if not params else make("categorical", sampler, **params).fit(small_table())
-    )
-    every = np.array([*product(range(3), repeat=5)])
-    assert np.exp(table.score_samples(every)).sum() == pytest.approx(1, rel=1e-10)
-    counts = (
-        small_fit("multinomial", sampler) if not params else make("multinomial", sampler, **params).fit(small_counts())
-    )
-    every = np.array([row for row in product(range(4), repeat=6) if sum(row) == 3])
-    orders = [6 / np.prod([factorial(n) for n in row]) for row in every.tolist()]
-    assert np.dot(orders, np.exp(counts.score_samples(every))) == pytest.approx(1, rel=1e-10)
-
-
 @each_sampler
 def test_without_draws_the_density_is_that_of_where_all_chains_stand(sampler):
     X = small_table()
@@ -233,26 +184,6 @@ def test_without_draws_the_density_is_that_of_where_all_chains_stand(sampler):
     second = 2 * np.exp(two) - np.exp(one)  # the first chain is the same
     assert np.all(second > 0)
     assert not np.allclose(second, np.exp(one))
-
-
-@each_sampler
-def test_missing_cells_are_integrated_out(sampler):
-    mixture = small_fit("categorical", sampler)
-    gaps = np.array([[0, np.nan, 2, np.nan, 1.0]])
-    filled = np.tile(gaps, (9, 1))
-    filled[:, [1, 3]] = [*product(range(3), repeat=2)]
-    density = np.exp(mixture.score_samples(gaps))
-    assert density == pytest.approx(np.exp(mixture.score_samples(filled)).sum(), rel=1e-11)
-
-
-@each_emission
-@each_sampler
-def test_a_row_that_tells_nothing_has_the_weights(emission, sampler):
-    mixture = small_fit(emission, sampler)
-    X = sp.csr_array((2, 6)) if emission == "multinomial" else np.full((2, 5), np.nan)
-    np.testing.assert_allclose(mixture.score_samples(X), 0, atol=1e-13)
-    np.testing.assert_allclose(mixture.predict_proba(X), [mixture.weights_ / mixture.weights_.sum()] * 2, rtol=1e-13)
-    assert mixture.predict(X).tolist() == [0, 0]
 
 
 NEW_ROWS = np.array([(1, 0), (0, 2), (3, 1), (0, 6), (0, 0)])
@@ -301,39 +232,6 @@ def test_densities_of_new_rows_are_those_of_the_posterior_predictive(sampler, co
     np.testing.assert_allclose(fits[0].score_samples(NEW_ROWS[-1:]), 0, atol=1e-13)
 
 
-# Rows one after the other
-
-
-@each_emission
-@each_sampler
-def test_rows_are_told_alike_in_any_batch_order_and_number_of_threads(emission, sampler):
-    mixture, X = small_fit(emission, sampler), data_of(emission)
-    assert mixture.n_components_ > 1
-    if emission == "multinomial":  # fractions, rounded by the row's content
-        X = X.toarray() + np.random.default_rng(0).random(X.shape) * (X.toarray() > 0)
-    order = np.random.default_rng(1).permutation(len(X))
-    for method in ("score_samples", "predict_proba", "predict"):
-        whole = getattr(mixture, method)(X)
-        assert len(np.unique(whole, axis=0)) > 1
-        np.testing.assert_array_equal(getattr(mixture, method)(X[order]), whole[order])
-        alone = np.concatenate([getattr(mixture, method)(row[None]) for row in X])
-        np.testing.assert_array_equal(alone, whole)
-        for n_jobs in (2, 3):
-            tiled = getattr(with_n_jobs(mixture, n_jobs), method)(np.tile(X, (9, 1)))
-            np.testing.assert_array_equal(tiled, np.concatenate([whole] * 9))
-
-
-@each_sampler
-def test_formats_of_counts_give_the_same_bytes(sampler):
-    expected = small_fit("multinomial", sampler)
-    dense = small_counts().toarray()
-    for X in (dense, dense.astype(int).tolist(), sp.csr_matrix(dense), sp.csc_array(dense), np.asfortranarray(dense)):
-        mixture = make("multinomial", sampler).fit(X)
-        np.testing.assert_array_equal(mixture.labels_, expected.labels_)
-        for method in ("score_samples", "predict", "predict_proba"):
-            np.testing.assert_array_equal(getattr(mixture, method)(X), getattr(expected, method)(dense))
-
-
 # Who belongs together
 
 
@@ -361,17 +259,6 @@ def test_co_clustering_of_new_rows_is_that_of_independent_labels_given_each_draw
     np.testing.assert_allclose(together, expected, rtol=1e-12)
     np.testing.assert_array_equal(together, together.T)
     np.testing.assert_allclose(mixture.co_clustering(X[::-1]), together[::-1, ::-1], rtol=1e-12)
-
-
-def test_new_rows_like_fitted_ones_keep_their_company():
-    X, labels, _ = planted("categorical")
-    mixture = DPCategoricalMixture("categorical", init=20, max_iter=40, random_state=0).fit(X[:600])
-    together = mixture.co_clustering(X[600:])
-    same = labels[600:, None] == labels[600:]
-    assert together[same].mean() > 0.95
-    assert together[~same].mean() < 0.03
-    assert adjusted_rand_score(labels[600:], mixture.predict(X[600:])) > 0.97
-    assert mixture.co_clustering(X[:1]).tolist() == [[1.0]]
 
 
 # Rows drawn
@@ -421,29 +308,3 @@ def test_sampled_counts_have_the_law_of_the_point_partition():
     n_new = observed[:, -1].sum()
     assert stats.chisquare(observed[:, -1], n_new * law_of_new).pvalue > 1e-4
     assert stats.chisquare(observed[:, -1], n_new * plug_in_of_new).pvalue < 1e-4
-
-
-@each_emission
-@each_sampler
-def test_sampled_rows_look_like_fitted_ones(emission, sampler):
-    mixture = small_fit(emission, sampler)
-    X, labels = mixture.sample(300, random_state=0)
-    again = mixture.sample(300, random_state=0)
-    np.testing.assert_array_equal(labels, again[1])
-    assert abs(X - again[0]).max() == 0
-    assert labels.shape == (300,)
-    assert set(labels.tolist()) <= set(range(-1, mixture.n_components_))
-    if emission == "multinomial":
-        assert isinstance(X, sp.csr_array)
-        totals = set(small_counts().sum(axis=1).tolist())
-        assert set(X.sum(axis=1).tolist()) <= totals
-        assert len(set(X.sum(axis=1).tolist())) > len(totals) / 2
-        assert isinstance(make(emission).fit(small_counts().toarray()).sample(3)[0], np.ndarray)
-    else:
-        assert X.dtype.kind == "i"
-        assert (X.min(), X.max()) == (0, 2)
-    assert X.shape == (300, mixture.n_features_in_)
-    assert np.all(np.isfinite(mixture.score_samples(X)))
-    known = labels >= 0
-    assert adjusted_rand_score(mixture.predict(X)[known], labels[known]) > 0.5
-    assert (mixture.sample(1)[0]).shape == (1, mixture.n_features_in_)

@@ -1,12 +1,8 @@
 """`partial_fit` of a mixture: what it finds, what it keeps, and how it goes on."""
 
-import pickle
-from itertools import product
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPCategoricalMixture
@@ -14,17 +10,15 @@ from skmanifold.datasets import make_categorical_mixture
 from skmanifold.mixture._dirichlet_process.fit_strategy import MixtureStream
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice
 from skmanifold.models import IncompatibleError
-from skmanifold.samplers import ESCA, SCIR, SGRLD, Slice
+from skmanifold.samplers import ESCA, SCIR, SGRLD
 
 from ..exponential_family._mixtures import (
     EMISSIONS,
     data_of,
     make,
     predicted,
-    slow_log_terms,
     small_counts,
     small_table,
-    tokens_of,
 )
 
 SAMPLERS = tuple(name for name in DPCategoricalMixture._samplers if name != "slice")
@@ -144,33 +138,6 @@ def test_a_stream_without_draws_works(thin, max_draws_bytes):
         assert stream.co_clustering(batch).shape == (len(batch),) * 2
 
 
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("n_batches", [1, 2, 5])
-def test_the_density_of_all_tables_is_one(sampler, n_batches):
-    stream = run(make_stream("categorical", sampler, n_chains=2), batches_of("categorical", n_batches))
-    every = np.array([*product(range(3), repeat=5)], float)
-    assert np.exp(stream.score_samples(every)).sum() == pytest.approx(1, rel=1e-10)
-    gap = every[:3].copy()
-    gap[:, 4] = np.nan
-    np.testing.assert_allclose(np.exp(stream.score_samples(gap)), np.exp(stream.score_samples(every[:3])).sum())
-
-
-@each_emission
-@each_sampler
-def test_score_samples_is_the_log_of_the_mean_density_under_the_draws(emission, sampler):
-    stream, X = run(make_stream(emission, sampler), batches_of(emission)), data_of(emission)
-    tokens, start = tokens_of(emission, X, [6] if emission == "multinomial" else [3] * 5)
-    empty = slow_log_terms(tokens, start, [], np.empty((0, start[-1])), 1.0, 0.5)[:, 0]
-    by_draw = []
-    for weights, components in zip(stream.posterior_["weights"][0], stream.posterior_["components"][0], strict=True):
-        n = np.isfinite(weights).sum()
-        terms = np.log(weights[:n]) + tokens @ np.log(components[:n]).T
-        by_draw.append(logsumexp(np.c_[terms, np.log(1 - weights[:n].sum()) + empty], axis=1))
-    expected = logsumexp(by_draw, axis=0) - np.log(len(by_draw))
-    np.testing.assert_allclose(stream.score_samples(X), expected, rtol=1e-8, atol=1e-14)
-
-
 @each_emission
 def test_rows_are_drawn_from_a_stream(emission):
     stream = run(make_stream(emission), batches_of(emission, 3))
@@ -205,26 +172,6 @@ def test_the_schedule_says_how_much_is_left_of_the_first_minibatch(schedule, lef
 
 
 # One after the other
-
-
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_number_of_threads_and_a_pickle_on_the_way_change_no_byte(sampler, n_chains):
-    X, batches = small_table(), batches_of("categorical")
-    whole = run(make_stream("categorical", sampler, n_chains=n_chains), batches)
-    expected = left_by(whole, X)
-    for n_jobs in (2, 3):
-        assert (
-            left_by(run(make_stream("categorical", sampler, n_chains=n_chains, n_jobs=n_jobs), batches), X) == expected
-        )
-    resumed = run(make_stream("categorical", sampler, n_chains=n_chains), batches[:3])
-    copy = pickle.loads(pickle.dumps(resumed))
-    before = left_by(resumed, X)
-    assert left_by(run(copy, batches[3:]), X) == expected
-    assert left_by(resumed, X) == before  # a copy shares nothing that moves
-    assert left_by(run(resumed, batches[3:]), X) == expected
-    assert left_by(run(make_stream("categorical", sampler, random_state=1), batches), X) != expected
 
 
 @each_emission
@@ -358,11 +305,6 @@ def test_an_interrupted_first_minibatch_leaves_the_estimator_unfitted(method, mo
     with pytest.raises(KeyboardInterrupt):
         fresh.partial_fit(small_table())
     assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
-
-
-def test_the_exact_sampler_has_no_partial_fit():
-    assert not hasattr(make("categorical", "slice"), "partial_fit")
-    assert not hasattr(make("categorical", Slice()), "partial_fit")
 
 
 def test_a_new_kind_of_row_does_not_take_the_old_one_away():

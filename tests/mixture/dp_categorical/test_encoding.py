@@ -99,48 +99,6 @@ def test_table_holds_one_token_for_each_cell_that_is_not_missing(cells_per_block
 
 WHOLE = np.random.default_rng(1).integers(0, 2, (50, 3))
 WHOLE[0] = 1
-INPUTS = {
-    "list": WHOLE.tolist(),
-    "fortran": np.asfortranarray(WHOLE),
-    "slices": np.repeat(np.repeat(WHOLE, 2, axis=0), 3, axis=1)[::2, ::3],
-    "objects": WHOLE.astype(object),
-    "frame": pd.DataFrame(WHOLE),
-    "types mixed": pd.DataFrame({"a": WHOLE[:, 0].astype(np.int8), "b": WHOLE[:, 1] > 0, "c": WHOLE[:, 2] * 1.0}),
-    "nullable": pd.DataFrame(WHOLE, columns=[*"abc"]).astype({"a": "Int8", "b": "boolean", "c": "Float64"}),
-    "categorical": pd.DataFrame(WHOLE).astype("category"),
-} | {
-    kind: WHOLE.astype(kind)
-    for kind in ("bool", *("i1", "i2", "i4", "i8"), *("u1", "u2", "u4", "u8"), *("f2", "f4", "f8", "longdouble"))
-}
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_every_kind_of_input_gives_the_same_bytes(name):
-    X = INPUTS[name]
-    before = np.array(X)
-    mixture = Mixture().fit(X)
-    assert_same_table(mixture.table_, encode_by_cells(WHOLE, [0, 2, 4, 6]))
-    assert_same_table(mixture.encode(X), mixture.table_)
-    np.testing.assert_array_equal(np.array(X), before)
-
-
-GAPS = np.array([[0, 2, np.nan], [np.nan, 0, 1], [1, np.nan, 0], [np.nan, np.nan, np.nan]])
-INPUTS_WITH_GAPS = {
-    "float32": GAPS.astype(np.float32),
-    "fortran": np.asfortranarray(GAPS),
-    "None among objects": np.where(np.isnan(GAPS), None, GAPS),
-    "nullable": pd.DataFrame(GAPS).astype("Int64"),
-    "categorical of integers": pd.DataFrame(GAPS).astype("Int64").astype("category"),
-    "categorical beside integers": pd.DataFrame(
-        {"a": pd.Categorical([0, None, 1, None]), "b": pd.Categorical([2, 0, None, None]), "c": GAPS[:, 2]}
-    ),
-    "read-only": np.frombuffer(GAPS.tobytes()).reshape(GAPS.shape),
-}
-
-
-@pytest.mark.parametrize("name", INPUTS_WITH_GAPS)
-def test_every_mark_of_a_missing_value_gives_the_same_bytes(name):
-    assert_same_table(Mixture().fit(INPUTS_WITH_GAPS[name]).table_, encode_by_cells(GAPS, [0, 2, 5, 7]))
 
 
 def test_categorical_integers_with_gaps_beside_plain_integers():
@@ -301,20 +259,6 @@ def test_strings_are_sent_to_ordinal_encoder(name):
 def test_sparse_codes_are_refused(kind):
     with pytest.raises(TypeError, match=r"^Sparse X .* where zero is a category: pass a dense array"):
         Mixture().fit(kind(np.eye(3)))
-
-
-def test_names_and_numbers_of_features_are_those_of_the_last_fit():
-    frame = pd.DataFrame({"a": pd.Categorical([0, 1]), "b": [1, 0]})
-    mixture = Mixture().fit(frame)
-    assert mixture.n_features_in_ == 2
-    np.testing.assert_array_equal(mixture.feature_names_in_, ["a", "b"])
-    with pytest.raises(ValueError, match="feature names should match"):
-        mixture.encode(frame.rename(columns={"a": "c"}))
-    with pytest.raises(ValueError, match="X has 1 features, but Mixture is expecting 2"):
-        Mixture().fit(frame.to_numpy()).encode([[0]])
-    mixture.fit(np.zeros((2, 3)))
-    assert mixture.n_features_in_ == 3
-    assert not hasattr(mixture, "feature_names_in_")
 
 
 def test_strings_with_gaps_come_through_a_pipeline():

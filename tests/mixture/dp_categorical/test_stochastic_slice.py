@@ -17,7 +17,6 @@ from skmanifold.random._keys import Purpose, root_key, subkey
 from skmanifold.random._variates import sample_rows
 from skmanifold.samplers import SCIR, SGHMC, SGRHMC, SGRLD
 from skmanifold.samplers._density.gradient_base import GradientMemory
-from skmanifold.utils._threads import Workers
 
 from ..dirichlet_process import _tiny_partitions as tiny
 from ..dirichlet_process._slice_evidence import ExactPosterior, model_of, statistics
@@ -249,21 +248,6 @@ def test_a_run_that_is_cut_and_pickled_goes_on_as_it_would_have(sampler):
     assert_same(state, other)
 
 
-def test_the_result_is_the_same_for_any_number_of_workers():
-    table, _ = separated(9000, seed=0)
-    ends = []
-    for n_jobs in (1, 2):
-        with Workers(n_jobs) as workers:
-            settings = {"init": 6, "batch_size": 8500, "workers": workers}
-            model = DPModel(tiny.category_clusters(table, 0.5), 1.0, (1.0, 1.0), **settings)
-            sampler = stored(0.5)
-            state = sampler.init(model, KEY)
-            for _ in range(2):
-                state = sampler.step(model, state)
-            ends.append(state)
-    assert_same(*ends)
-
-
 def assert_same(left, right):
     if isinstance(left, GradientMemory):
         return  # scratch arrays, and what the next step writes before it reads
@@ -406,15 +390,6 @@ def test_a_stream_drops_last_components_without_rows():
     for state in states:
         assert state.statistics.sizes[-1] > 1e-3
         assert state.position.sticks.position.shape[1] == state.mixture.n_components == len(state.statistics.sizes)
-
-
-def test_a_stream_that_is_cut_and_pickled_goes_on_as_it_would_have():
-    sampler = StochasticSlice(SCIR(0.3))
-    *_, state = stream(sampler, 0.2, 3, concentration=LEARNED)
-    other = pickle.loads(pickle.dumps(state))
-    assert state.n_steps == 4
-    ends = [list(stream(sampler, 0.2, 3, state=s, concentration=LEARNED))[-1] for s in (state, other)]
-    assert_same(*ends)
 
 
 def test_a_stream_goes_on_where_passes_over_rows_stopped():

@@ -6,12 +6,10 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import gammaln, logsumexp
 
 from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, load
-from skmanifold.datasets import make_categorical_mixture
 from skmanifold.emissions import Bernoulli, Categorical, Gaussian
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.mixture._scores import fill_shares
@@ -80,22 +78,6 @@ def test_two_categories_are_those_of_bernoulli(sampler):
     events = make(emission=Bernoulli(0.7, 0.7), **settings).fit(X)
     np.testing.assert_allclose(codes.log_density_trace_, events.log_density_trace_, rtol=1e-6)
     np.testing.assert_allclose(np.stack([c[:, 1] for c in codes.components_], axis=1), events.components_, rtol=1e-6)
-
-
-@compiled
-@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
-def test_planted_components_are_found(sampler):
-    table = make_categorical_mixture(
-        1500, 12, 3, n_categories=4, category_prior=0.3, weights=[0.5, 0.3, 0.2], missing=0.1, random_state=0
-    )
-    mixture = make(sampler=sampler, max_iter=60).fit(table.data)
-    agreement = np.zeros((3, 3))
-    np.add.at(agreement, (mixture.labels_, table.labels), 1.0)
-    order = agreement.argmax(axis=0)
-    assert agreement[order, np.arange(3)].sum() > 0.97 * 1500
-    np.testing.assert_allclose(mixture.weights_[order], [0.5, 0.3, 0.2], atol=0.04)
-    for found, expected in zip(mixture.components_, table.components.transpose(1, 0, 2), strict=True):
-        np.testing.assert_allclose(found[order], expected[:, : found.shape[1]], atol=0.09)
 
 
 # --- posteriors ------------------------------------------------------------------------------------------
@@ -194,22 +176,6 @@ def test_labels_of_stochastic_em_have_its_stationary_distribution():
 # --- missing cells ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", ["esca", "gibbs"])
-def test_missing_cells_are_summed_over(sampler):
-    mixture = small_fit(sampler)
-    row = np.array([1.0, np.nan, 2.0, np.nan, 0.0])
-    filled = np.array([[1.0, a, 2.0, b, 0.0] for a, b in product(range(3), repeat=2)])
-    marginal = logsumexp(mixture.score_samples(filled))
-    assert mixture.score_samples(row[None])[0] == pytest.approx(marginal, abs=1e-10)
-
-
-def test_a_row_without_cells_has_the_weights():
-    mixture = small_fit()
-    empty = np.full((1, 5), np.nan)
-    np.testing.assert_allclose(mixture.predict_proba(empty)[0], mixture.weights_)
-    assert mixture.score_samples(empty)[0] == pytest.approx(0.0, abs=1e-12)
-
-
 def test_a_table_may_have_empty_rows_and_columns():
     X = small_table().copy()
     X[:, 1] = np.nan
@@ -220,24 +186,6 @@ def test_a_table_may_have_empty_rows_and_columns():
 
 
 # --- categories ------------------------------------------------------------------------------------------
-
-
-def test_unknown_codes_are_refused_or_missing():
-    X = small_table()
-    new = np.array([[0.0, 7.0, 1.0, 2.0, 1.0]])
-    with pytest.raises(
-        ValueError,
-        match=r"^Column 1 of X has the code 7\.0, but the fitted number of categories of the column is 3: set handle_un"
-        r".*of DPCategoricalMixture and of the emission Categorical\.$",
-    ):
-        small_fit().predict(new)
-    mixture = make(emission=Categorical(handle_unknown="ignore")).fit(X)
-    missing = np.where(new == 7, np.nan, new)
-    np.testing.assert_array_equal(mixture.score_samples(new), mixture.score_samples(missing))
-    wider = make(emission=Categorical(min_categories=[3, 9, 3, 3, 3])).fit(X)
-    assert wider.n_categories_.tolist() == [3, 9, 3, 3, 3]
-    assert wider.components_[1].shape == (3, 9)
-    assert wider.score_samples(new)[0] < wider.score_samples(missing)[0]
 
 
 def test_a_stream_has_the_categories_of_its_first_minibatch():
@@ -278,58 +226,7 @@ def test_components_have_the_form_of_the_dirichlet_process_mixture():
     assert tree.posterior.coords["category"].values[[0, 2, 3]].tolist() == ["colour_0", "colour_2", "size_0"]
 
 
-def test_a_search_over_the_prior_of_a_name():
-    mixture = make().set_params(emission__category_prior=2.0, emission__min_categories=4)
-    assert mixture.emission.get_params() == Categorical(2.0, 4).get_params()
-    assert mixture.fit(small_table()).n_categories_.tolist() == [4] * 5
-
-
 # --- input -----------------------------------------------------------------------------------------------
-
-
-def test_tables_of_pandas_are_read_as_codes():
-    X = small_table()
-    expected = small_fit().score_samples(X)
-    for kind in ("Int64", "Float64", "category"):
-        frame = pd.DataFrame(X, columns=list("abcde")).astype(kind)
-        assert frame.isna().to_numpy().any()
-        assert make().fit(frame).score_samples(frame).tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("X", "error", "message"),
-    [
-        ([[0, -1], [1, 0]], ValueError, r"^Negative values in data passed to ExponentialFamilyMixture: column 1 of X"),
-        ([[0, 0.5], [1, 0]], ValueError, r"^Column 1 of X has 0\.5, but codes of categories are whole numbers from 0"),
-        ([[0, np.inf], [1, 0]], ValueError, r"^Column 1 of X has inf, but codes of categories are whole numbers"),
-        ([["red", 1], ["blue", 0]], ValueError, r"^Column 0 of X has strings, .* encode the columns by OrdinalEncoder"),
-        (pd.DataFrame({"colour": ["red", None]}), ValueError, r"^Column 'colour' of X has strings, .* OrdinalEncoder"),
-        (pd.DataFrame({"a": ["x", "y"]}, dtype="category"), ValueError, r"^Column 'a' of X has strings, .* OrdinalEnc"),
-        (sp.csr_array(np.eye(2)), TypeError, r"^Sparse X was passed for emission='categorical', where zero is a categ"),
-        ([[0, 3_000_000], [1, 0]], ValueError, r"number the categories from 0 first, as OrdinalEncoder does"),
-    ],
-)
-def test_what_is_no_code_is_refused_in_one_sentence(X, error, message):
-    with pytest.raises(error, match=message):
-        make(1).fit(X)
-
-
-@pytest.mark.filterwarnings("ignore:EM stopped after")
-@pytest.mark.parametrize("sampler", ["esca", "em", "gibbs"])
-def test_one_row_and_constant_columns(sampler):
-    mixture = make(1, sampler=sampler).fit([[2, np.nan, 0]])
-    assert mixture.n_categories_.tolist() == [3, 1, 1]
-    assert mixture.score_samples([[2, 0, 0]])[0] <= 0.0
-    X = np.zeros((30, 3))
-    constant = make(2, sampler=sampler).fit(X)
-    np.testing.assert_allclose(constant.score_samples(X), 0.0, atol=1e-12)
-    assert constant.sample(4, random_state=0)[0].tolist() == X[:4].tolist()
-
-
-def test_tags_are_those_of_codes():
-    tags = make().__sklearn_tags__().input_tags
-    assert (tags.categorical, tags.allow_nan, tags.sparse, tags.positive_only) == (True, True, False, True)
-    assert not make(emission="bernoulli").__sklearn_tags__().input_tags.categorical
 
 
 @pytest.mark.parametrize(

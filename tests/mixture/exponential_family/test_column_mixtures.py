@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold import DPMixture, ExponentialFamilyMixture
+from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Multinomial, Poisson
 from skmanifold.models import IncompatibleError
 
@@ -115,16 +115,6 @@ def test_marginalising_a_block_gives_the_mixture_of_the_others(form):
     np.testing.assert_allclose(mixture.score_samples(hidden), np.logaddexp.reduce(logs, axis=0), rtol=1e-9)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
-@pytest.mark.parametrize("form", FORMS)
-def test_planted_components_are_found_with_missing_cells(form, sampler):
-    X, z = planted(600, missing=0.15)
-    mixture = ExponentialFamilyMixture(3, emission=columns(form), sampler=sampler, random_state=0).fit(X)
-    assert adjusted_rand_score(mixture.labels_, z) > 0.75
-    assert [part.shape for part in mixture.components_] == [(3, 1), (3, 1), (3, 3), (3, 1), (3, 1)]
-
-
 def test_minibatches_continue_with_the_same_columns():
     X, z = planted(600)
     mixture = ExponentialFamilyMixture(3, emission=Columns(count_columns=[4]), total_samples=600, random_state=0)
@@ -132,41 +122,6 @@ def test_minibatches_continue_with_the_same_columns():
         mixture.partial_fit(X[start : start + 100])
     assert adjusted_rand_score(mixture.predict(X), z) > 0.7
     assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "counts"]
-
-
-def test_threads_do_not_change_bytes():
-    X, _ = planted(3000, missing=0.1)
-    one, two = (
-        ExponentialFamilyMixture(3, emission=columns("full"), max_iter=10, random_state=0, n_jobs=n).fit(X)
-        for n in (1, 2)
-    )
-    for a, b in zip(one.components_, two.components_, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_weights_repeat_rows():
-    X, z = planted(60)
-    weights = np.random.default_rng(0).integers(1, 4, 60)
-    settings = {"emission": columns("full"), "sampler": "em", "random_state": 0}
-    weighted = ExponentialFamilyMixture(3, init=z, **settings).fit(X, sample_weight=weights)
-    repeated = ExponentialFamilyMixture(3, init=np.repeat(z, weights), **settings).fit(np.repeat(X, weights, axis=0))
-    for a, b in zip(weighted.components_, repeated.components_, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
-
-
-@pytest.mark.long
-def test_dirichlet_process_mixtures_find_planted_components():
-    X, z = planted(400, missing=0.1)
-    emission = Columns(
-        [("a", Gaussian(), [0, 1]), ("b", Categorical(), [2]), ("c", Bernoulli(), [3]), ("d", Poisson(), [4])]
-    )
-    mixture = DPMixture(emission, random_state=0, max_iter=60).fit(X)
-    assert adjusted_rand_score(mixture.labels_, z) > 0.75
-    assert mixture.named_blocks_.a.covariances_.shape == (mixture.n_components_, 2, 2)
-    rows, labels = mixture.sample(50, random_state=0)
-    assert rows.shape == (50, 5)
-    assert set(np.unique(rows[:, 2])) <= {0.0, 1.0, 2.0}
-    assert labels.shape == (50,)
 
 
 @pytest.mark.parametrize("what", ["impute", "conditional"])

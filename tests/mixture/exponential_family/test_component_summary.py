@@ -1,16 +1,12 @@
 """Summaries of finite mixtures: weights with intervals, typical rows, and the columns that separate the components."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import entropy, nbinom, norm, poisson
-from sklearn.exceptions import NotFittedError
 
-from skmanifold import ExponentialFamilyMixture, load
-from skmanifold._install import install_command
+from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Columns, Gaussian, Multinomial
 from skmanifold.emissions._cells import NormalCells, mutual_information
 from skmanifold.emissions._gaussian.emission import Gaussian as GaussianRows
@@ -113,21 +109,6 @@ def test_columns_of_overdispersed_counts_have_the_information_of_their_probabili
         assert abs(found[column] - exact) < 4.5 * error
 
 
-def test_parts_of_words_add_up_to_the_information_of_a_token():
-    rng = np.random.default_rng(3)
-    topics = rng.dirichlet(np.full(8, 0.3), 2)
-    X = np.array([rng.multinomial(30, topics[k]) for k in rng.integers(0, 2, 100)])
-    mixture = ExponentialFamilyMixture(2, emission="multinomial", random_state=0).fit(X)
-    clusters, of_columns = mixture.cluster_summary()
-    weights, words = mixture.weights_, mixture.components_
-    whole = entropy(weights @ words) - weights @ entropy(words, axis=1)
-    assert of_columns["mutual_information"].sum() == pytest.approx(whole)
-    word = of_columns.index[0]
-    expected = (weights * words[:, word]) @ np.log(words[:, word] / (weights @ words[:, word]))
-    assert of_columns["mutual_information"][word] == pytest.approx(expected)
-    np.testing.assert_allclose(clusters[word].sort_index(), words[:, word])
-
-
 def test_a_block_of_words_in_a_table_is_summarised_beside_numbers():
     rng = np.random.default_rng(4)
     z = rng.integers(0, 2, 200)
@@ -227,38 +208,3 @@ def test_a_stream_has_weights_without_sizes_and_typical_rows():
     clusters, of_columns = mixture.partial_fit(X).cluster_summary()
     assert not hasattr(mixture, "typical_rows_")
     assert clusters.columns.tolist() == ["weight", *of_columns.index]
-
-
-@pytest.mark.parametrize("sampler", ["em", "gibbs"])
-def test_a_saved_fit_has_the_same_summary(sampler, tmp_path):
-    mixture, _ = fit_table(sampler, max_iter=10 if sampler == "gibbs" else 200)
-    mixture.save(tmp_path / "mixture")
-    for found, wanted in zip(load(tmp_path / "mixture").cluster_summary(), mixture.cluster_summary(), strict=True):
-        pd.testing.assert_frame_equal(found, wanted)
-
-
-def test_the_same_summary_for_any_number_of_threads():
-    one, two = (fit_table(n_jobs=n_jobs)[0].cluster_summary() for n_jobs in (1, 2))
-    for left, right in zip(one, two, strict=True):
-        pd.testing.assert_frame_equal(left, right, check_exact=True)
-
-
-def test_errors_are_one_sentence(monkeypatch):
-    with pytest.raises(NotFittedError):
-        ExponentialFamilyMixture().cluster_summary()
-    mixture, _ = fit_table()
-    with pytest.raises(ValueError, match="feature_names has 2 names for 5 features"):
-        mixture.cluster_summary(["a", "b"])
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError) as caught:
-        mixture.cluster_summary()
-    assert str(caught.value) == f"cluster_summary needs pandas: {install_command('demo')}"
-
-
-def test_a_family_without_distributions_of_columns_has_a_summary_without_columns():
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    mixture = ExponentialFamilyMixture(2, emission="von_mises_fisher", random_state=0).fit(X)
-    summary = mixture.cluster_summary()
-    assert list(summary.clusters) == ["weight", "size", "typical_row"]
-    assert summary.clusters["size"].sum() == 30
-    assert summary.columns.shape == (0, 1)

@@ -1,8 +1,5 @@
 """Gaussian mixtures of rows with missing cells, and with one covariance: fits, predictions, files and bad input."""
 
-from functools import reduce
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,8 +15,6 @@ from skmanifold.emissions._seeds import cluster_rows
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.samplers import EM
 from skmanifold.utils._threads import Workers
-
-from .test_family_model import as_bytes, cut_rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:overflow encountered:RuntimeWarning", "ignore:EM stopped after", "ignore:.*burn_in"
@@ -40,67 +35,7 @@ def make_X(n=300, share=0.2, seed=0, gap=5.0):
     return X, z
 
 
-def make_model(kind, n=300, workers=None, **options):
-    X, _ = make_X(n, **options)
-    rows = read(Gaussian(kind), X)
-    labels = (np.arange(n) % K).astype(np.int32)
-    return FamilyModel(rows, 0, 0.5, Gaussian(kind).bind(rows, K), labels, workers or Workers(1))
-
-
-# --- the same bytes --------------------------------------------------------------------------------------
-
-
-@EACH
-def test_threads_and_cuts_do_not_change_a_byte(kind):
-    n, edges = 9000, [0, 1024, 4096, 9000]
-    with Workers(3) as workers:
-        model = make_model(kind, n, workers)
-        assert len(model._tasks) > 2
-        position = model.mode(model.init_latents(KEY)[1])
-        drawn, expected = model.sample_latents(position, None, KEY), model.expect_latents(position)
-    alone = make_model(kind, n)
-    assert as_bytes([*alone.sample_latents(position, None, KEY), *alone.expect_latents(position)]) == as_bytes(
-        [*drawn, *expected]
-    )
-    parts = [
-        FamilyModel(
-            cut_rows(model.rows, a, b)._replace(patterns=model.rows.patterns[a:b]),
-            a,
-            0.5,
-            model.family,
-            model.start[a:b],
-            Workers(1),
-        )
-        for a, b in pairwise(edges)
-    ]
-    pieces = [part.sample_latents(position, None, KEY) for part in parts]
-    assert as_bytes(reduce(FamilyModel.merge, [piece[1] for piece in pieces])) == as_bytes(drawn[1])
-    np.testing.assert_array_equal(np.concatenate([piece[0] for piece in pieces]), drawn[0])
-    soft = reduce(FamilyModel.merge, [part.expect_latents(position)[0] for part in parts])
-    assert as_bytes(soft) == as_bytes(expected[0])
-
-
 # --- EM --------------------------------------------------------------------------------------------------
-
-
-def climb(model, n_steps=25):
-    sampler, objective, gains = EM(), [], []
-    state = sampler.init(model, KEY)
-    for _ in range(n_steps):
-        position = state.position
-        state = sampler.step(model, state)
-        objective.append(state.log_density + model.log_prior(position))
-        gains.append(state.gain * model.n_rows)
-    return np.array(objective), np.array(gains)
-
-
-@EACH
-def test_em_never_decreases_the_observed_log_likelihood_plus_log_prior(kind):
-    objective, gains = climb(make_model(kind, gap=1.0))
-    rises, rounding = np.diff(objective), 300 * 2.0**-16
-    assert objective[-1] - objective[0] > 1.0
-    assert rises.min() > -rounding
-    assert (rises - gains[:-1]).min() > -rounding
 
 
 class WithoutConditionalCovariances(FamilyModel):
@@ -163,23 +98,6 @@ def test_em_reaches_the_mode_of_a_direct_maximisation(kind):
 
 
 # --- fits ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.extended
-@EACH
-@pytest.mark.parametrize("sampler", ["em", "esca", "gibbs"])
-def test_components_are_found_in_rows_with_missing_cells(kind, sampler):
-    X, z = make_X(400)
-    mixture = ExponentialFamilyMixture(K, emission=Gaussian(kind), sampler=sampler, max_iter=40, random_state=0).fit(X)
-    assert adjusted_rand_score(mixture.labels_, z) > 0.85
-    np.testing.assert_allclose(mixture.predict_proba(X[5:6])[0], mixture.weights_)
-    if sampler != "gibbs":
-        assert mixture.score_samples(X[5:6])[0] == pytest.approx(0.0, abs=1e-12)
-    whole = {method: getattr(mixture, method)(X) for method in ("predict_proba", "predict", "score_samples")}
-    for method, values in whole.items():
-        assert getattr(mixture, method)(X[17:19]).tobytes() == values[17:19].tobytes()
-    twin = clone(mixture).set_params(n_jobs=2).fit(X)
-    assert twin.components_.tobytes() == mixture.components_.tobytes()
 
 
 @EACH

@@ -1,6 +1,5 @@
 """Weights of rows in mixtures that EM fits: whole weights are copies of rows."""
 
-import re
 from functools import reduce
 from itertools import pairwise
 
@@ -23,6 +22,7 @@ from skmanifold.models import IncompatibleError
 from skmanifold.samplers import EM, ESCA
 from skmanifold.utils._threads import Workers
 
+from .._refusals import refuse
 from .test_family_model import as_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after", "ignore:overflow encountered:RuntimeWarning")
@@ -199,14 +199,6 @@ def test_weights_go_with_their_rows_into_pipelines_monitors_files_and_shards(tmp
 
 
 # Refusals
-
-
-def refuse(message, mixture, X, error=ValueError, **fit_params):
-    """One sentence, and no trace of a fit."""
-    with pytest.raises(error, match=message) as refusal:
-        mixture.fit(X, **fit_params)
-    assert len(re.findall(r"\.(?=\s|$)", str(refusal.value))) <= 1
-    assert vars(mixture).keys() == mixture.get_params(deep=False).keys()
 
 
 @pytest.fixture

@@ -363,34 +363,6 @@ def test_unknown_columns_are_refused(columns):
         fitted("em", X).conditional(X, columns)
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        [False, False, True],
-        [np.False_, np.False_, np.True_],
-        np.array([False, False, True]),
-        pd.Series([False, False, True]),
-        pd.Series([False, False, True], dtype="boolean"),
-        pd.Series([True, False, False], index=["colour", "a", "b"]),
-        lambda X: [False, False, True],
-    ],
-)
-def test_a_mask_selects_columns(mask):
-    X, _ = two_clusters(60)
-    found = fitted("em", X).conditional(X[["colour", "b", "a"]], mask)
-    assert found.columns == ["colour"]
-
-
-@pytest.mark.parametrize(
-    "columns", [True, np.True_, [True], [False, True], [True] * 4, [True, 1, 2], [True, None, True]]
-)
-def test_what_is_no_mask_of_the_columns_is_refused(columns):
-    X, _ = two_clusters(60)
-    message = r"^The (mask|selector) of conditional .*|^X has no column True, which conditional selects: .*"
-    with pytest.raises(ValueError, match=message):
-        fitted("em", X).conditional(X, columns)
-
-
 @pytest.mark.extended
 @pytest.mark.parametrize("dispersion", [None, 0.1])
 def test_new_components_of_a_dirichlet_process_have_their_prior(dispersion):

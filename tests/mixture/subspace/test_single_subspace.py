@@ -113,6 +113,7 @@ def test_the_log_likelihood_is_that_of_the_rows():
     assert not labels.any()
 
 
+@pytest.mark.extended
 @compiled
 def test_frames_stay_orthonormal_along_a_chain():
     X = table(12)
@@ -195,6 +196,7 @@ def test_the_dimension_has_its_exact_posterior(kind):
     assert_agrees((mean[1], error[1]), exact_of_a_line(FEW, OF_FEW))
 
 
+@pytest.mark.extended
 @compiled
 def test_a_scan_that_begins_with_the_subspace_has_another_posterior(monkeypatch):
     monkeypatch.setattr(of_rows, "move_directions", in_order(move_directions))

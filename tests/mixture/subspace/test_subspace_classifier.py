@@ -1,22 +1,20 @@
 """SubspaceClassifier: Bayes' rule over the mixtures of its classes, its parameters, and scikit-learn's tools."""
 
-import pickle
-import re
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skmanifold import SubspaceClassifier, SubspaceMixture
 from skmanifold.datasets import make_subspaces
+
+from .._refusals import refuse
 
 SHORT = {"max_iter": 10, "burn_in": 4, "thin": 2, "n_init": 2}
 NAMES = np.array(["line", "plane", "more"])
@@ -178,11 +176,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, me
         "skmanifold.mixture._subspace.fit_strategy.start_partitions", lambda *args: pytest.fail("began")
     )
     X, y = planted().data[:30], np.array(["often"] * 18 + ["rare"] * 2 + ["rather"] * 10)
-    classifier = SubspaceClassifier(**params)
-    with pytest.raises(ValueError, match=message) as refusal:
-        classifier.fit(X, y)
-    assert re.findall(r"\.(?=\s|$)", re.sub(r" Got .* instead\.$", "", str(refusal.value))) in ([], ["."])
-    assert vars(classifier).keys() == classifier.get_params(deep=False).keys()
+    refuse(message, SubspaceClassifier(**params), X, y=y)
 
 
 # Data
@@ -196,23 +190,6 @@ def test_classes_may_be_few_and_have_few_rows():
     assert np.isfinite(rare.predict_log_proba(X)).all()
     assert rare.predict(X[7:8])[0]
     assert rare.predict(X).mean() < 0.2
-
-
-def test_names_of_columns_are_known_and_labels_are_of_any_kind():
-    X, y, new, _ = halves()
-    frame = pd.DataFrame(X).add_prefix("w")
-    classifier = make().fit(frame, pd.Series(y, dtype="category"))
-    np.testing.assert_array_equal(classifier.feature_names_in_, frame.columns)
-    assert learned_of(classifier, pd.DataFrame(new).add_prefix("w")) == learned(small_fit())
-    with pytest.raises(ValueError, match="feature names should match"):
-        classifier.predict(frame[frame.columns[::-1]])
-    for classes in ([False, True, True], [-1, 7, 3], [1.0, 2.0, 3.0]):
-        y_of = np.array(classes)[planted().labels[::2]]
-        assert set(make().fit(X, y_of).predict(new)) <= set(classes)
-
-
-def learned_of(classifier, X):
-    return classifier.predict_log_proba(X).tobytes()
 
 
 # Among scikit-learn's tools
@@ -231,18 +208,6 @@ def test_it_classifies_tumours_behind_a_scaler():
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), SubspaceClassifier(random_state=0)).fit(X[::2], y[::2])
     assert pipeline.score(X[1::2], y[1::2]) > 0.93
-
-
-def test_copies_know_all_or_nothing():
-    copy = pickle.loads(pickle.dumps(small_fit()))
-    assert learned(copy) == learned(small_fit())
-    bare = clone(small_fit())
-    for method in ("predict", "predict_proba", "predict_log_proba"):
-        with pytest.raises(NotFittedError, match="This SubspaceClassifier instance is not fitted yet"):
-            getattr(bare, method)(halves()[2])
-    assert bare.mixture is not small_fit().mixture
-    X, y, _, _ = halves()
-    assert learned(bare.fit(X, y)) == learned(small_fit())
 
 
 def test_an_interrupted_fit_leaves_no_trace(monkeypatch):

@@ -241,25 +241,6 @@ def many_rows(n=9000, m=4, K=3):
     return X, priors, [rng.integers(0, K, n).astype(np.int32)]
 
 
-def run(X, priors, starts, n_jobs=1, n_steps=3, seed=0):
-    with Workers(n_jobs) as workers:
-        model, sampler = SubspaceModel(X, priors, WEIGHTS, starts, workers), FrameGibbs(n_pilot=2)
-        state = sampler.init(model, root_key(seed))
-        for _ in range(n_steps):
-            state = sampler.step(model, state)
-    return state
-
-
-def test_same_bytes_for_any_number_of_workers():
-    X, priors, starts = many_rows()
-    one, three = (run(X, priors, starts, n_jobs) for n_jobs in (1, 3))
-    np.testing.assert_array_equal(one.latents, three.latents)
-    assert one.log_density == three.log_density
-    assert one.position.weights.tobytes() == three.position.weights.tobytes()
-    for ours, theirs in zip(one.position.parameters, three.position.parameters, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_a_factor_has_the_scatter_about_any_centre():
     X, priors, (labels,) = many_rows()
     moments = SubspaceModel(X, priors, WEIGHTS, [labels], Workers(1))._summarise(labels, np.full((3, 4), 5.0))
@@ -267,33 +248,3 @@ def test_a_factor_has_the_scatter_about_any_centre():
         gaps = X[labels == k] - 0.3
         factor = moments.factor(k, np.full(4, 0.3))
         np.testing.assert_allclose(factor.T @ factor, gaps.T @ gaps, rtol=1e-9, atol=1e-8)
-
-
-CORNERS = {
-    "one row": np.array([[1.0, 2.0, 0.0]]),
-    "fewer rows than features": np.random.default_rng(3).standard_normal((2, 3)),
-    "duplicated rows": np.repeat([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0]], 6, axis=0),
-    "all rows alike": np.ones((8, 3)),
-    "constant columns": np.random.default_rng(4).standard_normal((12, 3)) * [1.0, 0.0, 0.0],
-    "wide": np.random.default_rng(5).standard_normal((7, 40)),
-}
-
-
-@pytest.mark.parametrize("shared_noise", [True, False])
-@pytest.mark.parametrize("name", CORNERS)
-def test_corners_stay_finite(name, shared_noise):
-    """Half of the components begin without rows."""
-    X, K = CORNERS[name].copy(), 4
-    n, m = X.shape
-    log_dimension = np.tile(-np.log(m), (K, m))
-    priors = SubspaceFamily(log_dimension, np.zeros(m), 1.0, 1.0, 1e-6, 1.0, shared_noise)
-    starts = [np.zeros(n, np.int32), (np.arange(n) % 2).astype(np.int32)]
-    state = run(X, priors, starts, n_steps=20)
-    assert np.isfinite(state.log_density)
-    subspaces = state.position.parameters
-    for values in subspaces:
-        assert np.isfinite(values).all()
-    assert np.all(state.position.weights > 0)
-    for k in range(K):
-        basis = subspaces.basis(k)
-        np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)

@@ -1,15 +1,9 @@
 """Fits of SubspaceMixture: what is found, what each parameter does, corners of the data, the same bytes."""
 
-import pickle
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
-from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import SubspaceMixture
@@ -21,12 +15,11 @@ from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.samplers import ESCA, ConwayWalk, FrameGibbs
 from skmanifold.utils._threads import Workers
 
+from .._refusals import refuse
 from ._subspaces import (
-    DRAWN,
     each_sampler,
     in_one_order,
     is_sound,
-    learned,
     make,
     planted,
     recovered,
@@ -174,19 +167,6 @@ def test_chains_begin_where_they_are_told():
     assert len({fit.log_density_trace_.tobytes() for fit in fits}) > 5
 
 
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize(("max_iter", "burn_in", "thin", "n_draws"), [(1, None, 2, 0), (5, 0, 1, 5), (9, None, 2, 2)])
-def test_draws_are_as_many_as_were_asked_for(sampler, max_iter, burn_in, thin, n_draws):
-    schedule = {"max_iter": max_iter, "burn_in": burn_in, "thin": thin}
-    mixture = make(sampler, n_chains=2, **schedule).fit(small_rows())
-    assert mixture.n_iter_ == max_iter
-    assert mixture.log_density_trace_.shape == (2, max_iter)
-    shapes = {name: draws.shape[:2] for name, draws in mixture.posterior_.items()}
-    assert shapes == dict.fromkeys(["log_likelihood", *DRAWN], (2, n_draws))
-    is_sound(mixture, small_rows())
-
-
 def test_few_bytes_keep_fewer_draws_evenly_spaced_and_at_least_the_last():
     whole = make(max_iter=14, thin=1, n_chains=2).fit(small_rows()).posterior_
     kept = []
@@ -210,13 +190,6 @@ def test_log_likelihoods_are_those_of_the_draws(sampler):
     of_draws = [np.logaddexp.reduce(draw.log_terms(rows, Workers(1)), axis=1).sum() for draw in mixture._draws]
     found = mixture.posterior_["log_likelihood"][mixture.best_chain_][mixture._whole_draws]
     np.testing.assert_allclose(found, of_draws, rtol=1e-9)
-
-
-def test_verbose_prints_the_log_likelihood(capsys):
-    mixture = make(verbose=5).fit(small_rows())
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["pass 5 of 10", "pass 10 of 10"]
-    assert lines[-1].endswith(f"log density {mixture.log_density_trace_[0, -1]:.6g}")
 
 
 @pytest.fixture
@@ -286,11 +259,7 @@ def _no_work_begins(monkeypatch):
     ),
 )
 def test_what_does_not_fit_is_refused_in_one_sentence_before_any_work(params, message):
-    mixture = make(**params)
-    with pytest.raises((ValueError, TypeError), match=message) as refusal:
-        mixture.fit(small_rows())
-    assert re.findall(r"\.(?=\s|$)", re.sub(r" Got .* instead\.$", "", str(refusal.value))) in ([], ["."])
-    assert vars(mixture).keys() == mixture.get_params(deep=False).keys()
+    refuse(message, make(**params), small_rows(), (ValueError, TypeError))
 
 
 @pytest.mark.usefixtures("_no_work_begins")
@@ -402,56 +371,3 @@ def test_units_and_origin_do_not_matter(sampler, scale, shift):
     given = {"noise_prior": (2.0, 0.1), "centre_prior_variance": 3.0}
     scaled = {"noise_prior": (2.0, 0.1 * scale**2), "centre_prior_variance": 3.0 * scale**2}
     assert_same(make(sampler, **scaled).fit(X), make(sampler, **given).fit(small_rows()))
-
-
-# The same bytes
-
-
-@pytest.mark.covering
-@each_sampler
-@pytest.mark.parametrize("n_chains", [1, 2])
-def test_number_of_threads_changes_no_byte(sampler, n_chains, monkeypatch):
-    monkeypatch.setattr("skmanifold.mixture._subspace.model._ROWS", 20)
-    fits = [make(sampler, n_chains=n_chains, n_jobs=n_jobs).fit(planted().data) for n_jobs in (1, 2, 5)]
-    for other in fits[1:]:
-        assert learned(other) == learned(fits[0])
-        assert other.score_samples(planted().data).tobytes() == fits[0].score_samples(planted().data).tobytes()
-
-
-@each_sampler
-def test_seeds_decide_and_the_first_chain_does_not_depend_on_how_many(sampler):
-    def fit(random_state, **params):
-        return make(sampler, random_state=random_state, **params).fit(small_rows())
-
-    expected = learned(small_fit(sampler))
-    again = fit(0)
-    assert learned(again) == learned(again.fit(small_rows())) == expected
-    generator = np.random.RandomState(0)
-    assert learned(fit(generator)) == learned(fit(np.random.RandomState(0))) != learned(fit(generator))
-    assert learned(fit(1)) != expected
-    two = fit(0, n_chains=2)
-    np.testing.assert_array_equal(two.log_density_trace_[0], small_fit(sampler).log_density_trace_[0])
-    assert not np.array_equal(*two.log_density_trace_)
-
-
-@each_sampler
-def test_kinds_of_arrays_do_not_matter(sampler):
-    X = np.round(8.0 * small_rows()) / 8.0
-    expected = learned(make(sampler).fit(X))
-    for same in (X.astype(np.float32), np.asfortranarray(X), X.tolist(), X[::-1][::-1], pd.DataFrame(X)):
-        assert learned(make(sampler).fit(same)) == expected
-    whole = np.round(small_rows() * 10)
-    assert learned(make(sampler).fit(whole.astype(np.int16))) == learned(make(sampler).fit(whole))
-
-
-def test_copies_know_all_or_nothing():
-    mixture = make(FrameGibbs(n_sweeps=2), n_chains=2, init=np.arange(64) % 3).fit(small_rows())
-    pickled = pickle.loads(pickle.dumps(mixture))
-    assert learned(pickled) == learned(mixture)
-    np.testing.assert_array_equal(pickled.predict_proba(small_rows()), mixture.predict_proba(small_rows()))
-    copy = clone(mixture)
-    with pytest.raises(NotFittedError):
-        copy.predict(small_rows())
-    assert not any(hasattr(copy, name) for name in ("posterior_", "labels_", "bases_", "n_iter_"))
-    assert copy.sampler is not mixture.sampler
-    assert learned(copy.fit(small_rows())) == learned(mixture)

@@ -109,15 +109,6 @@ def test_rows_of_extreme_lengths(dtype):
     assert one.predict(np.full((1, 24), smallest, dtype)) == one.predict(np.ones((1, 24), dtype))
 
 
-def test_rows_without_a_direction():
-    X, _ = embeddings()
-    mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
-    assert np.isnan(mixture.score_samples(X)[3])
-    np.testing.assert_array_equal(mixture.predict_proba(X)[3], mixture.weights_)
-    with pytest.raises(ValueError, match="n_components=2 needs as many rows"):
-        VonMisesFisherMixture(2).fit(np.zeros((5, 3)))
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, bool])
 def test_other_types_are_converted(dtype):
     X = (embeddings()[0] * 3).astype(dtype)
@@ -139,15 +130,6 @@ def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
     rows = VonMisesFisherMixture(3, random_state=0).fit(X, sample_weight=weights)
     assert adjusted_rand_score(z[z < 3], rows.labels_[z < 3]) > 0.95
     assert rows.score(X[z < 3]) > rows.score(X) + 1.0
-
-
-def test_whole_weights_are_copies_of_rows():
-    X, _ = embeddings(200)
-    weights = np.random.default_rng(0).integers(0, 3, 200)
-    one = VonMisesFisherMixture(5, random_state=0).fit(X, sample_weight=weights)
-    other = VonMisesFisherMixture(5, random_state=0).fit(np.repeat(X, weights, axis=0))
-    for mine, theirs in zip(parameters(one), parameters(other), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
 
 
 # --- products of rows --------------------------------------------------------------------------------------
