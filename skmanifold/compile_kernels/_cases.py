@@ -181,9 +181,11 @@ def cases_of(name: str, only_defaults: bool = False) -> Iterator[Case]:
 
 def _others(name: str) -> Iterator[Case]:
     """Fits with separate kernels, other than those of samplers and emissions with names."""
-    if name == "ExponentialFamilyMixture":
-        from ..emissions import Gaussian
+    from ..emissions import Gaussian
 
+    if name == "DPMixture":
+        yield Case(name, {"emission": Gaussian()}, _points_with_missing_cells)
+    if name == "ExponentialFamilyMixture":
         emissions = Gaussian("full"), Gaussian("tied"), Gaussian("diag")
         for kind, sampler in product(emissions, ("esca", "em", "gibbs")):
             yield Case(name, {"emission": kind, "sampler": sampler}, _points_with_missing_cells)

@@ -187,8 +187,15 @@ class MatrixComponents(NamedTuple):
 
     parameters: GaussianParameters
     prepared: np.ndarray  # the factors, (K, n, n), with zeros, n a multiple of four; tied: images of the means, (K, d)
-    columns: np.ndarray  # (G, d, d): transposes of the factors; (0, d, d) if no cell is missing
-    precisions: np.ndarray  # (G, d, d): lower triangles; (0, d, d) if no cell is missing
+
+
+class IncompleteComponents(NamedTuple):
+    """As `MatrixComponents`, if some rows have missing cells; other rows do not compile kernels of missing cells."""
+
+    parameters: GaussianParameters
+    prepared: np.ndarray
+    columns: np.ndarray  # (G, d, d): transposes of the factors
+    precisions: np.ndarray  # (G, d, d): lower triangles
 
 
 class Posterior(NamedTuple):

@@ -22,7 +22,7 @@ from . import matrix_kernels
 from .base import GaussianParameters, MatrixData, MatrixMoments, pooled
 from .kernels import FULL_LANES, add_full_densities, add_products, add_squares_of_rows, load_columns, order_by_label
 from .matrices import MatrixFamily, symmetric
-from .missing_kernels import fill_observed_scores, row_of
+from .missing_kernels import row_of
 
 # Given n rows, a component has kappa = mean_precision + n, nu = degrees + n, a mean m and a scatter Psi. A further row
 # x then has a Student t density, which depends on the squared length |L^-1 (x - m)|^2 with LL' = Psi; here U = L'.
@@ -131,7 +131,7 @@ def _fill_scores(data, statistics, rows, n_above, current, components, scores):
     A squared length is a sum of squares: a component is left out as soon as the first features show that all rows are
     far.
     """
-    n_above = fill_observed_scores(data, rows, n_above, components, scores)
+    n_above = matrix_kernels.fill_observed_scores(components, data, rows, n_above, scores)
     parameters, padded = components.parameters, components.prepared
     n_padded = padded.shape[1]
     columns, gaps = np.zeros((n_padded, FULL_LANES)), np.zeros((n_padded, FULL_LANES))

@@ -23,6 +23,7 @@ from .base import (
     LOG_2PI,
     GaussianFamily,
     GaussianParameters,
+    IncompleteComponents,
     MatrixComponents,
     MatrixData,
     Posterior,
@@ -370,12 +371,14 @@ class MatrixFamily(GaussianFamily):
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers
-    ) -> MatrixComponents:
+    ) -> MatrixComponents | IncompleteComponents:
         """Draw the means and covariances of components."""
         parameters = self._components(fill_draws, self.data, statistics, key, labels=labels, workers=workers)
-        factors = parameters.factors if len(self._incomplete) else parameters.factors[:0]
-        of_missing = self._columns_and_precisions(factors, workers)
-        return MatrixComponents(parameters, self._prepared(parameters), *of_missing)
+        prepared = self._prepared(parameters)
+        if not len(self._incomplete):
+            return MatrixComponents(parameters, prepared)
+        of_missing = self._columns_and_precisions(parameters.factors, workers)
+        return IncompleteComponents(parameters, prepared, *of_missing)
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

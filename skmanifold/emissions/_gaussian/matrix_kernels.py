@@ -11,7 +11,8 @@ from ...numerics.special import copy_to
 from ...random._keys import fold_in
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import by_type, njit, njit_part
-from .base import LEAST_SHARE, LOG_2PI
+from .base import LEAST_SHARE, LOG_2PI, IncompleteComponents, MatrixComponents
+from .missing_kernels import HALF_LOG_2PI, fill_observed_squares
 
 _LOG_PI = math.log(math.pi)
 
@@ -175,3 +176,38 @@ def fill_wishart_root(of_normals, of_gammas, degrees, out):
         out[a, a] = np.sqrt(2.0 * gamma_variate(fold_in(of_gammas, a), 0.5 * (degrees - (d - 1 - a))))
         for b in range(a + 1, d):
             out[a, b] = 0.0
+
+
+# Scores of rows with missing cells
+
+
+@by_type
+def fill_observed_scores(components, data, rows, n_above, scores):
+    """Fill the scores of rows with missing cells: log densities of their observed cells.
+
+    Rows with the same missing cells, next to each other, share factorizations. Returns `n_above` with zeros for them.
+    """
+
+
+@fill_observed_scores.of(MatrixComponents)
+@njit(cache=True, nogil=True)
+def _fill_no_scores(components, data, rows, n_above, scores):
+    return n_above
+
+
+@fill_observed_scores.of(IncompleteComponents)
+@njit(cache=True, nogil=True)
+def _fill_observed_scores(components, data, rows, n_above, scores):
+    (means, _, _, offsets), _, columns, precisions = components
+    n_left, log_roots, d = n_above.copy(), np.empty(scores.shape), means.shape[1]
+    of_components = means, columns, precisions
+    fill_observed_squares(data.values, rows, data.patterns, n_above, *of_components, scores, log_roots)
+    for i in range(len(rows)):
+        if data.place[rows[i]] < 0 or n_above[i] <= 1:
+            continue
+        n_left[i] = 0
+        n_missing = np.isnan(data.values[rows[i]]).sum()
+        for k in range(n_above[i]):
+            score = offsets[k] + n_missing * HALF_LOG_2PI - log_roots[i, k] - 0.5 * scores[i, k]
+            scores[i, k] = score if n_missing < d else 0.0
+    return n_left

@@ -309,26 +309,3 @@ def row_of(data, statistics, row):
     """The cells of a row; those that are missing have their current values."""
     place = data.place[row]
     return data.values[row] if place < 0 else statistics.completed[place]
-
-
-@njit(cache=True, nogil=True)
-def fill_observed_scores(data, rows, n_above, components, scores):
-    """Fill the scores of rows with missing cells: log densities of their observed cells.
-
-    Rows with the same missing cells, next to each other, share factorizations. Returns `n_above` with zeros for them.
-    """
-    (means, _, _, offsets), _, columns, precisions = components
-    if len(columns) == 0:  # no row has missing cells
-        return n_above
-    n_left, log_roots, d = n_above.copy(), np.empty(scores.shape), means.shape[1]
-    of_components = means, columns, precisions
-    fill_observed_squares(data.values, rows, data.patterns, n_above, *of_components, scores, log_roots)
-    for i in range(len(rows)):
-        if data.place[rows[i]] < 0 or n_above[i] <= 1:
-            continue
-        n_left[i] = 0
-        n_missing = np.isnan(data.values[rows[i]]).sum()
-        for k in range(n_above[i]):
-            score = offsets[k] + n_missing * HALF_LOG_2PI - log_roots[i, k] - 0.5 * scores[i, k]
-            scores[i, k] = score if n_missing < d else 0.0
-    return n_left

@@ -13,12 +13,12 @@ from ...utils._threads import Workers
 from .. import kernels
 from .._statistics import OF_ROWS, move_entry, without_rows
 from . import matrix_kernels
-from .base import GaussianParameters, MatrixComponents, MatrixData, PriorNumbers
+from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData, PriorNumbers
 from .full import FullSums
 from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .matrices import MatrixFamily
 from .matrix_kernels import fill_draws
-from .missing_kernels import fill_observed_scores, row_of
+from .missing_kernels import row_of
 
 # For split-merge moves a covariance is drawn before and fixed during them. Rows are multiplied by F, the inverse of its
 # Cholesky factor, and are relative to the mean of the prior. Then the features are independent with variance 1, and the
@@ -65,7 +65,7 @@ def _merge_labels(data, statistics, kept, gone):
 @kernels.fill_scores.of(TiedData)
 @njit(cache=True, nogil=True)
 def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    n_above = fill_observed_scores(data, rows, n_above, components, scores)
+    n_above = matrix_kernels.fill_observed_scores(components, data, rows, n_above, scores)
     parameters, images, d = components.parameters, components.prepared, components.prepared.shape[1]
     columns, image, total = np.zeros((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty(ROW_LANES)
     chosen, i = np.empty(ROW_LANES, np.int64), 0
@@ -243,7 +243,9 @@ class TiedFamily(MatrixFamily):
         super().count(labels, again, workers)
         return again
 
-    def add_log_density_of_new(self, components: MatrixComponents, out: np.ndarray, workers: Workers) -> None:
+    def add_log_density_of_new(
+        self, components: MatrixComponents | IncompleteComponents, out: np.ndarray, workers: Workers
+    ) -> None:
         """Add the log density of the rows given a new component, whose mean is integrated out."""
         _, covariances, factors, offsets = components.parameters
         scale = math.sqrt(1.0 + 1.0 / self.prior.mean_precision)
