@@ -7,7 +7,7 @@ from skmanifold.admixture._lda.collapsed_kernels import (
     _merge_partials,
     _sum_words,
     _update_rows,
-    _weigh_topics,
+    _weigh_topics_softly,
 )
 from skmanifold.admixture._tokens.topic_counts import NO_SEEDS
 from skmanifold.random._keys import subkey, uniform
@@ -145,7 +145,7 @@ def test_rounding_may_not_make_a_count_negative():
     gamma = np.array([[0.25, 0.75]], np.float32)
     low = gamma[0].astype(np.float64) - 1e-9
     tiny_prior, weights = np.full(2, 1e-12), np.empty(2)
-    _weigh_topics(low.reshape(1, 2), 0, low, np.ones(2), low, tiny_prior, tiny_prior, gamma, 0, weights)
+    _weigh_topics_softly(low.reshape(1, 2), 0, low, np.ones(2), low, tiny_prior, tiny_prior, gamma, 0, weights)
     np.testing.assert_allclose(weights, 1e-24, rtol=1e-12)
 
 
