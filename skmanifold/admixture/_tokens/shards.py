@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_non_negative
 
 from ...datasets._save_corpus import counts_of_documents
 from ...emissions import BaseEmission
+from ...inference._distributed_fits.dask_shards import open_shards
 from ...inference._distributed_fits.exchange import RowLatents
 from ...inference._distributed_fits.session import scratch_folder
-from ...inference._distributed_fits.shards import open_shards
 from ...inference._distributed_fits.sources import (
     CorpusRange,
     CountsSource,

@@ -17,6 +17,7 @@ import numba
 import numpy as np
 
 from ..._version import __version__
+from ...utils._threads import Workers
 from .exchange import (
     MAX_LOST,
     AnyShardBuilder,
@@ -30,7 +31,8 @@ from .exchange import (
     pickled,
     pieces_of,
 )
-from .shards import Shard, Shards
+from .session import active_session
+from .shards import LocalShards, Shard, Shards
 from .sources import check_same_width
 
 _PATIENCE = 60.0  # seconds to wait for a first worker
@@ -368,3 +370,16 @@ class ClusterWatch:
 
     def _raise_lost(self, what: str, error: Exception | None = None) -> None:
         raise LostClusterError(f"{what} during the fit: {self._advice}.") from error
+
+
+def open_shards(builder: AnyShardBuilder, source: Any, workers: Workers) -> Shards:
+    """Shards with the rows of a source, on the workers of the session's cluster, or in this process with `workers`."""
+    session = active_session()
+    if session is None or session.client is None:
+        return LocalShards(builder, source.split(1)[0], workers)
+    again = "run the same fit again on a new cluster"
+    if session.checkpoint_dir is None:
+        advice = f"{again} (with checkpoint_dir it would continue from its last checkpoint)"
+    else:
+        advice = f"{again}, and it continues from its last checkpoint in {session.checkpoint_dir}"
+    return DaskShards(session.client, builder, source, session.worker_timeout, advice)

@@ -31,7 +31,7 @@ from .exchange import (
     unpacked,
     write_latents,
 )
-from .session import active_session, cluster_worker
+from .session import cluster_worker
 
 # Names that need all rows, and names that only need statistics or parameters, for which a model without rows is enough.
 _OF_ROWS = frozenset(
@@ -335,18 +335,3 @@ class ShardedModel:
         """Read the latents of each chain from the files of the checkpoint."""
         self.shards.load(files, folder)
         self._chains = itertools.count(max(files, default=-1) + 1)
-
-
-def open_shards(builder: AnyShardBuilder, source: Any, workers: Workers) -> Shards:
-    """Shards with the rows of a source, on the workers of the session's cluster, or in this process with `workers`."""
-    session = active_session()
-    if session is None or session.client is None:
-        return LocalShards(builder, source.split(1)[0], workers)
-    from .dask_shards import DaskShards  # imports this module
-
-    again = "run the same fit again on a new cluster"
-    if session.checkpoint_dir is None:
-        advice = f"{again} (with checkpoint_dir it would continue from its last checkpoint)"
-    else:
-        advice = f"{again}, and it continues from its last checkpoint in {session.checkpoint_dir}"
-    return DaskShards(session.client, builder, source, session.worker_timeout, advice)

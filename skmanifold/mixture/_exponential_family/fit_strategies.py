@@ -15,8 +15,8 @@ from ...emissions._abilities import HasSeeds, HasShares
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
+from ...inference._distributed_fits.dask_shards import open_shards
 from ...inference._distributed_fits.session import active_session
-from ...inference._distributed_fits.shards import open_shards
 from ...inference._distributed_fits.sources import corpora_of, remember_columns, source_of
 from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel, IncompatibleError

@@ -17,7 +17,8 @@ from ...emissions._dense_rows import DenseRows, IncompleteRows
 from ...emissions._estimator import in_words
 from ...emissions._linear_rows import LinearRows
 from ...emissions._protocols import RowFamily
-from ...inference._distributed_fits.shards import ShardedModel, open_shards
+from ...inference._distributed_fits.dask_shards import open_shards
+from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import reader, stacked
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums, cut, join, merge
 from ...random._keys import Purpose, fold_in_each, subkey
