@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from callbacks._recorder import Recorder
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -161,37 +162,14 @@ def test_a_stream_continues_a_fit(name):
     assert not hasattr(model, "log_density_trace_")
 
 
-class Recorder:
-    """Keeps what the hooks were given; stops the fit, or interrupts it, after the pass of this number."""
-
-    def __init__(self, stop_after=None, interrupt_after=None):
-        self.stop_after, self.interrupt_after = stop_after, interrupt_after
-        self.begun, self.ended, self.found, self.torn_down = [], [], [], 0
-
-    def setup(self, estimator, context):
-        assert context.max_subtasks == estimator.max_iter
-
-    def teardown(self, estimator, context):
-        self.torn_down += 1
-
-    def on_fit_task_begin(self, estimator, context, *, X=None):
-        self.begun.append((context.task_name, context.task_id))
-
-    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
-        self.ended.append((context.task_name, context.task_id))
-        self.found.append((fitted_estimator.score(X), as_bytes(fitted_estimator.components_)))
-        assert fitted_estimator is not estimator
-        if context.task_name == "pass":
-            if context.task_id + 1 == self.interrupt_after:
-                raise KeyboardInterrupt
-            return context.task_id + 1 == self.stop_after
-        return None
+def look(fitted, X):
+    return fitted.score(X), as_bytes(fitted.components_)
 
 
 @each
 def test_callbacks_see_each_pass_with_a_fitted_estimator_and_change_nothing(name):
     model, X, _ = CASES[name]
-    recorder, n_passes = Recorder(), model.max_iter
+    recorder, n_passes = Recorder(look), model.max_iter
     model = clone(model).set_callbacks(recorder).fit(X)
     assert recorder.begun == [("fit", 0)] + [("pass", i) for i in range(n_passes)]
     assert recorder.ended == [("pass", i) for i in range(n_passes)] + [("fit", 0)]
@@ -208,7 +186,7 @@ def test_callbacks_see_each_pass_with_a_fitted_estimator_and_change_nothing(name
 @each
 def test_a_callback_can_stop_the_fit(name, stop_after):
     model, X, _ = CASES[name]
-    model = clone(model).set_params(max_iter=8, burn_in=3).set_callbacks(Recorder(stop_after=stop_after)).fit(X)
+    model = clone(model).set_params(max_iter=8, burn_in=3).set_callbacks(Recorder(look, stop_after=stop_after)).fit(X)
     assert model.n_iter_ == stop_after
     assert model.log_density_trace_.shape == (2, stop_after)
     assert {draws.shape[:2] for draws in model.posterior_.values()} == {(2, max(0, stop_after - 3))}
@@ -219,9 +197,9 @@ def test_a_callback_can_stop_the_fit(name, stop_after):
 @each
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name):
     model, X, _ = CASES[name]
-    recorder = Recorder(interrupt_after=3)
+    recorder = Recorder(look, interrupt_after=3)
     fresh = clone(model).set_callbacks(recorder)
-    refitted = deepcopy(fitted(name)).set_callbacks(Recorder(interrupt_after=1))
+    refitted = deepcopy(fitted(name)).set_callbacks(Recorder(look, interrupt_after=1))
     for estimator, rows in ((fresh, X), (refitted, X[::-1])):
         before = dict(vars(estimator))
         with pytest.raises(KeyboardInterrupt):

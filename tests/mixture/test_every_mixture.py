@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from callbacks._recorder import Recorder
 from persistence._fitted import assert_same
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -208,43 +209,21 @@ def test_rows_that_are_refused_leave_the_fit_as_it_was(name):
 # --- passes, draws and callbacks -------------------------------------------------------------------------
 
 
-class Recorder:
-    """Scores the estimator after each pass; stops the fit, or interrupts it, after the pass of this number."""
-
-    def __init__(self, stop_after=None, interrupt_after=None):
-        self.stop_after, self.interrupt_after = stop_after, interrupt_after
-        self.begun, self.ended, self.scores, self.torn_down = [], [], [], 0
-
-    def setup(self, estimator, context):
-        assert context.max_subtasks == estimator.max_iter
-
-    def teardown(self, estimator, context):
-        self.torn_down += 1
-
-    def on_fit_task_begin(self, estimator, context, *, X=None):
-        self.begun.append((context.task_name, context.task_id))
-
-    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
-        self.ended.append((context.task_name, context.task_id))
-        assert fitted_estimator is not estimator
-        assert fitted_estimator.predict_proba(X).shape == (N, len(fitted_estimator.weights_))
-        self.scores.append(fitted_estimator.score(X))
-        is_pass = context.task_name == "pass"
-        if is_pass and context.task_id + 1 == self.interrupt_after:
-            raise KeyboardInterrupt
-        return is_pass and context.task_id + 1 == self.stop_after
+def look(fitted, X):
+    assert fitted.predict_proba(X).shape == (N, len(fitted.weights_))
+    return fitted.score(X)
 
 
 @each_with_passes
 def test_callbacks_see_a_fitted_estimator_after_each_pass(name):
-    recorder, X = Recorder(), data(name)
+    recorder, X = Recorder(look), data(name)
     mixture = clone(CASES[name]).set_callbacks(recorder).fit(X)
     passes = [("pass", i) for i in range(mixture.n_iter_)]
     assert recorder.begun == [("fit", 0), *passes]
     assert recorder.ended == [*passes, ("fit", 0)]
     assert recorder.torn_down == 1
-    assert len(set(recorder.scores)) > 2
-    assert recorder.scores[-1] == mixture.score(X)
+    assert len(set(recorder.found)) > 2
+    assert recorder.found[-1] == mixture.score(X)
     assert_same(mixture.set_callbacks(), fitted(name))
 
 
@@ -253,7 +232,7 @@ def test_callbacks_see_a_fitted_estimator_after_each_pass(name):
 @pytest.mark.parametrize("name", ["tokens-slice", "codes-scir", "gaussian-gibbs", "subspaces-gibbs"])
 def test_a_callback_can_stop_the_fit_and_leaves_it_whole(name, stop_after, max_draws_bytes):
     mixture, X = clone(CASES[name]).set_params(max_draws_bytes=max_draws_bytes), data(name)
-    mixture.set_callbacks(Recorder(stop_after)).fit(X)
+    mixture.set_callbacks(Recorder(look, stop_after)).fit(X)
     n_iter = min(stop_after, 6)
     assert mixture.n_iter_ == n_iter
     assert mixture.log_density_trace_.shape == (N_CHAINS, n_iter)
@@ -265,7 +244,7 @@ def test_a_callback_can_stop_the_fit_and_leaves_it_whole(name, stop_after, max_d
 
 @each_with_passes
 def test_an_interrupted_fit_leaves_no_trace(name):
-    recorder, X = Recorder(interrupt_after=2), data(name)
+    recorder, X = Recorder(look, interrupt_after=2), data(name)
     bare = clone(CASES[name]).set_callbacks(recorder)
     before = set(vars(bare))
     with pytest.raises(KeyboardInterrupt):
@@ -275,7 +254,7 @@ def test_an_interrupted_fit_leaves_no_trace(name):
     whole = copy.copy(fitted(name))
     attributes = dict(vars(whole))
     with pytest.raises(KeyboardInterrupt):
-        whole.set_callbacks(Recorder(interrupt_after=2)).fit(X)
+        whole.set_callbacks(Recorder(look, interrupt_after=2)).fit(X)
     assert vars(whole.set_callbacks()) == attributes
 
 

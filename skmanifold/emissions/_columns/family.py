@@ -180,7 +180,7 @@ class _each:
         return partial(self, family, methods if self._call is None else [partial(self._call, b) for b in family.blocks])
 
     def __call__(self, family: ColumnsFamily, methods: list, *given: Any) -> Any:
-        parts = [of_each(family, value) for of_each, value in zip(self._parts, given)]  # noqa: B905
+        parts = [of_each(family, value) for of_each, value in zip(self._parts, given, strict=False)]
         return self._join(family, [method(*own) for method, *own in zip(methods, *parts, strict=True)])
 
 
