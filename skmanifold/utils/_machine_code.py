@@ -26,6 +26,7 @@ from numba.core.environment import lookup_environment
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 
 from .._version import __version__
+from . import _packaged_code
 from ._disk import check_own
 
 _LOCATORS = caching.CacheImpl._locator_classes
@@ -222,6 +223,7 @@ class KernelCache(caching.NullCache):
     """
 
     def __init__(self, function: Callable):
+        self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self._places: list[Place] = []
         self.place: Place | None = None  # the folder with the code, or the one to which it would be written
@@ -245,7 +247,13 @@ class KernelCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel for these types, or None."""
-        for place in [] if _are_of_a_user(sig) else self._places:
+        if _are_of_a_user(sig):
+            return None
+        packaged = _packaged_code.load(self.function, sig, target_context)
+        if packaged is not None:
+            self.loaded.append(sig)
+            return packaged
+        for place in self._places:
             try:
                 found = place.load_overload(sig, target_context)
             except _UNREADABLE:
