@@ -72,7 +72,7 @@ def main() -> None:
 def run_in(package: Path, *arguments: object, **environment: str) -> None:
     """Run Python with an unpacked package and an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
-        run(*arguments, env={**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": cache, **environment})
+        run(*arguments, cwd=package, env={**os.environ, "PYTHONPATH": "", "NUMBA_CACHE_DIR": cache, **environment})
 
 
 def run(*arguments: object, **settings: object) -> None:
