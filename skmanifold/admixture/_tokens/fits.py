@@ -97,13 +97,13 @@ class TokenFit(FitStrategy):
     """
 
     in_memory = True
-    prior: AdmixturePrior
+    prior: Any  # AdmixturePrior, or another with `model` and `draw_store`
 
     def __init__(
         self,
         admixture: Any,
         run: Run,
-        begin: Callable[..., AdmixturePrior],
+        begin: Callable[..., Any],
         counts: Counts | None,
         starts_at_random: bool = True,
     ):
@@ -112,9 +112,12 @@ class TokenFit(FitStrategy):
         self.run = run
         self.begin = begin
         self.counts: Any = counts
-        self.burn_in_prior = BurnInPrior(admixture, run, starts_at_random)
+        self.burn_in_prior = self._burn_in_prior(starts_at_random)
         self.n_unsettled = self.burn_in_prior.n_passes
         self.n_stored = n_stored_documents(admixture, run.sampler, self.in_memory)
+
+    def _burn_in_prior(self, starts_at_random: bool) -> Any:
+        return BurnInPrior(self.admixture, self.run, starts_at_random)
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows."""

@@ -316,6 +316,8 @@ NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounde
 class TokenShards:
     """A `ShardBuilder` of rows of counts; `rounding_key` is for fractional counts, `whom` for messages."""
 
+    streams = True  # whether corpora stay on disk
+
     def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str, seeds: Seeds = NO_SEEDS):
         self.doc_topic_prior = doc_topic_prior
         self.rounding_key = rounding_key
@@ -323,13 +325,13 @@ class TokenShards:
         self.seeds = seeds
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """Counts in memory, matrices, files, documents or ranges of corpora; counts and matrices are copied."""
+        """Counts in memory, matrices, files, documents or ranges of corpora; matrices are copied."""
         if isinstance(blocks[0], CorpusRange):
             return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
         if isinstance(blocks[0], Counts):
-            (counts,) = blocks
-            indptr, indices, values = (array.copy() for array in counts[:3])  # received arrays are read-only
-            return Counts(indptr, indices, values, counts.n_features), counts.n_rows, counts.n_features
+            indptr, indices, values = (np.require(array, requirements="W") for array in blocks[0][:3])
+            counts = Counts(indptr, indices, values, blocks[0].n_features)  # received arrays are read-only
+            return counts, counts.n_rows, counts.n_features
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
@@ -342,16 +344,20 @@ class TokenShards:
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
         """A model of rows on disk, which are streamed, or of rows in memory."""
-        if isinstance(rows, list):
+        if isinstance(rows, list) and self.streams:
             before = first_row
             for corpus, start, stop in rows:  # only pieces are in memory, so only single rows can be too long
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
             return StreamedTokens(rows, self.doc_topic_prior, workers, first_row, seeds=self.seeds)
-        rows, moved = self.whole(rows, first_row, n_features)
-        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
+        counts, moved = self.whole(rows, first_row, n_features)
+        model = self.make(counts, first_row, workers)
         model.moved_by_rounding = moved
         return model
+
+    def make(self, counts: Counts, first_row: int, workers: Workers) -> StorableTokens:
+        """The model of tokens in memory."""
+        return StorableTokens(counts, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
 
     def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
         """Rows as whole counts in memory, and how much rounding has moved."""
@@ -461,15 +467,15 @@ class SettledTokenShards(TokenShards):
         super().__init__(doc_topic_prior, np.uint64(0), whom)
         self.family = None if isinstance(tokens, TopicPrior) else tokens.family
 
-    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens:
-        """Make the model of the rows of one shard, from what `SummedTokenShards` has kept."""
-        counts, moved = rows
+    def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
+        """What `SummedTokenShards` has kept."""
+        return rows
+
+    def make(self, counts: Counts, first_row: int, workers: Workers) -> StorableTokens:
+        """The model of tokens in memory."""
         if self.family is None:
-            model = StorableTokens(counts, self.doc_topic_prior, workers, first_row=first_row)
-        else:
-            model = _StorableFamilyTokens(counts, self.doc_topic_prior, self.family, workers, first_row=first_row)
-        model.moved_by_rounding = moved
-        return model
+            return super().make(counts, first_row, workers)
+        return _StorableFamilyTokens(counts, self.doc_topic_prior, self.family, workers, first_row=first_row)
 
 
 class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
