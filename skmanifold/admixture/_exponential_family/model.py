@@ -17,6 +17,7 @@ from ...utils._declared import check
 from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
+from .._tokens.esca_kernels import _count_rows
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
 from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, counts_from_dense, scale_tokens
@@ -72,7 +73,7 @@ class FamilyTokenModel(TokenModel):
         latents.cell_topics[:] = 0
         first = np.repeat(start[layout.segment_word], np.diff(layout.segment_cells))
         latents.cell_topics[np.arange(layout.n_cells), first] = layout.cell_count
-        self.workers.run(self._count_block, [(segments, rows, latents) for segments, _, rows in self._blocks()])
+        self._run_on_blocks(_count_rows, layout, latents)
         return latents, self._count_topics(latents)
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:

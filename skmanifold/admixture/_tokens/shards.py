@@ -50,6 +50,7 @@ from ...utils._threads import Workers
 from ...utils._validation import check_array
 from .._exponential_family.model import FamilyTokenModel, FamilyTokens
 from .compact_counts import TopicsOfPass, cut_words, join_words, pack_travelling, unpack_travelling
+from .esca_kernels import _count_rows
 from .model import TokenLatents, TokenModel
 from .topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts
 
@@ -212,7 +213,7 @@ class StorableTokens(TokenModel):
         """The topics of the tokens of each row."""
         if not isinstance(latents, np.ndarray):
             topics = np.empty(self.n_tokens, np.uint16)
-            self._run_over_blocks(_order_by_row, latents, topics)
+            self._run_on_blocks(_order_by_row, self.layout, latents, self.token_start, topics)
             latents = topics
         yield RowLatents(self.first_row, self.token_start, latents)
 
@@ -229,41 +230,20 @@ class StorableTokens(TokenModel):
             return latents
         full = self._empty_latents()
         full.cell_topics[:] = 0
-        self._run_over_blocks(_order_by_word, full, latents)
-        self.workers.run(self._count_block, [(segments, rows, full) for segments, _, rows in self._blocks()])
+        self._run_on_blocks(_order_by_word, self.layout, full, self.token_start, latents)
+        self._run_on_blocks(_count_rows, self.layout, full)
         return full
-
-    def _run_over_blocks(self, kernel: Callable, latents: TokenLatents, topics: np.ndarray) -> None:
-        layout = self.layout
-        of_layout = layout.segment_pairs, layout.segment_tokens, layout.segment_cells, layout.pair_row
-        cells = layout.pair_count, layout.cell_count
-        self.workers.run(
-            kernel,
-            [
-                (segments, *of_layout, *cells, self.token_start[rows], *latents[:2], topics)
-                for segments, _, rows in self._blocks()
-            ],
-        )
 
 
 @njit(cache=True, nogil=True)
-def _order_by_row(
-    segments,
-    segment_pairs,
-    segment_tokens,
-    segment_cells,
-    pair_row,
-    pair_count,
-    cell_count,
-    row_token,
-    token_topics,
-    cell_topics,
-    out_topics,
-):
+def _order_by_row(block, layout, latents, token_start, out_topics):
     """Copy the topics of one block to the order of rows, then words; those of a large cell in the order of topics."""
-    cursor = row_token.copy()
-    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
-    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+    segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
+    token_topics, cell_topics = latents.token_topics, latents.cell_topics
+    first, stop = layout.block_segments[block], layout.block_segments[block + 1]
+    cursor = token_start[layout.block_rows[block] : layout.block_rows[block + 1]].copy()
+    token, cell = layout.segment_tokens[first], layout.segment_cells[first]
+    for pair in range(segment_pairs[first], segment_pairs[stop]):
         row = np.int64(pair_row[pair])
         place = cursor[row]
         if pair_count[pair] == 0:
@@ -279,27 +259,18 @@ def _order_by_row(
 
 
 @njit(cache=True, nogil=True)
-def _order_by_word(
-    segments,
-    segment_pairs,
-    segment_tokens,
-    segment_cells,
-    pair_row,
-    pair_count,
-    cell_count,
-    row_token,
-    out_token_topics,
-    out_cell_topics,
-    topics,
-):
+def _order_by_word(block, layout, out_latents, token_start, topics):
     """The inverse of ``_order_by_row``; the topic counts of large cells must be zero."""
-    cursor = row_token.copy()
-    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
-    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+    segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
+    out_token_topics, out_cell_topics = out_latents.token_topics, out_latents.cell_topics
+    first, stop = layout.block_segments[block], layout.block_segments[block + 1]
+    cursor = token_start[layout.block_rows[block] : layout.block_rows[block + 1]].copy()
+    token, cell = layout.segment_tokens[first], layout.segment_cells[first]
+    for pair in range(segment_pairs[first], segment_pairs[stop]):
         row = np.int64(pair_row[pair])
         place = cursor[row]
         if pair_count[pair] == 0:
-            for _ in range(cell_count[cell]):
+            for _ in range(layout.cell_count[cell]):
                 out_cell_topics[cell, np.int64(topics[place])] += 1
                 place += 1
             cell += 1
