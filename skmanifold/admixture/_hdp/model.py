@@ -180,7 +180,7 @@ class HDPModel(ShardedModel):
         choose_rows(np.array([subkey(key, _PART)]), 0, n_rows, part)
         documents, of_tokens = gather_documents(self.shards, chain, part[0])
         arguments = n_tokens, prepared.table(self.workers), weights, given, self.max_topics, subkey(key, _BIRTHS)
-        after = TopicWeights(*sample_with_births(documents, part[0], of_tokens, *arguments))
+        after = sample_with_births(documents, part[0], of_tokens, *arguments)
         return after, put_documents(self.shards, chain, part[0], documents, of_tokens, len(after.used))
 
     def _count(self, chain: int, n_topics: int) -> np.ndarray:

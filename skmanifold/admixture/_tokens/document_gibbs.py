@@ -68,8 +68,7 @@ def take_documents(counts: Counts, rows: np.ndarray) -> Documents:
     """Some rows of a corpus, and their words."""
     taken, occurs = counts.take(rows), np.zeros(counts.n_features, bool)
     occurs[taken.indices] = True
-    words, place = np.flatnonzero(occurs).astype(np.int32), np.empty(counts.n_features, np.int32)
-    place[words] = np.arange(len(words))
+    words, place = np.flatnonzero(occurs).astype(np.int32), np.cumsum(occurs, dtype=np.int32) - 1
     return _documents(taken.indptr, place[taken.indices], taken.counts, words, taken.pair_start())
 
 

@@ -252,15 +252,6 @@ class TokenModel:
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
-        _init_assignments(
-            corpus.indptr,
-            corpus.indices,
-            corpus.counts,
-            self.token_start,
-            self.first_row,
-            self.n_components,
-            self._seed_topics,
-            key,
-            *state,
-        )
+        streams = self.token_start, self.first_row, self.n_components, self._seed_topics, key
+        _init_assignments(*corpus[:3], *streams, *state)
         return state

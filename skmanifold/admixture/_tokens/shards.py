@@ -132,31 +132,30 @@ class StreamedTokens:
 
     def init_latents(self, key: np.uint64) -> tuple[StoredLatents, TopicCounts]:
         """Every token's topic uniformly at random."""
-        stored, total = StoredLatents(), None
-        for model in self._models():
-            latents, counts = model.init_latents(key)
-            stored.write(next(model.pack_latents(latents)))
-            total = counts if total is None else add_counts(total, counts)
-        assert total is not None
-        return stored, total
+        stored = StoredLatents()
+        return stored, self._pass(stored, lambda model: (*model.init_latents(key), 0.0))[0]
 
     def sample_latents(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
-        return self._sample("sample_latents", position, latents, key)
+        return self._sample(latents, lambda model, held: model.sample_latents(position, held, key))
 
     def sample_given_others(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
-        return self._sample("sample_given_others", position, latents, key)
+        return self._sample(latents, lambda model, held: model.sample_given_others(position, held, key))
 
-    def _sample(self, method: str, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
+    def _sample(self, latents: StoredLatents, draw: Callable) -> tuple[StoredLatents, TopicCounts, float]:
+        return latents, *self._pass(latents, lambda model: draw(model, model.unpack_latents(latents.read)))
+
+    def _pass(self, stored: StoredLatents, ask: Callable[[StorableTokens], tuple]) -> tuple[TopicCounts, float]:
+        """Store the latents of each piece that `ask` returns with counts and a log likelihood; sums of the latter."""
         total, log_likelihood = None, 0.0
         for model in self._models():
-            held = model.unpack_latents(latents.read)
-            drawn, counts, part = getattr(model, method)(position, held, key)
-            latents.write(next(model.pack_latents(drawn)))
+            latents, counts, part = ask(model)
+            stored.write(next(model.pack_latents(latents)))
             total = counts if total is None else add_counts(total, counts)
             log_likelihood += part
-        return latents, total, log_likelihood
+        assert total is not None
+        return total, log_likelihood
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the documents and their positions, the same as in memory; it reads all pieces."""

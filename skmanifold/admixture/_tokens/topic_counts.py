@@ -145,20 +145,8 @@ def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=
     indptr = np.zeros(len(left.indptr), np.int64)
     topics = np.empty(len(left.topics) + len(right.topics), np.uint16)
     counts = np.empty(len(topics), kind)
-    _merge_rows(
-        left.indptr,
-        left.topics,
-        left.counts,
-        kind(left_scale),
-        right.indptr,
-        right.topics,
-        right.counts,
-        kind(right_scale),
-        len(left.totals),
-        indptr,
-        topics,
-        counts,
-    )
+    scales = kind(left_scale), kind(right_scale)
+    _merge_rows(left[:3], right[:3], *scales, len(left.totals), indptr, topics, counts)
     for array in (topics, counts):  # release unused memory without a copy
         array.resize(indptr[-1], refcheck=False)
     return TopicCounts(indptr, topics, counts, totals)
@@ -198,21 +186,10 @@ def close_list(begin, end, topics, scratch, counts, totals):
 
 
 @njit(cache=True, nogil=True)
-def _merge_rows(
-    left_indptr,
-    left_topics,
-    left_counts,
-    left_scale,
-    right_indptr,
-    right_topics,
-    right_counts,
-    right_scale,
-    n_components,
-    out_indptr,
-    out_topics,
-    out_counts,
-):
+def _merge_rows(left, right, left_scale, right_scale, n_components, out_indptr, out_topics, out_counts):
     # Sums of two sparse tables, word by word; `place` has the entry of each topic of the word, -1 without one.
+    left_indptr, left_topics, left_counts = left
+    right_indptr, right_topics, right_counts = right
     place = np.full(n_components, -1, np.int64)
     end = 0
     for word in range(len(left_indptr) - 1):

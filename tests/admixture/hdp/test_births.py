@@ -30,7 +30,7 @@ def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights
     given = Hyperparameters(tiny.ALPHA, gamma, np.array([tiny.BETA]), 3 * tiny.BETA)
     documents, taken = gather_documents(SHARDS, topics, rows)
     born = sample_with_births(documents, rows, taken, n_tokens, table, weights, given, MANY, subkey(key, 1))
-    put_documents(SHARDS, topics, rows, documents, taken, len(born.weights))
+    put_documents(SHARDS, topics, rows, documents, taken, len(born.used))
     return born
 
 
@@ -73,9 +73,9 @@ def test_weights_belong_to_topics_in_use_and_sum_to_one():
     for run in range(200):
         topics, tables = tiny.draw_start(rng)
         born = step(topics, tables, np.arange(3), rng, subkey(KEY, run, 7))
-        in_use = np.flatnonzero(np.bincount(topics, minlength=len(born.weights)))
-        np.testing.assert_array_equal(np.flatnonzero(born.weights), in_use)
-        assert born.weights.sum() + np.exp(born.log_unused) == pytest.approx(1)
+        in_use = np.flatnonzero(np.bincount(topics, minlength=len(born.used)))
+        np.testing.assert_array_equal(np.flatnonzero(born.used), in_use)
+        assert born.used.sum() + np.exp(born.log_unused) == pytest.approx(1)
 
 
 def test_many_topics_can_begin_in_one_document():
@@ -85,5 +85,5 @@ def test_many_topics_can_begin_in_one_document():
     weights = TopicWeights(np.array([1e-9]), np.log1p(-1e-9))
     given = Hyperparameters(1e6, 1e4, np.array([1e-3]), 0.04)
     born = sample_with_births(documents, np.array([0]), topics, np.array([40]), table, weights, given, MANY, KEY)
-    assert len(set(topics)) == np.count_nonzero(born.weights) > 30
-    assert born.weights.sum() + np.exp(born.log_unused) == pytest.approx(1)
+    assert len(set(topics)) == np.count_nonzero(born.used) > 30
+    assert born.used.sum() + np.exp(born.log_unused) == pytest.approx(1)
