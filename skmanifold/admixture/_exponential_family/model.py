@@ -44,10 +44,9 @@ class FamilyTokenModel(TokenModel):
         doc_topic_prior: np.ndarray,
         family: TokenFamily,
         workers: Workers,
-        block_tokens: int | None = None,
         first_row: int = 0,
     ):
-        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
+        super().__init__(counts, doc_topic_prior, workers, first_row)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:

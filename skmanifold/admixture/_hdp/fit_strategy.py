@@ -19,10 +19,10 @@ from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .._lda.dirichlet_mle import prior_attributes
 from .._tokens.fits import SHARE_OF_PASSES, TokenFit, sum_after
-from .._tokens.shards import open_token_shards
+from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import ConcentrationPriors, HDPModel, HDPStatistics, add_statistics, take_topics
-from .token_rows import DocumentShards, RandomStart, start_of
+from .token_rows import DocumentTokens, RandomStart, start_of
 
 _GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged
 _ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
@@ -35,17 +35,16 @@ class HDPFit(TokenFit):
 
     def __init__(self, admixture: Any, X: Any, run: Run):
         self.in_memory = not is_elsewhere(X)
-        key = subkey(run.key, Purpose.ROUNDING)
-        counts = admixture._whole_counts(X, key, reset=True) if self.in_memory else None
+        self.X, self.rounding_key = X, subkey(run.key, Purpose.ROUNDING)
+        counts = admixture._whole_counts(X, self.rounding_key, reset=True) if self.in_memory else None
         super().__init__(admixture, run, partial(HDPPrior, admixture), counts)
-        self.X, self.builder = X, DocumentShards(np.empty(0), key, type(admixture).__name__)
 
     def _burn_in_prior(self, starts_at_random: bool) -> HDPBurnIn:
         return HDPBurnIn(self.admixture, self.run)
 
     def model(self, workers: Workers) -> HDPModel:
         """The model of all documents, which are in shards: one in this process, or those of a cluster."""
-        shards = open_token_shards(self.X, self.counts, self.builder, workers)
+        shards = self._open(workers)
         try:
             if self.counts is None:
                 remember_columns(self.admixture, self.X, shards.n_features)
@@ -54,6 +53,11 @@ class HDPFit(TokenFit):
         except BaseException:
             shards.close()
             raise
+
+    def _open(self, workers: Workers) -> Any:
+        make = partial(DocumentTokens, doc_topic_prior=np.empty(0))  # the topics have no given number
+        builder = TokenShards(make, self.rounding_key, type(self.admixture).__name__, streams=False)
+        return open_token_shards(self.X, self.counts, builder, workers)
 
     def add(self, left: HDPStatistics, right: HDPStatistics) -> HDPStatistics:
         """Sum of the statistics of two passes."""

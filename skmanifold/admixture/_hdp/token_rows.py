@@ -31,7 +31,7 @@ from .._tokens.document_gibbs import (
 from .._tokens.document_gibbs_kernels import Guards, Sweeps, _sample_rows
 from .._tokens.fits import record_documents
 from .._tokens.log_topic_word import LogTopics
-from .._tokens.shards import StorableTokens, TokenShards
+from .._tokens.shards import StorableTokens
 from .._tokens.topic_counts import TopicCounts
 from .births import count_tokens, draw_tables
 from .two_sides import gather_tokens
@@ -217,16 +217,6 @@ class DocumentTokens(StorableTokens):
         own = rows - self.first_row
         places = np.flatnonzero((own >= 0) & (own < self.counts.n_rows))
         return places, own[places]
-
-
-class DocumentShards(TokenShards):
-    """A `ShardBuilder` of documents, all in memory, whose topics have no given number."""
-
-    streams = False
-
-    def make(self, counts: Counts, first_row: int, workers: Workers) -> DocumentTokens:
-        """The documents of one shard."""
-        return DocumentTokens(counts, self.doc_topic_prior, workers, first_row=first_row)
 
 
 def gather_documents(shards: Any, chain: int, rows: np.ndarray) -> tuple[Counts, np.ndarray]:

@@ -33,7 +33,7 @@ from .._tokens.document_gibbs import (
     take_documents,
 )
 from .._tokens.log_topic_word import LogTopics
-from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior
+from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
 from .model import LDAModel
 
 # Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
@@ -81,7 +81,7 @@ class MinibatchLDA(MinibatchTarget):
         total_samples: int,
         n_sweeps: int,
         n_burn_in: int,
-        seeds: Seeds | None = None,
+        seeds: Seeds = NO_SEEDS,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior

@@ -60,29 +60,27 @@ class TokenModel:
         Dirichlet parameters of the rows' proportions.
     workers : Workers
         Who runs the kernels.
-    block_tokens : int, optional
-        About how many tokens one task samples; no result depends on it.
     first_row : int, default=0
         Index in the whole corpus of the first row, because `counts` may be a part of it; random streams depend on it.
     seeds : Seeds, optional
         Words whose tokens begin in a chosen topic.
     """
 
+    block_tokens: int | None = None  # about how many one task samples, if not by default; no result depends on it
+
     def __init__(
         self,
         counts: Counts,
         doc_topic_prior: np.ndarray,
         workers: Workers,
-        block_tokens: int | None = None,
         first_row: int = 0,
-        seeds: Seeds | None = None,
+        seeds: Seeds = NO_SEEDS,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
         self.workers = workers
-        self.block_tokens = block_tokens
         self.first_row = first_row
-        self.seeds = seeds or NO_SEEDS
+        self.seeds = seeds
 
     @property
     def n_components(self) -> int:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ from .._exponential_family.model import FamilyTokenModel, FamilyTokens
 from .compact_counts import TopicsOfPass, cut_words, join_words, pack_travelling, unpack_travelling
 from .esca_kernels import _count_rows
 from .model import TokenLatents, TokenModel
-from .topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts
+from .topic_counts import TopicCounts, TopicPrior, add_counts
 
 # Latents are stored row by row, independent of the layout, and so for any division of the rows.
 
@@ -90,19 +90,16 @@ class StreamedTokens:
     def __init__(
         self,
         rows: list[CorpusRange],
-        doc_topic_prior: np.ndarray,
+        make: Callable[..., StorableTokens],
         workers: Workers,
         first_row: int = 0,
         piece_tokens: int | None = None,
-        *,
-        seeds: Seeds = NO_SEEDS,
     ):
         self.rows = rows
-        self.doc_topic_prior = doc_topic_prior
+        self.make = make
         self.workers = workers
         self.first_row = first_row
         self.piece_tokens = piece_tokens
-        self.seeds = seeds
 
     @cached_property
     def _pieces(self) -> list[tuple[int, CorpusRange]]:
@@ -127,8 +124,7 @@ class StreamedTokens:
     def _models(self) -> Iterator[StorableTokens]:
         """A model of each piece, created when it is needed."""
         for first_row, (corpus, start, stop) in self._pieces:
-            counts = corpus.counts(start, stop)
-            yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row, seeds=self.seeds)
+            yield self.make(corpus.counts(start, stop), workers=self.workers, first_row=first_row)
 
     def init_latents(self, key: np.uint64) -> tuple[StoredLatents, TopicCounts]:
         """Every token's topic uniformly at random."""
@@ -284,15 +280,17 @@ NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounde
 
 
 class TokenShards:
-    """A `ShardBuilder` of rows of counts; `rounding_key` is for fractional counts, `whom` for messages."""
+    """A `ShardBuilder` of rows of counts.
 
-    streams = True  # whether corpora stay on disk
+    The function `make` returns the model of `Counts` with some `workers` and a `first_row`. `rounding_key` is for
+    fractional counts, `whom` for messages, and `streams` is whether corpora stay on disk.
+    """
 
-    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str, seeds: Seeds = NO_SEEDS):
-        self.doc_topic_prior = doc_topic_prior
+    def __init__(self, make: Callable[..., StorableTokens], rounding_key: np.uint64, whom: str, streams: bool = True):
+        self.make = make
         self.rounding_key = rounding_key
         self.whom = whom
-        self.seeds = seeds
+        self.streams = streams
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Counts in memory, matrices, files, documents or ranges of corpora; matrices are copied."""
@@ -319,18 +317,16 @@ class TokenShards:
             for corpus, start, stop in rows:  # only pieces are in memory, so only single rows can be too long
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
-            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row, seeds=self.seeds)
+            return StreamedTokens(rows, self.make, workers, first_row)
         counts, moved = self.whole(rows, first_row, n_features)
-        model = self.make(counts, first_row, workers)
+        model = self.make(counts, workers=workers, first_row=first_row)
         model.moved_by_rounding = moved
         return model
 
-    def make(self, counts: Counts, first_row: int, workers: Workers) -> StorableTokens:
-        """The model of tokens in memory."""
-        return StorableTokens(counts, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
-
     def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
         """Rows as whole counts in memory, and how much rounding has moved."""
+        if type(rows) is tuple:  # as `summarize` has kept them
+            return rows
         moved = 0.0
         if isinstance(rows, list):
             rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
@@ -383,18 +379,19 @@ class SummedTokenShards(TokenShards):
 
     def __init__(
         self,
-        tokens_of: Callable[[RowSummary], TopicPrior | FamilyTokens] | None,
+        tokens_of: Callable[[RowSummary], TopicPrior | FamilyTokens],
         doc_topic_prior: np.ndarray,
         rounding_key: np.uint64,
         whom: str,
         emission: BaseEmission | None,
     ):
-        super().__init__(doc_topic_prior, rounding_key, whom)
+        super().__init__(partial(StorableTokens, doc_topic_prior=doc_topic_prior), rounding_key, whom)
         self._tokens_of = tokens_of
+        self._prior = doc_topic_prior
         self.emission = emission
 
-    def __reduce__(self) -> tuple:
-        return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom, self.emission)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_tokens_of": None}
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Counts, as in `TokenShards`, or rows for the emission, not validated."""
@@ -420,32 +417,16 @@ class SummedTokenShards(TokenShards):
         np.add.at(column_sums, counts.indices, counts.counts)
         return (counts, moved), RowSummary(column_sums, counts.row_sums())
 
-    def settle(self, summaries: list[RowSummary]) -> SettledTokenShards:
+    def settle(self, summaries: list[RowSummary]) -> TokenShards:
         """The builder of models of these rows; a ValueError if there are no tokens."""
         column_sums, row_sums = zip(*summaries, strict=True)
         summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums))
         if not summary.row_sums.any():
             raise ValueError(NO_TOKENS)
-        assert self._tokens_of is not None, "only the client settles"
-        return SettledTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
-
-
-class SettledTokenShards(TokenShards):
-    """`ShardBuilder` for tokens of a known distribution."""
-
-    def __init__(self, tokens: TopicPrior | FamilyTokens, doc_topic_prior: np.ndarray, whom: str):
-        super().__init__(doc_topic_prior, np.uint64(0), whom)
-        self.family = None if isinstance(tokens, TopicPrior) else tokens.family
-
-    def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
-        """What `SummedTokenShards` has kept."""
-        return rows
-
-    def make(self, counts: Counts, first_row: int, workers: Workers) -> StorableTokens:
-        """The model of tokens in memory."""
-        if self.family is None:
-            return super().make(counts, first_row, workers)
-        return _StorableFamilyTokens(counts, self.doc_topic_prior, self.family, workers, first_row=first_row)
+        tokens, make = self._tokens_of(summary), self.make
+        if isinstance(tokens, FamilyTokens):
+            make = partial(_StorableFamilyTokens, doc_topic_prior=self._prior, family=tokens.family)
+        return TokenShards(make, self.rounding_key, self.whom)
 
 
 class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):
