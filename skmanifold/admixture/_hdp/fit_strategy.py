@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ...base import Run, best_chain
 from ...inference._chains import Chain
 from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
-from ...inference._draw_store import DrawStore
 from ...random._keys import Purpose, subkey
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
@@ -21,11 +20,10 @@ from .._lda.dirichlet_mle import prior_attributes
 from .._tokens.fits import SHARE_OF_PASSES, TokenFit, sum_after
 from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.topic_counts import TopicCounts, TopicPrior
-from .model import ConcentrationPriors, HDPModel, HDPStatistics, add_statistics, take_topics
+from .model import ConcentrationPriors, HDPModel, HDPPrior, HDPStatistics, add_statistics, take_topics
 from .token_rows import DocumentTokens, RandomStart, start_of
 
 _GREEDY_EVERY, _LEAST_PASSES = 5, 15  # before so many passes random topics are alike, and would be merged
-_ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 
 
 class HDPFit(TokenFit):
@@ -37,7 +35,7 @@ class HDPFit(TokenFit):
         self.in_memory = not is_elsewhere(X)
         self.X, self.rounding_key = X, subkey(run.key, Purpose.ROUNDING)
         counts = admixture._whole_counts(X, self.rounding_key, reset=True) if self.in_memory else None
-        super().__init__(admixture, run, partial(HDPPrior, admixture), counts)
+        super().__init__(admixture, run, partial(prior_of, admixture), counts)
 
     def _burn_in_prior(self, starts_at_random: bool) -> HDPBurnIn:
         return HDPBurnIn(self.admixture, self.run)
@@ -124,35 +122,23 @@ class HDPFit(TokenFit):
             )
 
 
-class HDPPrior:
-    """The prior of a corpus in shards, and the initial topics, as `AdmixturePrior` for given topics."""
-
-    def __init__(self, admixture: Any, shards: Any):
-        self.admixture = admixture
-        self.concentrations = ConcentrationPriors(
-            admixture.concentration,
-            admixture.topic_concentration,
-            check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
-            check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
+def prior_of(admixture: Any, shards: Any) -> HDPPrior:
+    """The prior of a corpus in shards; ValueError if a hyperparameter has the wrong shape or value."""
+    concentrations = ConcentrationPriors(
+        admixture.concentration,
+        admixture.topic_concentration,
+        check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
+        check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
+    )
+    n_features, values = shards.n_features, np.asarray(of_columns(admixture, "topic_word_prior"))
+    if values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"topic_word_prior must be a number or have shape ({n_features},), the same for all topics; got "
+            f"{values.shape}."
         )
-        n_features, values = shards.n_features, np.asarray(of_columns(admixture, "topic_word_prior"))
-        if values.shape not in ((), (n_features,)):
-            raise ValueError(
-                f"topic_word_prior must be a number or have shape ({n_features},), the same for all topics; got "
-                f"{values.shape}."
-            )
-        self.start = start_of(admixture.init, shards.total("n_tokens"), n_features, admixture.max_components)
-        self.n_features, self.topic_word_prior = n_features, TopicPrior(values, 1, n_features).values
-
-    def model(self, shards: Any, workers: Workers) -> HDPModel:
-        """The model of documents in shards."""
-        most, n_moves = self.admixture.max_components, self.admixture.n_split_merge
-        return HDPModel(shards, self.topic_word_prior, self.concentrations, self.start, most, n_moves, workers)
-
-    def draw_store(self, admixture: Any, n_stored: int) -> DrawStore:
-        """A store for as many draws as fit into `max_draws_bytes`, with the counts of so many rows."""
-        draw_bytes = int(_ROOM * self.start.n_topics) * (4 * self.n_features + 8 * n_stored)
-        return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
+    most, values = admixture.max_components, TopicPrior(values, 1, n_features).values
+    start = start_of(admixture.init, shards.total("n_tokens"), n_features, most)
+    return HDPPrior(values, concentrations, start, most, admixture.n_split_merge)
 
 
 class HDPBurnIn:
@@ -166,11 +152,13 @@ class HDPBurnIn:
         """The model after this number of passes over its documents."""
         alpha, n_moves = self.alpha, self.n_moves
         is_unsettled, is_early = n_passes < self.n_passes, 2 * n_passes < self.n_passes
-        if is_unsettled and isinstance(model.start, RandomStart) and model.start.n_topics > 1:
+        start = model.prior.start
+        if is_unsettled and isinstance(start, RandomStart) and start.n_topics > 1:
             alpha = sum_after(n_passes, self.n_passes, model) if alpha is None else alpha
             n_moves = 0 if is_early else n_moves
         merges_greedily = is_unsettled and not is_early and n_passes >= _LEAST_PASSES and n_passes % _GREEDY_EVERY == 0
-        return model.in_burn_in(alpha, n_moves, merges_greedily)
+        concentrations = model.prior.concentrations._replace(alpha=alpha)
+        return model.with_prior(concentrations=concentrations, n_moves=n_moves, merges_greedily=merges_greedily)
 
 
 def _mean_of_each(total: TopicCounts, n_passes: np.ndarray) -> TopicCounts:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._draw_store import DrawStore
 from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
@@ -29,6 +30,7 @@ from .token_rows import Prepared, RandomStart, StartFromTopics, gather_documents
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)
+_ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 _SHARE_WITH_BIRTHS, _LEAST_WITH_BIRTHS = 0.05, 64  # of the documents: those where topics begin in a pass
 
 
@@ -62,6 +64,26 @@ class HDPPosition(NamedTuple):
         return check_ids(self.ids, self.n_ids)
 
 
+class HDPPrior(NamedTuple):
+    """What a model depends on besides its documents, as `AdmixturePrior` for a given number of topics."""
+
+    topic_word_prior: np.ndarray  # of shape () or (n_features,)
+    concentrations: ConcentrationPriors
+    start: RandomStart | StartFromTopics  # draws the initial topics of the tokens
+    max_topics: int
+    n_moves: int  # split-merge proposals of a pass
+    merges_greedily: bool = False  # in a pass of burn-in, which then changes the posterior
+
+    def model(self, shards: Any, workers: Workers) -> HDPModel:
+        """The model of documents in shards."""
+        return HDPModel(shards, self, workers)
+
+    def draw_store(self, admixture: Any, n_stored: int) -> DrawStore:
+        """A store for as many draws as fit into `max_draws_bytes`, with the counts of so many rows."""
+        draw_bytes = int(_ROOM * self.start.n_topics) * (4 * admixture.n_features_in_ + 8 * n_stored)
+        return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
+
+
 class HDPModel(ShardedModel):
     """Posterior of a hierarchical Dirichlet process over topics of words; implements `PartiallyCollapsedModel`.
 
@@ -73,45 +95,21 @@ class HDPModel(ShardedModel):
     ----------
     shards : Shards
         The corpus, as `DocumentTokens`; a pass asks them several times.
-    topic_word_prior : ndarray of shape () or (n_features,)
-        Dirichlet parameters of the topics.
-    concentrations : ConcentrationPriors
-        Values or priors of the concentrations.
-    start : RandomStart or StartFromTopics
-        Draws the initial topics of the tokens.
-    max_topics : int
-        Largest number of topics.
-    n_moves : int
-        Number of split-merge proposals of a pass.
+    prior : HDPPrior
     workers : Workers
         Who runs the kernels that need no documents.
     """
 
-    def __init__(
-        self,
-        shards: Any,
-        topic_word_prior: np.ndarray,
-        concentrations: ConcentrationPriors,
-        start: RandomStart | StartFromTopics,
-        max_topics: int,
-        n_moves: int,
-        workers: Workers,
-    ):
+    def __init__(self, shards: Any, prior: HDPPrior, workers: Workers):
         super().__init__(None, shards)
         self.n_features = shards.n_features
-        self.topic_word_prior = topic_word_prior
-        self.concentrations = concentrations
-        self.start = start
-        self.max_topics = max_topics
-        self.n_moves = n_moves
-        self.merges_greedily = False
+        self.prior = prior
         self.workers = workers
 
-    def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
-        """A copy for a pass of burn-in, which may have another `alpha` and change the posterior by greedy merges."""
+    def with_prior(self, **changes: Any) -> Self:
+        """A copy for a pass of burn-in, with changes of the prior."""
         other = copy.copy(self)
-        other.concentrations, other.n_moves = self.concentrations._replace(alpha=alpha), n_moves
-        other.merges_greedily = merges_greedily
+        other.prior = self.prior._replace(**changes)
         return other
 
     def _ask(self, method: str, chain: int | None, *arguments: Any) -> list:
@@ -125,19 +123,19 @@ class HDPModel(ShardedModel):
 
     @cached_property
     def _beta(self) -> tuple[np.ndarray, float]:
-        beta = np.atleast_1d(self.topic_word_prior)
+        beta = np.atleast_1d(self.prior.topic_word_prior)
         return beta, float(np.broadcast_to(beta, (self.n_features,)).sum())
 
     def topic_prior(self, n_topics: int) -> TopicPrior:
         """The prior of this number of topics."""
-        return TopicPrior(self.topic_word_prior, n_topics, self.n_features)
+        return TopicPrior(self.prior.topic_word_prior, n_topics, self.n_features)
 
     def init_rows(self, key: np.uint64) -> tuple[int, HDPStatistics]:
         """The topics of the tokens at the start; a chain has a number in place of them, since the shards keep them."""
         chain = next(self._chains)
-        self.shards.begin_chain("begin", chain, self.start, subkey(key, _START))
-        n_tokens, used = self._renumber(chain, self._count(chain, self.start.n_topics))
-        alpha, gamma = self.concentrations.start()
+        self.shards.begin_chain("begin", chain, self.prior.start, subkey(key, _START))
+        n_tokens, used = self._renumber(chain, self._count(chain, self.prior.start.n_topics))
+        alpha, gamma = self.prior.concentrations.start()
         expected = alpha * (n_tokens / n_tokens.sum())
         return chain, self._statistics(chain, np.arange(len(used)), len(used), expected, alpha, gamma, key)
 
@@ -150,10 +148,10 @@ class HDPModel(ShardedModel):
         n_tokens, used = self._renumber(chain, n_tokens)
         weights = TopicWeights(weights.used[used], weights.log_unused)
         ids, n_ids = _ids_after(position.ids, len(position.ids), used, position.n_ids)
-        n_topics, moves_key = len(used), subkey(key, _MOVES)
-        moves = split_and_merge(self.shards, chain, n_tokens, weights, given, self.max_topics, self.n_moves, moves_key)
+        n_topics, limits = len(used), (self.prior.max_topics, self.prior.n_moves)
+        moves = split_and_merge(self.shards, chain, n_tokens, weights, given, *limits, subkey(key, _MOVES))
         of_topics, n_tokens = moves.weights, moves.n_tokens
-        if self.merges_greedily:
+        if self.prior.merges_greedily:
             counts = reduce(add_counts, self._ask("count_words", chain, len(of_topics)))
             of_topics = merge_greedily(self.shards, chain, counts, of_topics, given)
             n_tokens = self._count(chain, len(of_topics))
@@ -179,7 +177,7 @@ class HDPModel(ShardedModel):
         part = np.empty((1, min(n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * n_rows)))), np.int64)
         choose_rows(np.array([subkey(key, _PART)]), 0, n_rows, part)
         documents, of_tokens = gather_documents(self.shards, chain, part[0])
-        arguments = n_tokens, prepared.table(self.workers), weights, given, self.max_topics, subkey(key, _BIRTHS)
+        arguments = n_tokens, prepared.table(self.workers), weights, given, self.prior.max_topics, subkey(key, _BIRTHS)
         after = sample_with_births(documents, part[0], of_tokens, *arguments)
         return after, put_documents(self.shards, chain, part[0], documents, of_tokens, len(after.used))
 
@@ -204,7 +202,7 @@ class HDPModel(ShardedModel):
     def draw(self, statistics: HDPStatistics, key: np.uint64) -> HDPPosition:
         """Draw the weights, concentrations and topics given the topics of the tokens and the tables."""
         counts, n_tables, ids, _, n_ids, alpha, gamma = statistics
-        given = self.concentrations
+        given = self.prior.concentrations
         if given.alpha is not None:
             alpha = given.alpha
         else:

@@ -6,7 +6,7 @@ A sweep draws the topics of all tokens, documents in parallel, in a way that no 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -125,14 +125,6 @@ class Prepared:
         return self._table
 
 
-class Taken(NamedTuple):
-    """Some documents of a shard."""
-
-    places: np.ndarray  # in the list of the wanted documents
-    documents: Counts
-    token_topics: np.ndarray
-
-
 class DocumentTokens(StorableTokens):
     """Documents of one shard; methods with a first argument `topics`, (n_tokens,) uint16, change it."""
 
@@ -159,8 +151,9 @@ class DocumentTokens(StorableTokens):
         return record_documents(topics, self.token_start, n_rows, n_topics)
 
     def find_least(self, topics: np.ndarray, n_topics: int, first_token: int, key: np.uint64) -> np.ndarray:
-        """The least priority of the tokens of each topic."""
-        return least_priorities(topics, n_topics, first_token, key, self.workers)
+        """The least priority of the tokens of each topic, (n_topics,); 1 for a topic without tokens."""
+        tasks = [(*tokens, topics, n_topics, first_token, key) for tokens in split_range(len(topics), _TASK_TOKENS)]
+        return np.min([np.ones(n_topics), *self.workers.run(_find_least, tasks)], axis=0)
 
     def sweep(
         self,
@@ -171,17 +164,24 @@ class DocumentTokens(StorableTokens):
         key: np.uint64,
         guard_key: np.uint64,
     ) -> tuple[float, np.ndarray]:
-        """Draw the topic of each token given the others of its document; the log likelihood, and numbers of tokens."""
-        guards = guards_of(least, guard_key, first_token)
-        row_keys = fold_in_each(key, np.arange(self.first_row, self.first_row + self.counts.n_rows))
-        table, expected = prepared.table(self.workers), prepared.expected
-        log_likelihood = sweep_with_guards(self._documents, table, expected, row_keys, topics, guards, self.workers)
-        return log_likelihood, count_tokens(topics, len(expected))
+        """Draw the topic of each token given the others of its document; some tokens stay, see `Guards`.
 
-    def take(self, topics: np.ndarray, rows: np.ndarray) -> Taken:
-        """Those of some documents of the corpus that are in this shard."""
+        `least` and `first_token`, the number of the first token here, are of the whole corpus. Returns the sum over
+        tokens of the log probability given the others of the document, and the numbers of tokens of the topics.
+        """
+        row_keys = fold_in_each(key, np.arange(self.first_row, self.first_row + self.n_rows))
+        log_likelihood, history = np.zeros(len(row_keys)), np.empty(0, np.uint16)
+        given = prepared.table(self.workers), document_prior(prepared.expected)
+        guards = Guards(pad_topics(least), guard_key, first_token)
+        shared = *given, guards, row_keys, Sweeps(0, 0, 1, False), topics, history, log_likelihood
+        tasks = [(*rows, self._documents, *shared) for rows in rows_of_tasks(self._documents, 1)]
+        self.workers.run(_sample_rows, tasks)
+        return exact_sum(log_likelihood), count_tokens(topics, len(prepared.expected))
+
+    def take(self, topics: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, Counts, np.ndarray]:
+        """Those of some documents of the corpus that are in this shard: places in `rows`, documents, and topics."""
         places, own = self._own(rows)
-        return Taken(places, self.counts.take(own), topics[entries_of_rows(self.token_start, own)[1]])
+        return places, self.counts.take(own), topics[entries_of_rows(self.token_start, own)[1]]
 
     def put(
         self, topics: np.ndarray, rows: np.ndarray, starts: np.ndarray, new: np.ndarray, n_topics: int
@@ -242,41 +242,6 @@ def put_documents(
 def _replace(number, token_topics):
     for token in range(len(token_topics)):
         token_topics[token] = number[np.uint64(token_topics[token])]
-
-
-def sweep_with_guards(
-    documents: Documents,
-    table: WordTable,
-    expected: np.ndarray,
-    row_keys: np.ndarray,
-    token_topics: np.ndarray,
-    guards: Guards,
-    workers: Workers,
-) -> float:
-    """Draw the topic of each token given the others of its document, in place; some tokens stay, see `Guards`.
-
-    `expected` is alpha b_k, (K,). The guards are those of the whole corpus (`guards_of`). Returns the sum over tokens
-    of the log probability given the others of the document.
-    """
-    log_likelihood, sweep = np.zeros(len(row_keys)), Sweeps(0, 0, 1, False)
-    history = np.empty(0, np.uint16)
-    shared = documents, table, document_prior(expected), guards, row_keys, sweep, token_topics, history, log_likelihood
-    workers.run(_sample_rows, [(*rows, *shared) for rows in rows_of_tasks(documents, 1)])
-    return exact_sum(log_likelihood)
-
-
-def guards_of(least: np.ndarray, key: np.uint64, first_token: int) -> Guards:
-    """The guards of documents whose first token has this number, given the least priorities in the whole corpus."""
-    return Guards(pad_topics(least), key, first_token)
-
-
-def least_priorities(
-    token_topics: np.ndarray, n_components: int, first_token: int, key: np.uint64, workers: Workers
-) -> np.ndarray:
-    """The least priority of the tokens of each topic, (n_components,); 1 for a topic without tokens."""
-    tasks = split_range(len(token_topics), _TASK_TOKENS)
-    parts = workers.run(_find_least, [(*tokens, token_topics, n_components, first_token, key) for tokens in tasks])
-    return np.min([np.ones(n_components), *parts], axis=0)
 
 
 @njit(cache=True, nogil=True)

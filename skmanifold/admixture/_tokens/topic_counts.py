@@ -63,10 +63,8 @@ def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
     n_tokens, n_components = log_table.shape
     log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
     weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
-    tokens, components = np.nonzero(weights)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))
-    entries = components.astype(np.uint16), weights[tokens, components]
-    return ScaledTokens(TopicWord(indptr, *entries, np.zeros(n_tokens), np.ones(n_components)), log_scale)
+    entries = counts_from_dense(weights, np.ones(n_components))
+    return ScaledTokens(TopicWord(*entries[:3], np.zeros(n_tokens), entries.totals), log_scale)
 
 
 def on_one_scale(draws: list[ScaledTokens]) -> tuple[list[TopicWord], np.ndarray | None]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skmanifold.admixture._hdp.births import TopicWeights
-from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPStatistics
+from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPPrior, HDPStatistics
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.samplers._latent.gibbs import GibbsState
 from skmanifold.utils._threads import Workers
@@ -62,7 +62,8 @@ def _choose(rng, weights):
 
 
 def make_model(table, concentrations=PRIORS, beta=BETA, max_topics=1000, n_moves=2, start=None):
-    return HDPModel(OneShard(table), np.array(beta), concentrations, start, max_topics, n_moves, Workers(1))
+    prior = HDPPrior(np.array(beta), concentrations, start, max_topics, n_moves)
+    return HDPModel(OneShard(table), prior, Workers(1))
 
 
 def state_of(model, topics, n_tables, phi, weights, alpha, gamma, key):
