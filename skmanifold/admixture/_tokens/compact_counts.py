@@ -165,31 +165,26 @@ def pack_travelling(value: Any) -> Any:
         return value._replace(topics=pack_travelling(value.topics))
     if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
         return pack(value)
-    return pack_topics(value) if isinstance(value, TopicWord) else value
+    return _pack_topics(value) if isinstance(value, TopicWord) else value
 
 
 def unpack_travelling(value: Any) -> Any:
     """The exact inverse of `pack_travelling`."""
     if isinstance(value, TopicsOfPass):
         return value._replace(topics=unpack_travelling(value.topics))
-    if isinstance(value, PackedCounts):
-        return unpack(value)
-    return unpack_topics(value) if isinstance(value, PackedTopics) else value
+    if isinstance(value, PackedTopics):
+        indptr, topics, counts, _ = unpack(value.counts)
+        return TopicWord(indptr, topics, _weigh(topics, counts, value.inverse), value.base, value.inverse)
+    return unpack(value) if isinstance(value, PackedCounts) else value
 
 
-def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
+def _pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
     """Topics by their counts, if these determine all weights exactly; a prior with seed words may prevent it."""
     counts = np.empty(len(topics.weights), np.int32)
     if not _find_counts(topics.topics, topics.weights, topics.inverse, 1.0 / topics.inverse, counts):
         return topics
     whole = TopicCounts(topics.indptr, topics.topics, counts, np.empty(0, np.int64))
     return PackedTopics(pack(whole), topics.base, topics.inverse)
-
-
-def unpack_topics(packed: PackedTopics) -> TopicWord:
-    """The exact inverse of `pack_topics`."""
-    indptr, topics, counts, _ = unpack(packed.counts)
-    return TopicWord(indptr, topics, _weigh(topics, counts, packed.inverse), packed.base, packed.inverse)
 
 
 @njit(cache=True, nogil=True)

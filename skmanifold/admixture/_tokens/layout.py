@@ -137,11 +137,8 @@ def find_in_scan_reference(sums, lanes, n_vectors, value):
     return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 
 
-_VECTORS = (_scan_row_vector, _find_in_scan_vector)
-_REFERENCES = (scan_row_reference, find_in_scan_reference)
-scan_row: Any
-find_in_scan: Any
-scan_row, find_in_scan = _REFERENCES if config.DISABLE_JIT else _VECTORS
+scan_row: Any = scan_row_reference if config.DISABLE_JIT else _scan_row_vector
+find_in_scan: Any = find_in_scan_reference if config.DISABLE_JIT else _find_in_scan_vector
 
 
 # Within a block the topics of the documents stay in cache, and all tokens of a word are adjacent, so the topics of a

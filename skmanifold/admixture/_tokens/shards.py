@@ -303,7 +303,9 @@ class TokenShards:
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
-        parts = [_checked(block.read() if isinstance(block, FileRange) else block) for block in blocks]
+        settings = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_min_samples": 0, "input_name": "X"}
+        read = (block.read() if isinstance(block, FileRange) else block for block in blocks)
+        parts = [sp.csr_array(check_array(block, **settings)) for block in read]
         check_same_width(part.shape[1] for part in parts)
         csr = sp.csr_array(sp.vstack(parts, format="csr"))
         check_non_negative(csr, self.whom)
@@ -341,13 +343,6 @@ class TokenShards:
     merge = staticmethod(add_counts)
     cut, join = staticmethod(cut_words), staticmethod(join_words)
     pack, unpack = staticmethod(pack_travelling), staticmethod(unpack_travelling)
-
-
-def _checked(block: Any) -> Any:
-    """The rows of a block; sparse ones stay sparse."""
-    return sp.csr_array(
-        check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
-    )
 
 
 class RowSummary(NamedTuple):

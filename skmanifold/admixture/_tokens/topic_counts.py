@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -238,13 +239,9 @@ class TopicPrior:
     def _disagreement(self, sizes: Sizes) -> str | None:
         made = TopicPrior(self.values, sizes["n_components"], sizes["n_features"])
         same = np.allclose(made.base, self.base) and np.allclose(made.totals, self.totals)
-        if not same or (made.extra is None) != (self.extra is None):
-            return "does not correspond to its values"
-        if made.extra is not None and self.extra is not None:
-            parts = zip(vars(made.extra).values(), vars(self.extra).values(), strict=True)
-            if not all(np.array_equal(one, other) for one, other in parts):
-                return "does not correspond to its values"
-        return None
+        extras = ([] if extra is None else vars(extra).values() for extra in (made.extra, self.extra))
+        same = same and all(np.array_equal(one, other) for one, other in zip_longest(*extras))
+        return None if same else "does not correspond to its values"
 
     def __init__(self, prior, n_components: int, n_features: int):
         values = np.array(prior, dtype=np.float64, order="C")
