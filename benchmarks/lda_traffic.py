@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import pickle
 import time
+from functools import partial
 
 import numpy as np
 
 from benchmarks._corpora import load_counts
 from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold.admixture._lda.model import LDAModel
-from skmanifold.admixture._tokens.shards import TokenShards
+from skmanifold.admixture._tokens.shards import StorableTokens, TokenShards
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.inference._distributed_fits.exchange import joined_parts, merge_packed, packed, packed_parts
 from skmanifold.inference._distributed_fits.shards import Shard, ShardedModel
@@ -92,8 +93,8 @@ def measure(counts, n_components, n_passes, n_shards):
     """Passes of ESCA; then the bytes of further passes, sent without packing and packed."""
     alpha = np.full(n_components, 1.0 / n_components)
     head = LDAModel(no_rows(counts.n_features), alpha, TopicPrior(0.1, n_components, counts.n_features), Workers(2))
-    sampler = ESCA()
-    shards = CountedShards(TokenShards(alpha, np.uint64(0), "StochasticLDA"), counts, n_shards)
+    sampler, make = ESCA(), partial(StorableTokens, doc_topic_prior=alpha)
+    shards = CountedShards(TokenShards(make, np.uint64(0), "StochasticLDA"), counts, n_shards)
     model = ShardedModel(head, shards)
     state = sampler.init(model, np.uint64(1))
     print(f"\nK = {n_components}: {counts.n_rows} documents, {counts.n_features} words, {counts.n_tokens} tokens")
@@ -119,7 +120,7 @@ def measure(counts, n_components, n_passes, n_shards):
     print(f"formula: counts {(6 * nnz + 8 * V + 8 * K) / MB:.1f} MB, packed {(3 * nnz + 2 * V + 8 * K) / MB:.1f} MB")
     sent = f"{nnz / 1e6:.2f} million", f"{nnz / counts.n_features:.0f}"
     for kind in (Unpacked, TokenShards):
-        shards.builder = kind(alpha, np.uint64(0), "StochasticLDA")
+        shards.builder = kind(make, np.uint64(0), "StochasticLDA")
         for shard in shards.shards:
             shard.builder = shards.builder
         seconds = []

@@ -64,10 +64,15 @@ def take_rows(
     indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of a sparse array in CSR order, given their indices: the same three arrays."""
-    sizes = np.diff(indptr)[rows]
-    taken = np.concatenate(([0], np.cumsum(sizes)))
-    entries = np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
+    taken, entries = entries_of_rows(indptr, rows)
     return taken, indices[entries], counts[entries]
+
+
+def entries_of_rows(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of each of some rows start in a list of these, and their indices among all entries."""
+    sizes = indptr[1:][rows] - indptr[:-1][rows]
+    taken = np.concatenate(([0], np.cumsum(sizes)))
+    return taken, np.repeat(indptr[rows] - taken[:-1], sizes) + np.arange(taken[-1])
 
 
 class _Rows(Protocol):

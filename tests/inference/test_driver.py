@@ -70,7 +70,7 @@ def run(sampler=None, model=0.0, n_chains=3, schedule=SCHEDULE, n_workers=1, aft
 def make_lda():
     table = np.random.default_rng(0).poisson(0.6, (40, 25))
     counts = whole_counts(canonical_csr(table.astype(float)), KEY)
-    return LDAModel(counts, np.full(4, 0.3), TopicPrior(0.1, 4, 25), Workers(1), block_tokens=100)
+    return LDAModel(counts, np.full(4, 0.3), TopicPrior(0.1, 4, 25), Workers(1))
 
 
 def run_lda(sampler, n_chains, n_workers=1):

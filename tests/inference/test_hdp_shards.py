@@ -104,25 +104,25 @@ def test_corpora_that_do_not_fit_are_one_sentence(tmp_path):
             hdp().fit(save_corpus(0 * X, tmp_path / "empty"))
 
 
-class TwoRanges:
-    """Two ranges with four and three tokens of the topics, which record what they are asked."""
+class TwoShards:
+    """Two shards with four and three tokens of the topics, which record what they are asked."""
 
     def __init__(self):
         self.assigned = []
 
-    def ask(self, method, topics, topic, other):
+    def ask_latents(self, method, chain, *arguments):
+        if method == "assign":
+            self.assigned.append([(tokens.tolist(), topic) for tokens, topic in arguments])
+            return None
         parts = ([0, 3, 4, 7], [0, 0, 1, 1], [5, 5, 6, 2]), ([1, 2, 5], [2, 3, 3], [5, 1, 1])
         return [(*map(np.array, part), np.arange(len(part[0])) % 2) for part in parts]
 
-    def ask_each(self, method, topics, arguments):
-        self.assigned.append([(tokens.tolist(), topic) for tokens, topic in arguments])
 
-
-def test_tokens_are_moved_in_the_range_that_has_them():
-    ranges = TwoRanges()
-    union = Union(ranges, None, 1, 2)
+def test_tokens_are_moved_in_the_shard_that_has_them():
+    shards = TwoShards()
+    union = Union(shards, 0, 1, 2)
     assert union.tokens.rows.tolist() == [0, 0, 1, 1, 2, 3, 3]
     assert union.of_other.tolist() == [0, 1, 0, 1, 0, 1, 0]
     union.assign(union.of_other == 1, 8)
     union.assign(None, 1)
-    assert ranges.assigned == [[([3, 7], 8), ([2], 8)], [([0, 3, 4, 7], 1), ([1, 2, 5], 1)]]
+    assert shards.assigned == [[([3, 7], 8), ([2], 8)], [([0, 3, 4, 7], 1), ([1, 2, 5], 1)]]

@@ -5,13 +5,14 @@ import json
 import os
 import pickle
 import stat
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 import pytest
 
 from skmanifold import distributed
-from skmanifold.admixture._tokens.shards import TokenShards
+from skmanifold.admixture._tokens.shards import StorableTokens, TokenShards
 from skmanifold.datasets import save_corpus
 from skmanifold.inference._distributed_fits import checkpoints
 from skmanifold.inference._distributed_fits import exchange as stored_latents
@@ -77,7 +78,7 @@ def test_checkpoint_of_other_documents_is_refused(other, n_workers, checkpoint):
 
 def test_data_are_the_same_from_wherever_they_come(tmp_path):
     """Each source in one and in three shards."""
-    builder = TokenShards(np.full(K, 0.1), np.uint64(5), "StochasticLDA")
+    builder = TokenShards(partial(StorableTokens, doc_topic_prior=np.full(K, 0.1)), np.uint64(5), "StochasticLDA")
     in_memory, rows = CountsSource(whole_counts(canonical_csr(X), np.uint64(5))), X.toarray()
     on_disk = CorpusSource([save_corpus(X, tmp_path / "corpus")])
     documents = [np.repeat(np.arange(X.shape[1]), row) for row in rows]

@@ -21,6 +21,9 @@ MEASURED = {2: 0.317, 3: 0.222, 4: 0.1531, 5: 0.1073, 6: 0.0765}  # relative spr
 RANGES = {3: 3.2e10, 4: 1.0e6, 5: 8032, 6: 952}  # of eight bits
 
 
+number_of = njit(register_value)
+
+
 @njit(cache=True)
 def increment(register, precision, key, counter):
     """The register after one more event: one up with probability 2^-t, so that its number grows by one on average."""
@@ -37,7 +40,7 @@ def count_up(n_events, n_counters, precision, halved, out):
             after = increment(register, precision, key, event)
             if not halved or random_bits(fold_in(key, 1), event) & np.uint64(1) == 0:
                 register = after
-        out[counter] = register_value(register, precision)
+        out[counter] = number_of(register, precision)
 
 
 def count(precision, n_events=N_EVENTS, halved=False):

@@ -125,7 +125,7 @@ def test_a_row_that_was_fitted_to_a_column_that_is_not_there():
         lambda X: StochasticLDA().set_callbacks(HeldOutMonitor()).fit(X),
         lambda X: take_rows(X, np.array([2, 1])),
         lambda X: _side_by_side([X, X]),
-        lambda X: TokenShards(np.ones(2), np.uint64(0), "StochasticLDA").read([matrix(), X]),
+        lambda X: TokenShards(None, np.uint64(0), "StochasticLDA").read([matrix(), X]),
         lambda X: document_completion(np.ones((2, 4)), X, [1.0, 1.0]),
         VonMisesFisher([0.0, 0.0, 0.0, 1.0], 1.0).log_density,
     ],

@@ -17,6 +17,7 @@ from ...utils._declared import check
 from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
+from .._tokens.esca_kernels import _count_rows
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
 from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, counts_from_dense, scale_tokens
@@ -43,10 +44,9 @@ class FamilyTokenModel(TokenModel):
         doc_topic_prior: np.ndarray,
         family: TokenFamily,
         workers: Workers,
-        block_tokens: int | None = None,
         first_row: int = 0,
     ):
-        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row)
+        super().__init__(counts, doc_topic_prior, workers, first_row)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:
@@ -72,7 +72,7 @@ class FamilyTokenModel(TokenModel):
         latents.cell_topics[:] = 0
         first = np.repeat(start[layout.segment_word], np.diff(layout.segment_cells))
         latents.cell_topics[np.arange(layout.n_cells), first] = layout.cell_count
-        self.workers.run(self._count_block, [(segments, rows, latents) for segments, _, rows in self._blocks()])
+        self._run_on_blocks(_count_rows, layout, latents)
         return latents, self._count_topics(latents)
 
     def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:

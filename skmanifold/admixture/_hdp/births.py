@@ -152,13 +152,6 @@ def _sum_auxiliary(concentration, lengths, beta_key, indicator_key):
 _ROOM = 8  # topics that may begin before arrays grow
 
 
-class Born(NamedTuple):
-    """Weights after a step: of the old topics, 0 for deleted ones, and of the new ones behind them."""
-
-    weights: np.ndarray
-    log_unused: float
-
-
 def sample_with_births(
     documents: Counts,
     rows: np.ndarray,
@@ -169,56 +162,34 @@ def sample_with_births(
     given: Hyperparameters,
     max_topics: int,
     key: np.uint64,
-) -> Born:
+) -> TopicWeights:
     """Draw the topics of the tokens, (n_tokens,) uint16, of some documents in place, among topics in use and new ones.
 
     New topics have the numbers from K on; none begins if there are `max_topics`. `rows` are indices of the documents in
-    the corpus, on which their streams depend; `n_tokens`, (K,), positive, are of the whole corpus.
+    the corpus, on which their streams depend; `n_tokens`, (K,), positive, are of the whole corpus. Returns the weights
+    of the old topics, 0 for deleted ones, and of the new ones behind them.
     """
     is_local = count_tokens(token_topics, len(n_tokens)) == n_tokens
-    column = np.full(documents.n_features, -1, np.int32)
-    n_words = _number_words(documents.indices, column)
-    arrays = documents.indptr, documents.indices, documents.counts, documents.token_start()
-    topics = table.scores, table.log_scale, *weights, given
-    return Born(*_sample_rows(rows, *arrays, token_topics, is_local, column, n_words, *topics, max_topics, key))
+    occurs = np.zeros(documents.n_features, bool)
+    occurs[documents.indices] = True
+    column = np.cumsum(occurs, dtype=np.int32) - 1
+    given_topics = is_local, table, weights, given, max_topics
+    return TopicWeights(
+        *_sample_rows(rows, documents, documents.token_start(), token_topics, column, *given_topics, key)
+    )
 
 
 @njit(cache=True, nogil=True)
-def _number_words(pair_word, out_column):
-    """Number the words in order of first occurrence; returns how many there are."""
-    n_words = 0
-    for word in pair_word:
-        if out_column[word] < 0:
-            out_column[word] = n_words
-            n_words += 1
-    return n_words
-
-
-@njit(cache=True, nogil=True)
-def _sample_rows(
-    rows,
-    indptr,
-    pair_word,
-    pair_count,
-    token_start,
-    token_topics,
-    is_local,
-    column,
-    n_words,
-    scores,
-    log_scale,
-    used,
-    log_unused,
-    given,
-    max_topics,
-    key,
-):
+def _sample_rows(rows, documents, token_start, token_topics, column, is_local, table, weights, given, max_topics, key):
     """The step of `sample_with_births`; returns the weights by topic, and the log of the unused weight.
 
     Words of local and new topics, the *open* ones, are counted: topic k in row ``place[k]`` of `word_counts`, word v in
     column ``column[v]``. Places of topics that end are used again.
     """
+    indptr, pair_word, pair_count = documents.indptr, documents.indices, documents.counts
+    scores, log_scale, used, log_unused = table.scores, table.log_scale, weights.used, weights.log_unused
     alpha, beta, beta_total, n_old = given.alpha, given.beta, given.beta_total, len(used)
+    n_words = column[-1] + 1
     n_open = int(np.count_nonzero(is_local))
     size = n_open + _ROOM
     topic_at = np.zeros(size, np.int64)  # the topic of each place

@@ -8,6 +8,8 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
+from ...inference._distributed_fits.shards import ShardedModel
+from ...inference._draw_store import DrawStore
 from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
@@ -24,10 +26,11 @@ from .births import (
     sample_with_births,
 )
 from .split_merge import merge_greedily, split_and_merge
-from .token_rows import Prepared, Ranges, Start, first_tokens, gather_documents, put_documents
+from .token_rows import Prepared, RandomStart, StartFromTopics, gather_documents, put_documents
 
 _TOKENS, _GUARDS, _PART, _BIRTHS, _MOVES, _TABLES, _START = range(7)
 _WEIGHTS, _GAMMA, _ALPHA, _TOPICS = range(4)
+_ROOM = 1.5  # expected number of topics over that at the start, for the memory of draws
 _SHARE_WITH_BIRTHS, _LEAST_WITH_BIRTHS = 0.05, 64  # of the documents: those where topics begin in a pass
 
 
@@ -61,7 +64,27 @@ class HDPPosition(NamedTuple):
         return check_ids(self.ids, self.n_ids)
 
 
-class HDPModel:
+class HDPPrior(NamedTuple):
+    """What a model depends on besides its documents, as `AdmixturePrior` for a given number of topics."""
+
+    topic_word_prior: np.ndarray  # of shape () or (n_features,)
+    concentrations: ConcentrationPriors
+    start: RandomStart | StartFromTopics  # draws the initial topics of the tokens
+    max_topics: int
+    n_moves: int  # split-merge proposals of a pass
+    merges_greedily: bool = False  # in a pass of burn-in, which then changes the posterior
+
+    def model(self, shards: Any, workers: Workers) -> HDPModel:
+        """The model of documents in shards."""
+        return HDPModel(shards, self, workers)
+
+    def draw_store(self, admixture: Any, n_stored: int) -> DrawStore:
+        """A store for as many draws as fit into `max_draws_bytes`, with the counts of so many rows."""
+        draw_bytes = int(_ROOM * self.start.n_topics) * (4 * admixture.n_features_in_ + 8 * n_stored)
+        return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
+
+
+class HDPModel(ShardedModel):
     """Posterior of a hierarchical Dirichlet process over topics of words; implements `PartiallyCollapsedModel`.
 
     A pass (`sample_rows`, then `draw`) leaves the posterior unchanged. It consists of the steps in
@@ -70,149 +93,120 @@ class HDPModel:
 
     Parameters
     ----------
-    ranges : Ranges
-        The corpus.
-    n_features : int
-        Number of words.
-    topic_word_prior : ndarray of shape () or (n_features,)
-        Dirichlet parameters of the topics.
-    concentrations : ConcentrationPriors
-        Values or priors of the concentrations.
-    start : callable
-        Draws the initial topics of the tokens.
-    max_topics : int
-        Largest number of topics.
-    n_moves : int
-        Number of split-merge proposals of a pass.
+    shards : Shards
+        The corpus, as `DocumentTokens`; a pass asks them several times.
+    prior : HDPPrior
     workers : Workers
         Who runs the kernels that need no documents.
     """
 
-    def __init__(
-        self,
-        ranges: Ranges,
-        n_features: int,
-        topic_word_prior: np.ndarray,
-        concentrations: ConcentrationPriors,
-        start: Start,
-        max_topics: int,
-        n_moves: int,
-        workers: Workers,
-    ):
-        self.ranges = ranges
-        self.n_features = n_features
-        self.topic_word_prior = topic_word_prior
-        self.concentrations = concentrations
-        self.start = start
-        self.max_topics = max_topics
-        self.n_moves = n_moves
-        self.merges_greedily = False
+    def __init__(self, shards: Any, prior: HDPPrior, workers: Workers):
+        super().__init__(None, shards)
+        self.n_features = shards.n_features
+        self.prior = prior
         self.workers = workers
 
-    def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
-        """A copy for a pass of burn-in, which may have another `alpha` and change the posterior by greedy merges."""
+    def with_prior(self, **changes: Any) -> Self:
+        """A copy for a pass of burn-in, with changes of the prior."""
         other = copy.copy(self)
-        other.concentrations, other.n_moves = self.concentrations._replace(alpha=alpha), n_moves
-        other.merges_greedily = merges_greedily
+        other.prior = self.prior._replace(**changes)
         return other
 
-    @property
-    def n_rows(self) -> int:
-        """Number of documents."""
-        return sum(map(len, self.ranges.lengths))
+    def _ask(self, method: str, chain: int | None, *arguments: Any) -> list:
+        """The results of a method of `DocumentTokens` for the topics of a chain, in the order of the shards."""
+        return self.shards.ask_latents(method, chain, arguments)
 
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return sum(int(lengths.sum()) for lengths in self.ranges.lengths)
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        """The numbers of tokens of all documents."""
+        return np.concatenate(self._ask("lengths", None))
 
     @cached_property
     def _beta(self) -> tuple[np.ndarray, float]:
-        beta = np.atleast_1d(self.topic_word_prior)
+        beta = np.atleast_1d(self.prior.topic_word_prior)
         return beta, float(np.broadcast_to(beta, (self.n_features,)).sum())
 
     def topic_prior(self, n_topics: int) -> TopicPrior:
         """The prior of this number of topics."""
-        return TopicPrior(self.topic_word_prior, n_topics, self.n_features)
+        return TopicPrior(self.prior.topic_word_prior, n_topics, self.n_features)
 
-    def init_rows(self, key: np.uint64) -> tuple[Any, HDPStatistics]:
-        """The topics of the tokens at the start."""
-        topics = self.ranges.begin(self.start, subkey(key, _START))
-        n_topics = 1 + max(self.ranges.ask("find_largest", topics))
-        n_tokens, used = self._renumber(topics, self._count(topics, n_topics))
-        alpha, gamma = self.concentrations.start()
+    def init_rows(self, key: np.uint64) -> tuple[int, HDPStatistics]:
+        """The topics of the tokens at the start; a chain has a number in place of them, since the shards keep them."""
+        chain = next(self._chains)
+        self.shards.begin_chain("begin", chain, self.prior.start, subkey(key, _START))
+        n_tokens, used = self._renumber(chain, self._count(chain, self.prior.start.n_topics))
+        alpha, gamma = self.prior.concentrations.start()
         expected = alpha * (n_tokens / n_tokens.sum())
-        return topics, self._statistics(topics, np.arange(len(used)), len(used), expected, alpha, gamma, key)
+        return chain, self._statistics(chain, np.arange(len(used)), len(used), expected, alpha, gamma, key)
 
-    def sample_rows(self, position: HDPPosition, topics: Any, key: np.uint64) -> tuple[Any, HDPStatistics, float]:
+    def sample_rows(self, position: HDPPosition, chain: int, key: np.uint64) -> tuple[int, HDPStatistics, float]:
         """Redraw the topics of all tokens, with births, deaths, splits and merges of topics, and the tables."""
         prepared = Prepared(position.topics, position.alpha * position.weights.used)
-        log_likelihood, n_tokens = self._sweep(topics, prepared, key)
+        log_likelihood, n_tokens = self._sweep(chain, prepared, key)
         given = Hyperparameters(position.alpha, position.gamma, *self._beta)
-        weights, n_tokens = self._with_births(topics, prepared, position.weights, n_tokens, given, key)
-        n_tokens, used = self._renumber(topics, n_tokens)
+        weights, n_tokens = self._with_births(chain, prepared, position.weights, n_tokens, given, key)
+        n_tokens, used = self._renumber(chain, n_tokens)
         weights = TopicWeights(weights.used[used], weights.log_unused)
         ids, n_ids = _ids_after(position.ids, len(position.ids), used, position.n_ids)
-        n_topics, moves_key = len(used), subkey(key, _MOVES)
-        moves = split_and_merge(self.ranges, topics, n_tokens, weights, given, self.max_topics, self.n_moves, moves_key)
+        n_topics, limits = len(used), (self.prior.max_topics, self.prior.n_moves)
+        moves = split_and_merge(self.shards, chain, n_tokens, weights, given, *limits, subkey(key, _MOVES))
         of_topics, n_tokens = moves.weights, moves.n_tokens
-        if self.merges_greedily:
-            counts = reduce(add_counts, self.ranges.ask("count_words", topics, len(of_topics)))
-            of_topics = merge_greedily(self.ranges, topics, counts, of_topics, given)
-            n_tokens = self._count(topics, len(of_topics))
-        n_tokens, used = self._renumber(topics, n_tokens)
+        if self.prior.merges_greedily:
+            counts = reduce(add_counts, self._ask("count_words", chain, len(of_topics)))
+            of_topics = merge_greedily(self.shards, chain, counts, of_topics, given)
+            n_tokens = self._count(chain, len(of_topics))
+        n_tokens, used = self._renumber(chain, n_tokens)
         ids, n_ids = _ids_after(ids, n_topics, used, n_ids)
         concentrations = position.alpha, position.gamma
         expected = position.alpha * of_topics[used]
-        return topics, self._statistics(topics, ids, n_ids, expected, *concentrations, key), log_likelihood
+        return chain, self._statistics(chain, ids, n_ids, expected, *concentrations, key), log_likelihood
 
-    def _sweep(self, topics: Any, prepared: Prepared, key: np.uint64) -> tuple[float, np.ndarray]:
+    def _sweep(self, chain: int, prepared: Prepared, key: np.uint64) -> tuple[float, np.ndarray]:
         """Draw the topics of all tokens; the log likelihood, and the numbers of tokens of the topics."""
         tokens_key, guard_key, n_topics = subkey(key, _TOKENS), subkey(key, _GUARDS), len(prepared.expected)
-        firsts = first_tokens(self.ranges)
-        parts = self.ranges.ask_each("find_least", topics, [(n_topics, first, guard_key) for first in firsts])
+        firsts = np.cumsum([0, *self.shards.of_each("n_tokens")])[:-1].tolist()
+        parts = self.shards.ask_latents("find_least", chain, *((n_topics, first, guard_key) for first in firsts))
         least = np.min(parts, axis=0)
         arguments = [(prepared, least, first, tokens_key, guard_key) for first in firsts]
-        log_likelihoods, n_tokens = zip(*self.ranges.ask_each("sweep", topics, arguments), strict=True)
+        log_likelihoods, n_tokens = zip(*self.shards.ask_latents("sweep", chain, *arguments), strict=True)
         return float(np.sum(log_likelihoods)), np.sum(n_tokens, axis=0)
 
-    def _with_births(self, topics, prepared, weights, n_tokens, given, key) -> tuple[TopicWeights, np.ndarray]:
+    def _with_births(self, chain, prepared, weights, n_tokens, given, key) -> tuple[TopicWeights, np.ndarray]:
         """Weights and numbers of tokens after a step in which topics begin and end."""
         n_rows = self.n_rows
         part = np.empty((1, min(n_rows, max(_LEAST_WITH_BIRTHS, int(_SHARE_WITH_BIRTHS * n_rows)))), np.int64)
         choose_rows(np.array([subkey(key, _PART)]), 0, n_rows, part)
-        documents, of_tokens = gather_documents(self.ranges, topics, part[0])
-        arguments = n_tokens, prepared.table(self.workers), weights, given, self.max_topics, subkey(key, _BIRTHS)
-        after = TopicWeights(*sample_with_births(documents, part[0], of_tokens, *arguments))
-        return after, put_documents(self.ranges, topics, part[0], documents, of_tokens, len(after.used))
+        documents, of_tokens = gather_documents(self.shards, chain, part[0])
+        arguments = n_tokens, prepared.table(self.workers), weights, given, self.prior.max_topics, subkey(key, _BIRTHS)
+        after = sample_with_births(documents, part[0], of_tokens, *arguments)
+        return after, put_documents(self.shards, chain, part[0], documents, of_tokens, len(after.used))
 
-    def _count(self, topics: Any, n_topics: int) -> np.ndarray:
+    def _count(self, chain: int, n_topics: int) -> np.ndarray:
         """Numbers of tokens of the topics."""
-        return np.sum(self.ranges.ask("count", topics, n_topics), axis=0)
+        return np.sum(self._ask("count", chain, n_topics), axis=0)
 
-    def _renumber(self, topics: Any, n_tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _renumber(self, chain: int, n_tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Number the topics that have tokens without gaps; the numbers of their tokens, and their old numbers."""
         used = np.flatnonzero(n_tokens)
         if len(used) < len(n_tokens):
             number = np.zeros(len(n_tokens), np.uint16)
             number[used] = np.arange(len(used))
-            self.ranges.ask("renumber", topics, number)
+            self._ask("renumber", chain, number)
         return n_tokens[used], used
 
-    def _statistics(self, topics, ids, n_ids, expected, alpha, gamma, key) -> HDPStatistics:
-        tables, counts = zip(*self.ranges.ask("summarize", topics, expected, subkey(key, _TABLES)), strict=True)
+    def _statistics(self, chain, ids, n_ids, expected, alpha, gamma, key) -> HDPStatistics:
+        tables, counts = zip(*self._ask("summarize", chain, expected, subkey(key, _TABLES)), strict=True)
         n_tables, n_passes = np.sum(tables, axis=0), np.ones(len(ids), np.int64)
         return HDPStatistics(reduce(add_counts, counts), n_tables, ids, n_passes, n_ids, alpha, gamma)
 
     def draw(self, statistics: HDPStatistics, key: np.uint64) -> HDPPosition:
         """Draw the weights, concentrations and topics given the topics of the tokens and the tables."""
         counts, n_tables, ids, _, n_ids, alpha, gamma = statistics
-        given = self.concentrations
+        given = self.prior.concentrations
         if given.alpha is not None:
             alpha = given.alpha
         else:
-            lengths = np.concatenate(self.ranges.lengths)
-            arguments = lengths, n_tables.sum(), given.alpha_prior, subkey(key, _ALPHA)
+            arguments = self._lengths, n_tables.sum(), given.alpha_prior, subkey(key, _ALPHA)
             alpha = draw_document_concentration(alpha, *arguments)
         weights = draw_weights(n_tables, gamma, subkey(key, _WEIGHTS))
         if given.gamma is None:

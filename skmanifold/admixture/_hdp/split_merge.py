@@ -61,8 +61,8 @@ from ...random._variates import log_beta_variate, open_uniform
 from ...utils._njit import njit
 from .._tokens.topic_counts import TopicCounts
 from .births import Hyperparameters, TopicWeights
-from .token_rows import Ranges
 from .two_sides import (
+    Counted,
     Union,
     add_token,
     clear_sides,
@@ -113,8 +113,8 @@ class _Proposal(NamedTuple):
 
 
 def split_and_merge(
-    ranges: Ranges,
-    topics: Any,
+    shards: Any,
+    chain: int,
     n_tokens: np.ndarray,
     weights: TopicWeights,
     given: Hyperparameters,
@@ -122,14 +122,14 @@ def split_and_merge(
     n_moves: int,
     key: np.uint64,
 ) -> Moves:
-    """Make `n_moves` proposals, one after the other; `topics` is the handle of the topics of all tokens, which change.
+    """Make `n_moves` proposals, one after the other, which change the topics of the tokens of a chain.
 
     New topics have the numbers from K on; the larger part of a split, and the larger topic of a merge, keeps its
     number. None is split if there are `max_topics`.
     """
     n_topics = n_in_use = len(weights.used)
     of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
-    counted, of_word = ranges.no_counts(), table_of_words(given)
+    counted, of_word = Counted.none(shards.n_rows, shards.n_features), table_of_words(given)
     n_splits = n_merges = 0
     for move in range(n_moves):
         move_key = subkey(key, move)
@@ -137,7 +137,7 @@ def split_and_merge(
         is_split, topic, other = choice[:3]
         if topic < 0:
             continue
-        union = Union(ranges, topics, topic, other)
+        union = Union(shards, chain, topic, other)
         arguments = choice, of_topics[topic], of_topics[other], n_in_use, given, of_word, *counted, move_key
         is_accepted, share, sides = _propose(union.tokens, union.of_other, *arguments)
         if not is_accepted:
@@ -346,23 +346,23 @@ def _log_beta_density(share, a, b):
 
 
 def merge_greedily(
-    ranges: Ranges, topics: Any, counts: TopicCounts, weights: np.ndarray, given: Hyperparameters
+    shards: Any, chain: int, counts: TopicCounts, weights: np.ndarray, given: Hyperparameters
 ) -> np.ndarray:
     """Merge each topic, smallest first, with the most similar larger one, if this is more probable; returns weights.
 
-    Pairs with more than eight times the tokens of an average topic are left out. `topics` is the handle of the topics
-    of all tokens, which change; topics without tokens have the weight 0.
+    Pairs with more than eight times the tokens of an average topic are left out. The topics of the tokens of the chain
+    change; topics without tokens have the weight 0.
     """
     order = np.argsort(counts.totals, kind="stable")
     order = order[counts.totals[order] > 0]
     merged_with, weights = np.arange(len(weights)), weights.copy()
-    counted, of_word = ranges.no_counts(), table_of_words(given)
+    counted, of_word = Counted.none(shards.n_rows, shards.n_features), table_of_words(given)
     for lost, kept in zip(order.tolist(), _most_similar_larger(counts, order).tolist(), strict=True):
         if kept < 0:
             continue
         while merged_with[kept] != kept:
             kept = merged_with[kept]
-        union = Union(ranges, topics, kept, lost)
+        union = Union(shards, chain, kept, lost)
         if _is_merged(union.tokens, union.of_other, weights[kept], weights[lost], given, of_word, *counted):
             union.assign(None, kept)
             weights[kept], weights[lost] = weights[kept] + weights[lost], 0.0

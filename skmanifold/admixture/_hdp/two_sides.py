@@ -32,11 +32,12 @@ class Counted(NamedTuple):
 
 
 class Union:
-    """The tokens of one topic, or of two different ones, in all ranges."""
+    """The tokens of one topic of a chain, or of two different ones, in all shards."""
 
-    def __init__(self, ranges: Any, topics: Any, topic: int, other: int):
-        self._ranges, self._topics = ranges, topics
-        self._tokens, rows, words, of_other = zip(*ranges.ask("gather", topics, topic, other), strict=True)
+    def __init__(self, shards: Any, chain: int, topic: int, other: int):
+        self._shards, self._chain = shards, chain
+        gathered = shards.ask_latents("gather", chain, (topic, other))
+        self._tokens, rows, words, of_other = zip(*gathered, strict=True)
         self.tokens = Tokens(np.concatenate(rows), np.concatenate(words))
         self.of_other: np.ndarray = np.concatenate(of_other)  # (n,) int8, whether of the other topic; (0,) if one
 
@@ -46,7 +47,7 @@ class Union:
         tokens = list(self._tokens)
         if is_moved is not None:
             tokens = [own[moved] for own, moved in zip(tokens, np.split(is_moved, ends), strict=True)]
-        self._ranges.ask_each("assign", self._topics, [(own, topic) for own in tokens])
+        self._shards.ask_latents("assign", self._chain, *((own, topic) for own in tokens))
 
 
 @njit(cache=True, nogil=True)

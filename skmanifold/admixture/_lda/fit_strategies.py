@@ -31,7 +31,7 @@ from .._tokens.fits import (
     expects_counts,
     is_variational,
 )
-from .._tokens.shards import TokenShards, open_token_shards
+from .._tokens.shards import StorableTokens, TokenShards, open_token_shards
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, counts_from_dense, mean_counts
 from .dirichlet_mle import adapter, check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
 from .expectation import ExpectationLDA
@@ -270,7 +270,8 @@ class ShardedTopicFit(TopicFit, ShardedTokenFit):
     def _open(self, model: LDAModel, workers: Workers) -> Any:
         """Open the shards; the prior of the topics depends on the number of words only."""
         rounding_key, whom = subkey(self.run.key, Purpose.ROUNDING), type(self.admixture).__name__
-        builder = TokenShards(model.doc_topic_prior, rounding_key, whom, self.seeds)
+        make = partial(StorableTokens, doc_topic_prior=model.doc_topic_prior, seeds=self.seeds)
+        builder = TokenShards(make, rounding_key, whom)
         shards = open_token_shards(self.X, self.counts, builder, workers)
         self._settle(no_rows(shards.n_features))
         return shards

@@ -127,7 +127,7 @@ class MeanFieldLDA:
         self.n_rows = counts.n_rows if rows is None else len(rows)
         self.total_samples = self.n_rows if total_samples is None else total_samples
         self._rows = np.arange(counts.n_rows) if rows is None else rows
-        documents = take_documents(counts, self._rows, np.full(counts.n_features, -1, np.int32))
+        documents = take_documents(counts, self._rows)
         self._mixtures = Mixtures(documents, self.n_components, workers)
         self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
 

@@ -20,7 +20,7 @@ from ...samplers._cir.lazy_cir_rows import RowPrior, expected_rows, make_row_pri
 from ...samplers._cir.scir import SCIRRowsState, begin_at, log_totals, settle
 from ...samplers._density.gradient_base import MovingState
 from ...samplers._states import PassState, detached, is_of
-from ...sparse.counts import Counts
+from ...sparse.counts import Counts, entries_of_rows
 from ...topics.topic_word import TopicWord, as_topic_word
 from ...utils._conditions import MOST_COUNTED, Array, Length, Point, Real, Sizes
 from ...utils._declared import Keyed, Lacking
@@ -29,13 +29,11 @@ from ...utils._threads import Workers
 from .._tokens.document_gibbs import (
     Documents,
     make_word_table,
-    put_tokens,
     sample_documents,
     take_documents,
-    take_tokens,
 )
 from .._tokens.log_topic_word import LogTopics
-from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior
+from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
 from .model import LDAModel
 
 # Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
@@ -83,7 +81,7 @@ class MinibatchLDA(MinibatchTarget):
         total_samples: int,
         n_sweeps: int,
         n_burn_in: int,
-        seeds: Seeds | None = None,
+        seeds: Seeds = NO_SEEDS,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
@@ -102,11 +100,10 @@ class MinibatchLDA(MinibatchTarget):
         self.forget()
 
     def forget(self) -> None:
-        """Reset the sums of scores and allocate private scratch memory."""
+        """Reset the sums of scores."""
         self.log_likelihood = 0.0
         self.n_scored = 0
         self.topic_tokens = np.zeros(len(self.doc_topic_prior))
-        self._slots = np.full(self.counts.n_features, -1, np.int32)
 
     @cached_property
     def _token_start(self) -> np.ndarray:
@@ -140,7 +137,7 @@ class MinibatchLDA(MinibatchTarget):
         rows = self._nonempty_rows if chosen is None else self._nonempty_rows[np.sort(chosen[0])]
         documents = self.total_samples / self.counts.n_rows * (self.n_samples / len(rows))
         scale = documents / (self.n_sweeps - self.n_burn_in)
-        return DocumentBatch(rows, take_documents(self.counts, rows, self._slots), scale)
+        return DocumentBatch(rows, take_documents(self.counts, rows), scale)
 
     def guess_counts(self, key: np.uint64) -> tuple[DocumentBatch, TopicCounts]:
         """Draw a minibatch and compute initial topic counts of its words by a few passes of ESCA over it."""
@@ -161,10 +158,10 @@ class MinibatchLDA(MinibatchTarget):
 
     def recount_batch(self, batch: DocumentBatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
         """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
-        before = take_tokens(self._token_start, batch.rows, latents)
+        tokens = entries_of_rows(self._token_start, batch.rows)[1]
+        before = latents[tokens]
         after, _ = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
-        documents = batch.documents
-        put_tokens(batch.rows, self._token_start, latents, np.arange(len(batch.rows)), documents.token_start, after)
+        latents[tokens], documents = after, batch.documents
         arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, before, after)
         return TopicCounts(*_count_changes(*arrays, self.n_components))
 

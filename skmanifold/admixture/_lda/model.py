@@ -13,7 +13,7 @@ from ...utils._declared import check
 from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
-from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior, counts_from_dense
+from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, counts_from_dense
 from .collapsed_kernels import (
     _accumulate_words,
     _init_gamma,
@@ -50,11 +50,10 @@ class LDAModel(TokenModel):
         doc_topic_prior: np.ndarray,
         topic_prior: TopicPrior,
         workers: Workers,
-        block_tokens: int | None = None,
         first_row: int = 0,
-        seeds: Seeds | None = None,
+        seeds: Seeds = NO_SEEDS,
     ):
-        super().__init__(counts, doc_topic_prior, workers, block_tokens, first_row, seeds)
+        super().__init__(counts, doc_topic_prior, workers, first_row, seeds)
         self.topic_prior = topic_prior
 
     def mode(self, statistics: TopicCounts) -> TopicWord:

@@ -156,9 +156,6 @@ def find_in_block_reference(alpha, first_alpha, scores, first_score, value):
     return int(np.count_nonzero(sum_across_reference(sums) <= value))
 
 
-_VECTORS = (_scan_blocks_vector, _find_in_blocks_vector, _find_in_block_vector)
-_REFERENCES = (scan_blocks_reference, find_in_blocks_reference, find_in_block_reference)
-scan_blocks: Any
-find_in_blocks: Any
-find_in_block: Any
-scan_blocks, find_in_blocks, find_in_block = _REFERENCES if config.DISABLE_JIT else _VECTORS
+scan_blocks: Any = scan_blocks_reference if config.DISABLE_JIT else _scan_blocks_vector
+find_in_blocks: Any = find_in_blocks_reference if config.DISABLE_JIT else _find_in_blocks_vector
+find_in_block: Any = find_in_block_reference if config.DISABLE_JIT else _find_in_block_vector

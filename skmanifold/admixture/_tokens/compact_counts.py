@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...random._keys import fold_in, random_bits
+from ...sparse.counts import whole_sums_of_rows
 from ...topics.topic_word import TopicWord
 from ...utils._njit import njit
 from .topic_counts import TopicCounts, _weigh
@@ -26,10 +27,9 @@ _LARGEST_REGISTER = 255
 _PRECISIONS = range(8, 2, -1)  # with 2 or less, the largest register value would exceed 64 bits
 
 
-@njit(cache=True)
 def register_value(register, precision):
-    """The number that a register represents."""
-    base = np.int64(1) << precision
+    """The number that a register represents; also of arrays of registers."""
+    base = 1 << precision
     return ((base + (register & (base - 1))) << (register >> precision)) - base
 
 
@@ -60,10 +60,10 @@ def largest_precision(largest: int) -> int:
 
 def register_values(precision: int) -> np.ndarray:
     """The numbers of all registers of eight bits, (256,) int64."""
-    return np.array([register_value(register, precision) for register in range(_LARGEST_REGISTER + 1)], np.int64)
+    return register_value(np.arange(_LARGEST_REGISTER + 1), precision)
 
 
-_ESCAPE = np.int64(255)
+_ESCAPE = 255
 
 
 class PackedCounts(NamedTuple):
@@ -89,16 +89,15 @@ class RoundedCounts(NamedTuple):
 def pack(counts: TopicCounts) -> PackedCounts:
     """Integer counts (else a ValueError) in about three bytes per count; shares `topics` and `totals`."""
     _check_whole(counts)
-    codes = np.empty(len(counts.counts), np.uint8)
-    large = np.empty(_count_large(counts.counts) + 1, counts.counts.dtype)
-    _pack(counts.counts, codes, large)
-    return PackedCounts(_lengths(counts), counts.topics, codes, large[:-1], counts.totals)
+    values = counts.counts
+    codes = np.minimum(values.view(f"u{values.itemsize}"), _ESCAPE).astype(np.uint8)  # negative ones are large
+    return PackedCounts(_lengths(counts), counts.topics, codes, values[codes == _ESCAPE], counts.totals)
 
 
 def unpack(packed: PackedCounts) -> TopicCounts:
     """The exact inverse of `pack`; shares `topics` and `totals`."""
-    counts = np.empty(len(packed.codes), packed.large.dtype)
-    _unpack(packed.codes, packed.large, counts)
+    counts = packed.codes.astype(packed.large.dtype)
+    counts[packed.codes == _ESCAPE] = packed.large
     return TopicCounts(_starts(packed.n_topics), packed.topics, counts, packed.totals)
 
 
@@ -109,7 +108,7 @@ def round_counts(counts: TopicCounts, key: np.uint64) -> RoundedCounts:
     noisy, so exact totals are kept. ValueError for other types, or a word too common for any precision.
     """
     _check_whole(counts)
-    precision = largest_precision(_most_tokens(counts.indptr, counts.counts))
+    precision = largest_precision(whole_sums_of_rows(counts.indptr, counts.counts).max(initial=0))
     registers = np.empty(len(counts.counts), np.uint8)
     _round(counts.indptr, counts.topics, counts.counts, precision, key, registers)
     return RoundedCounts(_lengths(counts), counts.topics, registers, counts.totals, precision)
@@ -135,52 +134,6 @@ def _lengths(counts: TopicCounts) -> np.ndarray:
 
 def _starts(n_topics: np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(n_topics, dtype=np.int64)))
-
-
-@njit(cache=True)
-def _is_large(count):
-    return (count < 0) | (count >= _ESCAPE)
-
-
-@njit(cache=True, nogil=True)
-def _count_large(counts):
-    n_large = 0
-    for j in range(len(counts)):
-        n_large += _is_large(counts[j])
-    return n_large
-
-
-@njit(cache=True, nogil=True)
-def _pack(counts, codes, large):
-    """Write small and large counts; `large` has one extra place."""
-    end = 0
-    for j in range(len(counts)):
-        is_large = _is_large(counts[j])
-        codes[j] = _ESCAPE if is_large else np.int64(counts[j])
-        large[end] = counts[j]  # overwritten unless large
-        end += is_large
-
-
-@njit(cache=True, nogil=True)
-def _unpack(codes, large, counts):
-    place = 0
-    for j in range(len(codes)):
-        if codes[j] == _ESCAPE:
-            counts[j] = large[place]
-            place += 1
-        else:
-            counts[j] = codes[j]
-
-
-@njit(cache=True, nogil=True)
-def _most_tokens(indptr, counts):
-    most = np.int64(0)
-    for word in range(len(indptr) - 1):
-        tokens = np.int64(0)
-        for j in range(indptr[word], indptr[word + 1]):
-            tokens += counts[j]
-        most = max(most, tokens)
-    return most
 
 
 @njit(cache=True, nogil=True)
@@ -212,31 +165,26 @@ def pack_travelling(value: Any) -> Any:
         return value._replace(topics=pack_travelling(value.topics))
     if isinstance(value, TopicCounts) and np.issubdtype(value.counts.dtype, np.integer):
         return pack(value)
-    return pack_topics(value) if isinstance(value, TopicWord) else value
+    return _pack_topics(value) if isinstance(value, TopicWord) else value
 
 
 def unpack_travelling(value: Any) -> Any:
     """The exact inverse of `pack_travelling`."""
     if isinstance(value, TopicsOfPass):
         return value._replace(topics=unpack_travelling(value.topics))
-    if isinstance(value, PackedCounts):
-        return unpack(value)
-    return unpack_topics(value) if isinstance(value, PackedTopics) else value
+    if isinstance(value, PackedTopics):
+        indptr, topics, counts, _ = unpack(value.counts)
+        return TopicWord(indptr, topics, _weigh(topics, counts, value.inverse), value.base, value.inverse)
+    return unpack(value) if isinstance(value, PackedCounts) else value
 
 
-def pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
+def _pack_topics(topics: TopicWord) -> PackedTopics | TopicWord:
     """Topics by their counts, if these determine all weights exactly; a prior with seed words may prevent it."""
     counts = np.empty(len(topics.weights), np.int32)
     if not _find_counts(topics.topics, topics.weights, topics.inverse, 1.0 / topics.inverse, counts):
         return topics
     whole = TopicCounts(topics.indptr, topics.topics, counts, np.empty(0, np.int64))
     return PackedTopics(pack(whole), topics.base, topics.inverse)
-
-
-def unpack_topics(packed: PackedTopics) -> TopicWord:
-    """The exact inverse of `pack_topics`."""
-    indptr, topics, counts, _ = unpack(packed.counts)
-    return TopicWord(indptr, topics, _weigh(topics, counts, packed.inverse), packed.base, packed.inverse)
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...numerics.block_sums import exact_sum
 from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
-from ...numerics.special import copy_to
 from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
@@ -65,74 +64,12 @@ def all_documents(counts: Counts) -> Documents:
     return _documents(counts.indptr, counts.indices, counts.counts, words, counts.pair_start())
 
 
-def take_documents(counts: Counts, rows: np.ndarray, slots: np.ndarray) -> Documents:
-    """Some rows of a corpus and their words; `slots` is a work array, (n_features,) int32 of -1, which is restored."""
-    rows = np.asarray(rows, np.int64)
-    n_pairs = int(np.sum(counts.indptr[rows + 1] - counts.indptr[rows]))
-    indptr = np.zeros(len(rows) + 1, np.int64)
-    pair_word, pair_count = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.int32)
-    pair_start = np.zeros(n_pairs + 1, np.int64)
-    words = _take_pairs(rows, *counts[:3], slots, indptr, pair_word, pair_count, pair_start)
-    words.sort()
-    _number_words(words, slots, pair_word)
-    return _documents(indptr, pair_word, pair_count, words, pair_start)
-
-
-@njit(cache=True, nogil=True)
-def _take_pairs(rows, indptr, indices, counts, slots, out_indptr, out_word, out_count, out_pair_start):
-    """Copy the pairs of some rows; returns the distinct words (columns) in order of first occurrence."""
-    words = np.empty(len(out_word), np.int32)
-    n_words = 0
-    pair = 0
-    for i in range(len(rows)):
-        for j in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            word = indices[j]
-            out_word[pair] = word
-            out_count[pair] = counts[j]
-            out_pair_start[pair + 1] = out_pair_start[pair] + counts[j]
-            pair += 1
-            words[n_words] = word
-            n_words += slots[word] < 0
-            slots[word] = 0
-        out_indptr[i + 1] = pair
-    for i in range(n_words):
-        slots[words[i]] = -1
-    return words[:n_words]
-
-
-@njit(cache=True, nogil=True)
-def _number_words(words, slots, out_pair_word):
-    """Replace columns of the vocabulary by positions in `words`; restores `slots`."""
-    for i in range(len(words)):
-        slots[words[i]] = i
-    for j in range(len(out_pair_word)):
-        out_pair_word[j] = slots[out_pair_word[j]]
-    for i in range(len(words)):
-        slots[words[i]] = -1
-
-
-@njit(cache=True, nogil=True)
-def take_tokens(token_start, rows, token_topics):
-    """The topics of the tokens of some rows, in their order."""
-    n = 0
-    for row in rows:
-        n += token_start[row + 1] - token_start[row]
-    out = np.empty(n, token_topics.dtype)
-    end = 0
-    for row in rows:
-        for token in range(token_start[row], token_start[row + 1]):
-            out[end] = token_topics[token]
-            end += 1
-    return out
-
-
-@njit(cache=True, nogil=True)
-def put_tokens(rows, token_start, out_token_topics, places, starts, new):
-    """Replace the topics of the tokens of some rows; those of ``rows[i]`` begin at ``new[starts[places[i]]]``."""
-    for i in range(len(rows)):
-        first, n = token_start[rows[i]], token_start[rows[i] + 1] - token_start[rows[i]]
-        at = starts[places[i]]
-        copy_to(out_token_topics[first : first + n], new[at : at + n])
+def take_documents(counts: Counts, rows: np.ndarray) -> Documents:
+    """Some rows of a corpus, and their words."""
+    taken, occurs = counts.take(rows), np.zeros(counts.n_features, bool)
+    occurs[taken.indices] = True
+    words, place = np.flatnonzero(occurs).astype(np.int32), np.cumsum(occurs, dtype=np.int32) - 1
+    return _documents(taken.indptr, place[taken.indices], taken.counts, words, taken.pair_start())
 
 
 def _documents(indptr, pair_word, pair_count, words, pair_start) -> Documents:

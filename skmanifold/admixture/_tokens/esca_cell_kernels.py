@@ -19,13 +19,13 @@ from .layout import entry_count, entry_topic
 
 
 @njit(cache=True, nogil=True)
-def _draw_uniform_cells(
-    segments, segment_word, segment_cells, cell_row, cell_count, first_row, seed_topics, key, out_cell_topics
-):
+def _draw_uniform_cells(block, layout, latents, row_offset, seed_topics, key):
     """Topics at random, each equally likely, for the large cells of one block; a seed word has its own topic."""
-    n_components = out_cell_topics.shape[1]
+    segment_word, segment_cells = layout.segment_word, layout.segment_cells
+    cell_row, cell_count, out_cell_topics = layout.cell_row, layout.cell_count, latents.cell_topics
+    n_components, first_row = out_cell_topics.shape[1], row_offset + layout.block_rows[block]
     weights, tails = np.ones(n_components), np.empty(n_components)
-    for segment in range(segments[0], segments[1]):
+    for segment in range(layout.block_segments[block], layout.block_segments[block + 1]):
         seed_topic = seed_topics[segment_word[segment]]
         for cell in range(segment_cells[segment], segment_cells[segment + 1]):
             if seed_topic >= 0:
@@ -37,37 +37,25 @@ def _draw_uniform_cells(
 
 
 @njit(cache=True, nogil=True)
-def _sample_cells(
-    segments,
-    segment_word,
-    segment_cells,
-    cell_row,
-    cell_count,
-    first_row,
-    row_start,
-    row_vectors,
-    entries,
-    word_start,
-    topics,
-    weights,
-    base,
-    inverse,
-    prior,
-    key,
-    excludes_self,
-    out_cell_topics,
-    out_log_likelihood,
-):
+def _sample_cells(block, layout, latents, position, prior, row_offset, key, excludes_self, out_log_likelihood):
     """Draw the topics of the large cells of one block, and add to log likelihoods; arguments as of ``_sample_block``.
 
     With `excludes_self` the tokens of a cell that have the same previous topic are drawn at once.
     """
-    if segment_cells[segments[0]] == segment_cells[segments[1]]:
+    segment_word, segment_cells = layout.segment_word, layout.segment_cells
+    cell_row, cell_count, entries = layout.cell_row, layout.cell_count, latents.entries
+    out_cell_topics = latents.cell_topics
+    word_start, topics, weights, base, inverse = position
+    first_segment, stop_segment = layout.block_segments[block], layout.block_segments[block + 1]
+    if segment_cells[first_segment] == segment_cells[stop_segment]:
         return
+    first, stop = layout.block_rows[block], layout.block_rows[block + 1]
+    first_row, row_start = row_offset + first, layout.row_start[first:stop]
+    row_vectors, out_log_likelihood = latents.row_vectors[first:stop], out_log_likelihood[first:stop]
     n_components = len(inverse)
     scores, chances, tails = np.empty(n_components), np.empty(n_components), np.empty(n_components)
     previous, some = np.empty(n_components, np.int32), np.empty(n_components, np.int32)
-    for segment in range(segments[0], segments[1]):
+    for segment in range(first_segment, stop_segment):
         if segment_cells[segment] == segment_cells[segment + 1]:
             continue
         word = segment_word[segment]

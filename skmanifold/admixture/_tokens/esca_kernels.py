@@ -37,22 +37,14 @@ def _pair_key(key, row, word):
 
 
 @njit(cache=True, nogil=True)
-def _draw_uniform_topics(
-    segments,
-    segment_word,
-    segment_pairs,
-    segment_tokens,
-    pair_row,
-    pair_count,
-    first_row,
-    n_components,
-    seed_topics,
-    key,
-    out,
-):
-    """Topics at random, each equally likely, for the segments of one block; a seed word has its own topic."""
-    token = segment_tokens[segments[0]]
-    for segment in range(segments[0], segments[1]):
+def _draw_uniform_topics(block, layout, latents, row_offset, seed_topics, key):
+    """Topics at random, each equally likely, for the tokens of one block; a seed word has its own topic."""
+    segment_word, segment_pairs, segment_tokens = layout.segment_word, layout.segment_pairs, layout.segment_tokens
+    pair_row, pair_count, out = layout.pair_row, layout.pair_count, latents.token_topics
+    n_components, first_row = np.uint64(latents.cell_topics.shape[1]), row_offset + layout.block_rows[block]
+    first_segment, stop_segment = layout.block_segments[block], layout.block_segments[block + 1]
+    token = segment_tokens[first_segment]
+    for segment in range(first_segment, stop_segment):
         seed_topic = seed_topics[segment_word[segment]]
         if seed_topic >= 0:
             out[token : segment_tokens[segment + 1]] = seed_topic
@@ -62,40 +54,28 @@ def _draw_uniform_topics(
             stream = _pair_key(key, first_row + np.int64(pair_row[pair]), segment_word[segment])
             for occurrence in range(pair_count[pair]):
                 high = random_bits(stream, occurrence) >> _WORD_BITS
-                out[token] = (high * np.uint64(n_components)) >> _WORD_BITS
+                out[token] = (high * n_components) >> _WORD_BITS
                 token += 1
 
 
 @njit(cache=True, nogil=True)
 def _sample_block(
-    segments,
-    segment_word,
-    segment_pairs,
-    segment_tokens,
-    pair_row,
-    pair_count,
-    first_row,
-    row_start,
-    row_vectors,
-    entries,
-    word_start,
-    topics,
-    weights,
-    base,
-    inverse,
-    prior,
-    prior_sums,
-    key,
-    excludes_self,
-    out_topics,
-    out_log_likelihood,
+    block, layout, latents, position, prior, prior_sums, row_offset, key, excludes_self, out_log_likelihood
 ):
-    """Draw the topic of every token of one block; `row_start`, `row_vectors` and the last output have the block's rows.
+    """Draw the topic of every token of one block, given topics of the type `TopicWord`.
 
     `prior_sums` are running sums of alpha_k inverse_k. A row's log likelihood sums log sum_k (D_k + alpha_k) p(v | k)
-    over its tokens. With `excludes_self` the counts for a token exclude it, and `out_topics` must be the topics of the
-    counts.
+    over its tokens. With `excludes_self` the counts for a token exclude it, and the topics of the tokens must be those
+    of the counts.
     """
+    segment_word, segment_pairs, segment_tokens = layout.segment_word, layout.segment_pairs, layout.segment_tokens
+    pair_row, pair_count = layout.pair_row, layout.pair_count
+    word_start, topics, weights, base, inverse = position
+    first_segment, stop_segment = layout.block_segments[block], layout.block_segments[block + 1]
+    first, stop = layout.block_rows[block], layout.block_rows[block + 1]
+    first_row, row_start = row_offset + first, layout.row_start[first:stop]
+    row_vectors, entries, out_topics = latents.row_vectors[first:stop], latents.entries, latents.token_topics
+    out_log_likelihood = out_log_likelihood[first:stop]
     n_rows, n_components = len(row_vectors), len(inverse)
     scores = np.zeros(n_components, np.float32)
     sums = np.empty(max(1, row_vectors.max()) * LANES, np.float32)
@@ -113,10 +93,10 @@ def _sample_block(
         row_inverse[row] = total
         out_log_likelihood[row] = 0.0
     prior_total = prior_sums[n_components - 1]
-    token = segment_tokens[segments[0]]
-    last_pair = segment_pairs[segments[1]] - 1
+    token = segment_tokens[first_segment]
+    last_pair = segment_pairs[stop_segment] - 1
 
-    for segment in range(segments[0], segments[1]):
+    for segment in range(first_segment, stop_segment):
         # A dense copy of the word's weights, for the scans of the documents, and running sums of alpha weights.
         word = segment_word[segment]
         begin, end = word_start[word], word_start[word + 1]
@@ -261,29 +241,20 @@ def _first_above(sums, n, value):
 
 
 @njit(cache=True, nogil=True)
-def _count_rows(
-    segments,
-    segment_tokens,
-    segment_pairs,
-    segment_cells,
-    pair_row,
-    pair_count,
-    cell_row,
-    cell_count,
-    token_topics,
-    cell_topics,
-    n_components,
-    row_tokens,
-    row_start,
-    out_row_vectors,
-    out_entries,
-):
+def _count_rows(block, layout, latents):
     """Rebuild the entries of one block's rows from the topics of its tokens and large cells.
 
     Topics are in order of first occurrence in the row's words, ascending, those of large cells last, for any blocks.
     """
+    segment_pairs, segment_cells = layout.segment_pairs, layout.segment_cells
+    pair_row, pair_count, cell_row, cell_count = layout.pair_row, layout.pair_count, layout.cell_row, layout.cell_count
+    token_topics, cell_topics, out_entries = latents.token_topics, latents.cell_topics, latents.entries
+    first_segment, stop_segment = layout.block_segments[block], layout.block_segments[block + 1]
+    first, stop = layout.block_rows[block], layout.block_rows[block + 1]
+    row_tokens, row_start = layout.row_tokens[first:stop], layout.row_start[first:stop]
+    out_row_vectors, n_components = latents.row_vectors[first:stop], cell_topics.shape[1]
     n_rows = len(row_tokens)
-    first_cell, stop_cell = segment_cells[segments[0]], segment_cells[segments[1]]
+    first_cell, stop_cell = segment_cells[first_segment], segment_cells[stop_segment]
     n_single = row_tokens.copy()
     row_cell = np.full(n_rows, -1, np.int64)  # head of each row's linked list
     next_cell = np.empty(stop_cell - first_cell, np.int64)
@@ -300,8 +271,8 @@ def _count_rows(
         cursor[row] = place
         place += n_single[row]
     by_row = np.empty(place, np.uint16)
-    token = segment_tokens[segments[0]]
-    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+    token = layout.segment_tokens[first_segment]
+    for pair in range(segment_pairs[first_segment], segment_pairs[stop_segment]):
         doc = np.uint64(pair_row[pair])
         place = cursor[doc]
         for _ in range(pair_count[pair]):
@@ -355,24 +326,15 @@ def _add_cell(counts_of_cell, counts, found, end):
 
 
 @njit(cache=True, nogil=True)
-def _count_words(
-    first_word,
-    stop_word,
-    word_start,
-    word_segments,
-    word_cells,
-    segment_pairs,
-    segment_tokens,
-    segment_cells,
-    pair_count,
-    token_topics,
-    cell_topics,
-    n_components,
-):
+def _count_words(first_word, stop_word, layout, latents):
     """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
 
     The topics of a word are in order of first occurrence in its documents, ascending.
     """
+    word_start, word_segments, word_cells = layout.word_start, layout.word_segments, layout.word_cells
+    segment_pairs, segment_tokens, segment_cells = layout.segment_pairs, layout.segment_tokens, layout.segment_cells
+    pair_count, token_topics, cell_topics = layout.pair_count, latents.token_topics, latents.cell_topics
+    n_components = cell_topics.shape[1]
     # A word has at most as many topics as tokens; each of its large cells may have all.
     capacity = 0
     for word in range(first_word, stop_word):

@@ -97,13 +97,13 @@ class TokenFit(FitStrategy):
     """
 
     in_memory = True
-    prior: AdmixturePrior
+    prior: Any  # AdmixturePrior, or another with `model` and `draw_store`
 
     def __init__(
         self,
         admixture: Any,
         run: Run,
-        begin: Callable[..., AdmixturePrior],
+        begin: Callable[..., Any],
         counts: Counts | None,
         starts_at_random: bool = True,
     ):
@@ -112,9 +112,14 @@ class TokenFit(FitStrategy):
         self.run = run
         self.begin = begin
         self.counts: Any = counts
-        self.burn_in_prior = BurnInPrior(admixture, run, starts_at_random)
+        self.burn_in_prior = self._burn_in_prior(starts_at_random)
         self.n_unsettled = self.burn_in_prior.n_passes
-        self.n_stored = n_stored_documents(admixture, run.sampler, self.in_memory)
+        self.n_stored = admixture.n_stored_rows if draws_documents(run.sampler) else 0
+        if self.n_stored and not (self.in_memory and not active_session()):
+            raise ValueError("n_stored_rows needs the documents in the memory of this process: set it to 0.")
+
+    def _burn_in_prior(self, starts_at_random: bool) -> Any:
+        return BurnInPrior(self.admixture, self.run, starts_at_random)
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows."""
@@ -187,18 +192,8 @@ class ShardedTokenFit(TokenFit):
 
     in_memory = False
 
-    def __init__(
-        self,
-        admixture: Any,
-        run: Run,
-        begin: Callable[..., AdmixturePrior],
-        counts: Counts | None,
-        starts_at_random: bool = True,
-        *,
-        X: Any,
-        emission: BaseEmission | None = None,
-    ):
-        super().__init__(admixture, run, begin, counts, starts_at_random)
+    def __init__(self, *arguments: Any, X: Any, emission: BaseEmission | None = None):
+        super().__init__(*arguments)
         self.X = X
         self.emission: Any = emission
 
@@ -304,14 +299,6 @@ def sum_after(n_passes: int, n_larger: int, model: Any) -> float:
     """
     first = min(max(_SHARE_OF_TOKENS * model.n_tokens / model.n_rows, 1.0), _MOST)
     return first ** max(0.0, 1.0 - n_passes / n_larger)
-
-
-def n_stored_documents(estimator: Any, sampler: BaseSampler, in_memory: bool) -> int:
-    """The parameter `n_stored_rows`, or 0 if the sampler does not use it; a ValueError if documents are elsewhere."""
-    wanted = estimator.n_stored_rows if draws_documents(sampler) else 0
-    if wanted and not (in_memory and not active_session()):
-        raise ValueError("n_stored_rows needs the documents in the memory of this process: set it to 0.")
-    return wanted
 
 
 def record_documents(latents: Any, token_start: np.ndarray, n_rows: int, n_topics: int) -> dict[str, np.ndarray]:

@@ -26,7 +26,7 @@ from ...numerics.simd import (
     sum_across_reference,
     vector_at,
 )
-from ...sparse.counts import Counts, whole_sums_of_rows
+from ...sparse.counts import Counts, index_columns, whole_sums_of_rows
 from ...utils._njit import njit
 from ...utils._threads import Workers
 
@@ -137,11 +137,8 @@ def find_in_scan_reference(sums, lanes, n_vectors, value):
     return lane + LANES * int(np.count_nonzero(sums[lane : LANES * (n_vectors - 1) : LANES] <= rest))
 
 
-_VECTORS = (_scan_row_vector, _find_in_scan_vector)
-_REFERENCES = (scan_row_reference, find_in_scan_reference)
-scan_row: Any
-find_in_scan: Any
-scan_row, find_in_scan = _REFERENCES if config.DISABLE_JIT else _VECTORS
+scan_row: Any = scan_row_reference if config.DISABLE_JIT else _scan_row_vector
+find_in_scan: Any = find_in_scan_reference if config.DISABLE_JIT else _find_in_scan_vector
 
 
 # Within a block the topics of the documents stay in cache, and all tokens of a word are adjacent, so the topics of a
@@ -223,6 +220,8 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
     words, pairs, tokens, cells, cell_row, cell_count = zip(*parts, strict=True)
     segment_word = np.concatenate(words)
     segment_cells = np.cumsum(np.concatenate([[0], *cells]))
+    word_start, word_segments = np.empty(counts.n_features + 1, np.int64), np.empty(len(segment_word), np.int64)
+    index_columns(segment_word, word_start, word_segments)
     return TokenLayout(
         block_rows,
         np.cumsum([0, *map(len, words)]),
@@ -236,7 +235,9 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
         np.concatenate(cell_count),
         lengths,
         row_start,
-        *_index_words(segment_word, segment_cells, counts.n_features),
+        word_segments,
+        word_start,
+        np.bincount(segment_word, np.diff(segment_cells), counts.n_features).astype(np.int64),
     )
 
 
@@ -312,20 +313,3 @@ def _sort_block(indptr, indices, counts, n_features, most_single, first_row, sto
             tokens[segment] += out_pair_count[place]
             place += 1
     return words, pairs, tokens, cells, cell_row, cell_count
-
-
-@njit(cache=True, nogil=True)
-def _index_words(segment_word, segment_cells, n_features):
-    """The segments of each word, block by block, where those of a word start, and its number of large cells."""
-    start = np.zeros(n_features + 1, np.int64)
-    cells = np.zeros(n_features, np.int64)
-    for segment, word in enumerate(segment_word):
-        start[word + 1] += 1
-        cells[word] += segment_cells[segment + 1] - segment_cells[segment]
-    start = np.cumsum(start)
-    segments = np.empty(len(segment_word), np.int64)
-    cursor = start[:-1].copy()
-    for segment, word in enumerate(segment_word):
-        segments[cursor[word]] = segment
-        cursor[word] += 1
-    return segments, start, cells

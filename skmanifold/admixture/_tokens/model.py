@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -59,29 +60,27 @@ class TokenModel:
         Dirichlet parameters of the rows' proportions.
     workers : Workers
         Who runs the kernels.
-    block_tokens : int, optional
-        About how many tokens one task samples; no result depends on it.
     first_row : int, default=0
         Index in the whole corpus of the first row, because `counts` may be a part of it; random streams depend on it.
     seeds : Seeds, optional
         Words whose tokens begin in a chosen topic.
     """
 
+    block_tokens: int | None = None  # about how many one task samples, if not by default; no result depends on it
+
     def __init__(
         self,
         counts: Counts,
         doc_topic_prior: np.ndarray,
         workers: Workers,
-        block_tokens: int | None = None,
         first_row: int = 0,
-        seeds: Seeds | None = None,
+        seeds: Seeds = NO_SEEDS,
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
         self.workers = workers
-        self.block_tokens = block_tokens
         self.first_row = first_row
-        self.seeds = seeds or NO_SEEDS
+        self.seeds = seeds
 
     @property
     def n_components(self) -> int:
@@ -122,13 +121,10 @@ class TokenModel:
         np.add.at(reads, layout.segment_word, np.diff(layout.segment_tokens))
         return split_by_task(np.cumsum(reads + layout.word_cells * self.n_components) // _WORD_RANGE_TOKENS)
 
-    def _blocks(self):
-        """For each block: its segments, its first row and its rows."""
-        layout = self.layout
-        for block in range(layout.n_blocks):
-            segments = layout.block_segments[block : block + 2]
-            if segments[0] < segments[1]:
-                yield segments, layout.block_rows[block], slice(*layout.block_rows[block : block + 2])
+    def _run_on_blocks(self, function: Callable, *arguments: Any) -> None:
+        """Call a function for each block with tokens; the number of the block is its first argument."""
+        filled = np.flatnonzero(np.diff(self.layout.block_segments))
+        self.workers.run(function, [(block, *arguments) for block in filled])
 
     @property
     def _seed_topics(self) -> np.ndarray:
@@ -136,38 +132,15 @@ class TokenModel:
 
     def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
         """Every token's topic uniformly at random, except for seed words."""
-        latents = self._empty_latents()
-        seed_topics = self._seed_topics
+        latents, layout = self._empty_latents(), self.layout
+        given = layout, latents, self.first_row, self._seed_topics, key
 
-        def draw(segments, first_row, rows):
-            layout = self.layout
-            _draw_uniform_topics(
-                segments,
-                layout.segment_word,
-                layout.segment_pairs,
-                layout.segment_tokens,
-                layout.pair_row,
-                layout.pair_count,
-                self.first_row + first_row,
-                self.n_components,
-                seed_topics,
-                key,
-                latents.token_topics,
-            )
-            _draw_uniform_cells(
-                segments,
-                layout.segment_word,
-                layout.segment_cells,
-                layout.cell_row,
-                layout.cell_count,
-                self.first_row + first_row,
-                seed_topics,
-                key,
-                latents.cell_topics,
-            )
-            self._count_block(segments, rows, latents)
+        def draw(block):
+            _draw_uniform_topics(block, *given)
+            _draw_uniform_cells(block, *given)
+            _count_rows(block, layout, latents)
 
-        self.workers.run(draw, self._blocks())
+        self._run_on_blocks(draw)
         return latents, self._count_topics(latents)
 
     def sample_latents(self, position: TopicWord, latents: TokenLatents, key: np.uint64):
@@ -176,52 +149,17 @@ class TokenModel:
 
     def _sample_tokens(self, position: TopicWord, latents: TokenLatents, key: np.uint64, *, excludes_self: bool):
         """One pass; with `excludes_self` each token is excluded from the counts of the topics and of its document."""
-        layout = self.layout
-        prior_sums = np.cumsum(self.doc_topic_prior * position.inverse)
+        layout, prior = self.layout, self.doc_topic_prior
+        prior_sums = np.cumsum(prior * position.inverse)
         log_likelihood = np.zeros(len(layout.row_tokens))
+        rest = self.first_row, key, excludes_self, log_likelihood
 
-        def sweep(segments, first_row, rows):
-            given = (
-                self.first_row + first_row,
-                layout.row_start[rows],
-                latents.row_vectors[rows],
-                latents.entries,
-                position.indptr,
-                position.topics,
-                position.weights,
-                position.base,
-                position.inverse,
-                self.doc_topic_prior,
-            )
-            _sample_block(
-                segments,
-                layout.segment_word,
-                layout.segment_pairs,
-                layout.segment_tokens,
-                layout.pair_row,
-                layout.pair_count,
-                *given,
-                prior_sums,
-                key,
-                excludes_self,
-                latents.token_topics,
-                log_likelihood[rows],
-            )
-            _sample_cells(
-                segments,
-                layout.segment_word,
-                layout.segment_cells,
-                layout.cell_row,
-                layout.cell_count,
-                *given,
-                key,
-                excludes_self,
-                latents.cell_topics,
-                log_likelihood[rows],
-            )
-            self._count_block(segments, rows, latents)
+        def sweep(block):
+            _sample_block(block, layout, latents, position, prior, prior_sums, *rest)
+            _sample_cells(block, layout, latents, position, prior, *rest)
+            _count_rows(block, layout, latents)
 
-        self.workers.run(sweep, self._blocks())
+        self._run_on_blocks(sweep)
         lengths = layout.row_tokens  # its logarithm, with the prior, normalises a row's proportions
         log_likelihood -= lengths * np.log(lengths + self.doc_topic_prior.sum())
         return latents, self._count_topics(latents), exact_sum(log_likelihood)
@@ -266,50 +204,9 @@ class TokenModel:
             zeros_by_cache_line(layout.row_start[-1], np.uint32),
         )
 
-    def _count_block(self, segments, rows, latents):
-        layout = self.layout
-        _count_rows(
-            segments,
-            layout.segment_tokens,
-            layout.segment_pairs,
-            layout.segment_cells,
-            layout.pair_row,
-            layout.pair_count,
-            layout.cell_row,
-            layout.cell_count,
-            latents.token_topics,
-            latents.cell_topics,
-            self.n_components,
-            layout.row_tokens[rows],
-            layout.row_start[rows],
-            latents.row_vectors[rows],
-            latents.entries,
-        )
-
     def _count_topics(self, latents) -> TopicCounts:
-        layout = self.layout
-        n_topics, topics, counts, totals = zip(
-            *self.workers.run(
-                _count_words,
-                [
-                    (
-                        *words,
-                        layout.word_start,
-                        layout.word_segments,
-                        layout.word_cells,
-                        layout.segment_pairs,
-                        layout.segment_tokens,
-                        layout.segment_cells,
-                        layout.pair_count,
-                        latents.token_topics,
-                        latents.cell_topics,
-                        self.n_components,
-                    )
-                    for words in self._word_ranges
-                ],
-            ),
-            strict=True,
-        )
+        tasks = [(*words, self.layout, latents) for words in self._word_ranges]
+        n_topics, topics, counts, totals = zip(*self.workers.run(_count_words, tasks), strict=True)
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
         return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
 
@@ -353,15 +250,6 @@ class TokenModel:
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
-        _init_assignments(
-            corpus.indptr,
-            corpus.indices,
-            corpus.counts,
-            self.token_start,
-            self.first_row,
-            self.n_components,
-            self._seed_topics,
-            key,
-            *state,
-        )
+        streams = self.token_start, self.first_row, self.n_components, self._seed_topics, key
+        _init_assignments(*corpus[:3], *streams, *state)
         return state

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,8 +50,9 @@ from ...utils._threads import Workers
 from ...utils._validation import check_array
 from .._exponential_family.model import FamilyTokenModel, FamilyTokens
 from .compact_counts import TopicsOfPass, cut_words, join_words, pack_travelling, unpack_travelling
+from .esca_kernels import _count_rows
 from .model import TokenLatents, TokenModel
-from .topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts
+from .topic_counts import TopicCounts, TopicPrior, add_counts
 
 # Latents are stored row by row, independent of the layout, and so for any division of the rows.
 
@@ -89,19 +90,16 @@ class StreamedTokens:
     def __init__(
         self,
         rows: list[CorpusRange],
-        doc_topic_prior: np.ndarray,
+        make: Callable[..., StorableTokens],
         workers: Workers,
         first_row: int = 0,
         piece_tokens: int | None = None,
-        *,
-        seeds: Seeds = NO_SEEDS,
     ):
         self.rows = rows
-        self.doc_topic_prior = doc_topic_prior
+        self.make = make
         self.workers = workers
         self.first_row = first_row
         self.piece_tokens = piece_tokens
-        self.seeds = seeds
 
     @cached_property
     def _pieces(self) -> list[tuple[int, CorpusRange]]:
@@ -126,36 +124,34 @@ class StreamedTokens:
     def _models(self) -> Iterator[StorableTokens]:
         """A model of each piece, created when it is needed."""
         for first_row, (corpus, start, stop) in self._pieces:
-            counts = corpus.counts(start, stop)
-            yield StorableTokens(counts, self.doc_topic_prior, self.workers, first_row=first_row, seeds=self.seeds)
+            yield self.make(corpus.counts(start, stop), workers=self.workers, first_row=first_row)
 
     def init_latents(self, key: np.uint64) -> tuple[StoredLatents, TopicCounts]:
         """Every token's topic uniformly at random."""
-        stored, total = StoredLatents(), None
-        for model in self._models():
-            latents, counts = model.init_latents(key)
-            stored.write(next(model.pack_latents(latents)))
-            total = counts if total is None else add_counts(total, counts)
-        assert total is not None
-        return stored, total
+        stored = StoredLatents()
+        return stored, self._pass(stored, lambda model: (*model.init_latents(key), 0.0))[0]
 
     def sample_latents(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass."""
-        return self._sample("sample_latents", position, latents, key)
+        return self._sample(latents, lambda model, held: model.sample_latents(position, held, key))
 
     def sample_given_others(self, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
         """Every token's topic given the topics and the documents' counts of the previous pass, both without it."""
-        return self._sample("sample_given_others", position, latents, key)
+        return self._sample(latents, lambda model, held: model.sample_given_others(position, held, key))
 
-    def _sample(self, method: str, position: TopicWord | TopicsOfPass, latents: StoredLatents, key: np.uint64):
+    def _sample(self, latents: StoredLatents, draw: Callable) -> tuple[StoredLatents, TopicCounts, float]:
+        return latents, *self._pass(latents, lambda model: draw(model, model.unpack_latents(latents.read)))
+
+    def _pass(self, stored: StoredLatents, ask: Callable[[StorableTokens], tuple]) -> tuple[TopicCounts, float]:
+        """Store the latents of each piece that `ask` returns with counts and a log likelihood; sums of the latter."""
         total, log_likelihood = None, 0.0
         for model in self._models():
-            held = model.unpack_latents(latents.read)
-            drawn, counts, part = getattr(model, method)(position, held, key)
-            latents.write(next(model.pack_latents(drawn)))
+            latents, counts, part = ask(model)
+            stored.write(next(model.pack_latents(latents)))
             total = counts if total is None else add_counts(total, counts)
             log_likelihood += part
-        return latents, total, log_likelihood
+        assert total is not None
+        return total, log_likelihood
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the documents and their positions, the same as in memory; it reads all pieces."""
@@ -212,7 +208,7 @@ class StorableTokens(TokenModel):
         """The topics of the tokens of each row."""
         if not isinstance(latents, np.ndarray):
             topics = np.empty(self.n_tokens, np.uint16)
-            self._run_over_blocks(_order_by_row, latents, topics)
+            self._run_on_blocks(_order_by_row, self.layout, latents, self.token_start, topics)
             latents = topics
         yield RowLatents(self.first_row, self.token_start, latents)
 
@@ -229,41 +225,20 @@ class StorableTokens(TokenModel):
             return latents
         full = self._empty_latents()
         full.cell_topics[:] = 0
-        self._run_over_blocks(_order_by_word, full, latents)
-        self.workers.run(self._count_block, [(segments, rows, full) for segments, _, rows in self._blocks()])
+        self._run_on_blocks(_order_by_word, self.layout, full, self.token_start, latents)
+        self._run_on_blocks(_count_rows, self.layout, full)
         return full
-
-    def _run_over_blocks(self, kernel: Callable, latents: TokenLatents, topics: np.ndarray) -> None:
-        layout = self.layout
-        of_layout = layout.segment_pairs, layout.segment_tokens, layout.segment_cells, layout.pair_row
-        cells = layout.pair_count, layout.cell_count
-        self.workers.run(
-            kernel,
-            [
-                (segments, *of_layout, *cells, self.token_start[rows], *latents[:2], topics)
-                for segments, _, rows in self._blocks()
-            ],
-        )
 
 
 @njit(cache=True, nogil=True)
-def _order_by_row(
-    segments,
-    segment_pairs,
-    segment_tokens,
-    segment_cells,
-    pair_row,
-    pair_count,
-    cell_count,
-    row_token,
-    token_topics,
-    cell_topics,
-    out_topics,
-):
+def _order_by_row(block, layout, latents, token_start, out_topics):
     """Copy the topics of one block to the order of rows, then words; those of a large cell in the order of topics."""
-    cursor = row_token.copy()
-    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
-    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+    segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
+    token_topics, cell_topics = latents.token_topics, latents.cell_topics
+    first, stop = layout.block_segments[block], layout.block_segments[block + 1]
+    cursor = token_start[layout.block_rows[block] : layout.block_rows[block + 1]].copy()
+    token, cell = layout.segment_tokens[first], layout.segment_cells[first]
+    for pair in range(segment_pairs[first], segment_pairs[stop]):
         row = np.int64(pair_row[pair])
         place = cursor[row]
         if pair_count[pair] == 0:
@@ -279,27 +254,18 @@ def _order_by_row(
 
 
 @njit(cache=True, nogil=True)
-def _order_by_word(
-    segments,
-    segment_pairs,
-    segment_tokens,
-    segment_cells,
-    pair_row,
-    pair_count,
-    cell_count,
-    row_token,
-    out_token_topics,
-    out_cell_topics,
-    topics,
-):
+def _order_by_word(block, layout, out_latents, token_start, topics):
     """The inverse of ``_order_by_row``; the topic counts of large cells must be zero."""
-    cursor = row_token.copy()
-    token, cell = segment_tokens[segments[0]], segment_cells[segments[0]]
-    for pair in range(segment_pairs[segments[0]], segment_pairs[segments[1]]):
+    segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
+    out_token_topics, out_cell_topics = out_latents.token_topics, out_latents.cell_topics
+    first, stop = layout.block_segments[block], layout.block_segments[block + 1]
+    cursor = token_start[layout.block_rows[block] : layout.block_rows[block + 1]].copy()
+    token, cell = layout.segment_tokens[first], layout.segment_cells[first]
+    for pair in range(segment_pairs[first], segment_pairs[stop]):
         row = np.int64(pair_row[pair])
         place = cursor[row]
         if pair_count[pair] == 0:
-            for _ in range(cell_count[cell]):
+            for _ in range(layout.cell_count[cell]):
                 out_cell_topics[cell, np.int64(topics[place])] += 1
                 place += 1
             cell += 1
@@ -314,26 +280,32 @@ NO_TOKENS = "X has no tokens: all counts are zero, or fractions that were rounde
 
 
 class TokenShards:
-    """A `ShardBuilder` of rows of counts; `rounding_key` is for fractional counts, `whom` for messages."""
+    """A `ShardBuilder` of rows of counts.
 
-    def __init__(self, doc_topic_prior: np.ndarray, rounding_key: np.uint64, whom: str, seeds: Seeds = NO_SEEDS):
-        self.doc_topic_prior = doc_topic_prior
+    The function `make` returns the model of `Counts` with some `workers` and a `first_row`. `rounding_key` is for
+    fractional counts, `whom` for messages, and `streams` is whether corpora stay on disk.
+    """
+
+    def __init__(self, make: Callable[..., StorableTokens], rounding_key: np.uint64, whom: str, streams: bool = True):
+        self.make = make
         self.rounding_key = rounding_key
         self.whom = whom
-        self.seeds = seeds
+        self.streams = streams
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
-        """Counts in memory, matrices, files, documents or ranges of corpora; counts and matrices are copied."""
+        """Counts in memory, matrices, files, documents or ranges of corpora; matrices are copied."""
         if isinstance(blocks[0], CorpusRange):
             return blocks, sum(stop - start for _, start, stop in blocks), blocks[0].corpus.shape[1]
         if isinstance(blocks[0], Counts):
-            (counts,) = blocks
-            indptr, indices, values = (array.copy() for array in counts[:3])  # received arrays are read-only
-            return Counts(indptr, indices, values, counts.n_features), counts.n_rows, counts.n_features
+            indptr, indices, values = (np.require(array, requirements="W") for array in blocks[0][:3])
+            counts = Counts(indptr, indices, values, blocks[0].n_features)  # received arrays are read-only
+            return counts, counts.n_rows, counts.n_features
         if isinstance(blocks[0], list | tuple):
             counts = counts_of_documents(document for block in blocks for document in block)
             return counts, counts.n_rows, counts.n_features
-        parts = [_checked(block.read() if isinstance(block, FileRange) else block) for block in blocks]
+        settings = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_min_samples": 0, "input_name": "X"}
+        read = (block.read() if isinstance(block, FileRange) else block for block in blocks)
+        parts = [sp.csr_array(check_array(block, **settings)) for block in read]
         check_same_width(part.shape[1] for part in parts)
         csr = sp.csr_array(sp.vstack(parts, format="csr"))
         check_non_negative(csr, self.whom)
@@ -342,19 +314,21 @@ class TokenShards:
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens | StreamedTokens:
         """A model of rows on disk, which are streamed, or of rows in memory."""
-        if isinstance(rows, list):
+        if isinstance(rows, list) and self.streams:
             before = first_row
             for corpus, start, stop in rows:  # only pieces are in memory, so only single rows can be too long
                 check_token_start(corpus.token_start[start : stop + 1], most=corpus.n_tokens, first_row=before)
                 before += stop - start
-            return StreamedTokens(rows, self.doc_topic_prior, workers, first_row, seeds=self.seeds)
-        rows, moved = self.whole(rows, first_row, n_features)
-        model = StorableTokens(rows, self.doc_topic_prior, workers, first_row=first_row, seeds=self.seeds)
+            return StreamedTokens(rows, self.make, workers, first_row)
+        counts, moved = self.whole(rows, first_row, n_features)
+        model = self.make(counts, workers=workers, first_row=first_row)
         model.moved_by_rounding = moved
         return model
 
     def whole(self, rows: Any, first_row: int, n_features: int) -> tuple[Counts, float]:
         """Rows as whole counts in memory, and how much rounding has moved."""
+        if type(rows) is tuple:  # as `summarize` has kept them
+            return rows
         moved = 0.0
         if isinstance(rows, list):
             rows = join_counts([corpus.counts(start, stop) for corpus, start, stop in rows])
@@ -369,13 +343,6 @@ class TokenShards:
     merge = staticmethod(add_counts)
     cut, join = staticmethod(cut_words), staticmethod(join_words)
     pack, unpack = staticmethod(pack_travelling), staticmethod(unpack_travelling)
-
-
-def _checked(block: Any) -> Any:
-    """The rows of a block; sparse ones stay sparse."""
-    return sp.csr_array(
-        check_array(block, accept_sparse="csr", dtype=COUNT_TYPES, ensure_min_samples=0, input_name="X")
-    )
 
 
 class RowSummary(NamedTuple):
@@ -407,18 +374,19 @@ class SummedTokenShards(TokenShards):
 
     def __init__(
         self,
-        tokens_of: Callable[[RowSummary], TopicPrior | FamilyTokens] | None,
+        tokens_of: Callable[[RowSummary], TopicPrior | FamilyTokens],
         doc_topic_prior: np.ndarray,
         rounding_key: np.uint64,
         whom: str,
         emission: BaseEmission | None,
     ):
-        super().__init__(doc_topic_prior, rounding_key, whom)
+        super().__init__(partial(StorableTokens, doc_topic_prior=doc_topic_prior), rounding_key, whom)
         self._tokens_of = tokens_of
+        self._prior = doc_topic_prior
         self.emission = emission
 
-    def __reduce__(self) -> tuple:
-        return type(self), (None, self.doc_topic_prior, self.rounding_key, self.whom, self.emission)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_tokens_of": None}
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """Counts, as in `TokenShards`, or rows for the emission, not validated."""
@@ -444,32 +412,16 @@ class SummedTokenShards(TokenShards):
         np.add.at(column_sums, counts.indices, counts.counts)
         return (counts, moved), RowSummary(column_sums, counts.row_sums())
 
-    def settle(self, summaries: list[RowSummary]) -> SettledTokenShards:
+    def settle(self, summaries: list[RowSummary]) -> TokenShards:
         """The builder of models of these rows; a ValueError if there are no tokens."""
         column_sums, row_sums = zip(*summaries, strict=True)
         summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums))
         if not summary.row_sums.any():
             raise ValueError(NO_TOKENS)
-        assert self._tokens_of is not None, "only the client settles"
-        return SettledTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
-
-
-class SettledTokenShards(TokenShards):
-    """`ShardBuilder` for tokens of a known distribution."""
-
-    def __init__(self, tokens: TopicPrior | FamilyTokens, doc_topic_prior: np.ndarray, whom: str):
-        super().__init__(doc_topic_prior, np.uint64(0), whom)
-        self.family = None if isinstance(tokens, TopicPrior) else tokens.family
-
-    def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> StorableTokens:
-        """Make the model of the rows of one shard, from what `SummedTokenShards` has kept."""
-        counts, moved = rows
-        if self.family is None:
-            model = StorableTokens(counts, self.doc_topic_prior, workers, first_row=first_row)
-        else:
-            model = _StorableFamilyTokens(counts, self.doc_topic_prior, self.family, workers, first_row=first_row)
-        model.moved_by_rounding = moved
-        return model
+        tokens, make = self._tokens_of(summary), self.make
+        if isinstance(tokens, FamilyTokens):
+            make = partial(_StorableFamilyTokens, doc_topic_prior=self._prior, family=tokens.family)
+        return TokenShards(make, self.rounding_key, self.whom)
 
 
 class _StorableFamilyTokens(StorableTokens, FamilyTokenModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -63,10 +64,8 @@ def scale_tokens(log_table: np.ndarray) -> ScaledTokens:
     n_tokens, n_components = log_table.shape
     log_scale = np.rint(log_table.max(axis=1) / SUM_UNIT) * SUM_UNIT
     weights = np.exp(log_table - log_scale[:, np.newaxis]).astype(np.float32)
-    tokens, components = np.nonzero(weights)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(tokens, minlength=n_tokens))))
-    entries = components.astype(np.uint16), weights[tokens, components]
-    return ScaledTokens(TopicWord(indptr, *entries, np.zeros(n_tokens), np.ones(n_components)), log_scale)
+    entries = counts_from_dense(weights, np.ones(n_components))
+    return ScaledTokens(TopicWord(*entries[:3], np.zeros(n_tokens), entries.totals), log_scale)
 
 
 def on_one_scale(draws: list[ScaledTokens]) -> tuple[list[TopicWord], np.ndarray | None]:
@@ -145,20 +144,8 @@ def add_counts(left: TopicCounts, right: TopicCounts, left_scale=1, right_scale=
     indptr = np.zeros(len(left.indptr), np.int64)
     topics = np.empty(len(left.topics) + len(right.topics), np.uint16)
     counts = np.empty(len(topics), kind)
-    _merge_rows(
-        left.indptr,
-        left.topics,
-        left.counts,
-        kind(left_scale),
-        right.indptr,
-        right.topics,
-        right.counts,
-        kind(right_scale),
-        len(left.totals),
-        indptr,
-        topics,
-        counts,
-    )
+    scales = kind(left_scale), kind(right_scale)
+    _merge_rows(left[:3], right[:3], *scales, len(left.totals), indptr, topics, counts)
     for array in (topics, counts):  # release unused memory without a copy
         array.resize(indptr[-1], refcheck=False)
     return TopicCounts(indptr, topics, counts, totals)
@@ -198,21 +185,10 @@ def close_list(begin, end, topics, scratch, counts, totals):
 
 
 @njit(cache=True, nogil=True)
-def _merge_rows(
-    left_indptr,
-    left_topics,
-    left_counts,
-    left_scale,
-    right_indptr,
-    right_topics,
-    right_counts,
-    right_scale,
-    n_components,
-    out_indptr,
-    out_topics,
-    out_counts,
-):
+def _merge_rows(left, right, left_scale, right_scale, n_components, out_indptr, out_topics, out_counts):
     # Sums of two sparse tables, word by word; `place` has the entry of each topic of the word, -1 without one.
+    left_indptr, left_topics, left_counts = left
+    right_indptr, right_topics, right_counts = right
     place = np.full(n_components, -1, np.int64)
     end = 0
     for word in range(len(left_indptr) - 1):
@@ -263,13 +239,9 @@ class TopicPrior:
     def _disagreement(self, sizes: Sizes) -> str | None:
         made = TopicPrior(self.values, sizes["n_components"], sizes["n_features"])
         same = np.allclose(made.base, self.base) and np.allclose(made.totals, self.totals)
-        if not same or (made.extra is None) != (self.extra is None):
-            return "does not correspond to its values"
-        if made.extra is not None and self.extra is not None:
-            parts = zip(vars(made.extra).values(), vars(self.extra).values(), strict=True)
-            if not all(np.array_equal(one, other) for one, other in parts):
-                return "does not correspond to its values"
-        return None
+        extras = ([] if extra is None else vars(extra).values() for extra in (made.extra, self.extra))
+        same = same and all(np.array_equal(one, other) for one, other in zip_longest(*extras))
+        return None if same else "does not correspond to its values"
 
     def __init__(self, prior, n_components: int, n_features: int):
         values = np.array(prior, dtype=np.float64, order="C")

@@ -187,9 +187,13 @@ class Shards:
         """Statistics and log likelihood of all shards after a method of their models."""
         raise NotImplementedError
 
+    def of_each(self, name: str) -> list:
+        """The model's attribute with this name, for each shard."""
+        return self._on_all("model_attribute", (name,))
+
     def total(self, name: str) -> int:
         """Sum over shards of the model's attribute with this name."""
-        return sum(self._on_all("model_attribute", (name,)))
+        return sum(self.of_each(name))
 
     def ask(self, method: str, *arguments: Any) -> list:
         """What a method of the builder returns for the model of each shard."""

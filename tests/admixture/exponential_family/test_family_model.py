@@ -32,7 +32,9 @@ class Deals(Family):
 
 def make_model(table, alpha, family=None, block_tokens=None, n_workers=1):
     counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY)
-    return FamilyTokenModel(counts, np.asarray(alpha, float), family or AnyTable(), Workers(n_workers), block_tokens)
+    model = FamilyTokenModel(counts, np.asarray(alpha, float), family or AnyTable(), Workers(n_workers))
+    model.block_tokens = block_tokens
+    return model
 
 
 def random_densities(n_tokens, n_components, seed=0):

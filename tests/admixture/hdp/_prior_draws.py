@@ -5,13 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skmanifold.admixture._hdp.births import TopicWeights
-from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPStatistics
-from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
+from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPPrior, HDPStatistics
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.samplers._latent.gibbs import GibbsState
 from skmanifold.utils._threads import Workers
 
-from ..tokens._documents import make_counts
+from ._tiny_hdp import OneShard
 
 BETA = 0.5
 N_WORDS = 4
@@ -63,15 +62,14 @@ def _choose(rng, weights):
 
 
 def make_model(table, concentrations=PRIORS, beta=BETA, max_topics=1000, n_moves=2, start=None):
-    counts = make_counts(table)
-    ranges = OneRange(TokenRows(counts, 0, Workers(1)))
-    return HDPModel(ranges, counts.n_features, np.array(beta), concentrations, start, max_topics, n_moves, Workers(1))
+    prior = HDPPrior(np.array(beta), concentrations, start, max_topics, n_moves)
+    return HDPModel(OneShard(table), prior, Workers(1))
 
 
 def state_of(model, topics, n_tables, phi, weights, alpha, gamma, key):
     """The state of a chain."""
     ids = np.arange(len(n_tables))
-    (counts,) = model.ranges.ask("count_words", topics, len(ids))
+    (counts,) = model.shards.ask_latents("count_words", topics, (len(ids),))
     statistics = HDPStatistics(counts, n_tables, ids, np.ones_like(ids), len(ids), alpha, gamma)
     with np.errstate(divide="ignore"):
         log_phi = np.log(np.maximum(phi.T, 1e-300))

@@ -12,12 +12,33 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from skmanifold.admixture._hdp.token_rows import DocumentTokens
+from skmanifold.inference._distributed_fits.shards import Shards
+from skmanifold.utils._threads import Workers
+
+from ..tokens._documents import make_counts
+
 TABLE = np.array([[2, 1, 0], [0, 1, 1], [1, 0, 1]])  # documents and words
 ROWS = np.repeat(np.arange(3), TABLE.sum(axis=1))
 WORDS = np.concatenate([np.repeat(np.arange(3), counts) for counts in TABLE])
 N = len(ROWS)
 ALPHA, GAMMA, BETA = 1.3, 0.9, 0.4
 _STIRLING = {1: [1], 2: [1, 1], 3: [2, 3, 1]}  # of the first kind, unsigned: a document has at most three tokens
+
+
+class OneShard(Shards):
+    """Documents of a table in one shard; a chain is the array of its topics."""
+
+    def __init__(self, table):
+        counts = make_counts(table)
+        self._rows = DocumentTokens(counts, np.empty(0), Workers(1))
+        self.n_rows, self.n_features = counts.n_rows, counts.n_features
+
+    def _on_all(self, method, *arguments):
+        if method == "model_attribute":
+            return [getattr(self._rows, *arguments[0])]
+        asked, topics, *rest = arguments[0]
+        return [getattr(self._rows, asked)(topics, *rest)]
 
 
 class State(NamedTuple):

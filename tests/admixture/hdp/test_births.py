@@ -5,7 +5,7 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._hdp.births import Hyperparameters, TopicWeights, draw_weights, sample_with_births
-from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows, gather_documents, put_documents
+from skmanifold.admixture._hdp.token_rows import gather_documents, put_documents
 from skmanifold.admixture._tokens.document_gibbs import make_word_table
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.utils._threads import Workers
@@ -15,7 +15,7 @@ from . import _tiny_hdp as tiny
 
 KEY = root_key(11)
 MANY = 1000
-RANGES = OneRange(TokenRows(make_counts(tiny.TABLE), 0, Workers(1)))
+SHARDS = tiny.OneShard(tiny.TABLE)
 
 
 def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights: weights):
@@ -28,9 +28,9 @@ def step(topics, tables, rows, rng, key, gamma=tiny.GAMMA, change=lambda weights
     table = make_word_table(np.log(phi.T), np.zeros(n_topics), tiny.ALPHA * weights.used, Workers(1))
     n_tokens = np.bincount(topics, minlength=n_topics)
     given = Hyperparameters(tiny.ALPHA, gamma, np.array([tiny.BETA]), 3 * tiny.BETA)
-    documents, taken = gather_documents(RANGES, topics, rows)
+    documents, taken = gather_documents(SHARDS, topics, rows)
     born = sample_with_births(documents, rows, taken, n_tokens, table, weights, given, MANY, subkey(key, 1))
-    put_documents(RANGES, topics, rows, documents, taken, len(born.weights))
+    put_documents(SHARDS, topics, rows, documents, taken, len(born.used))
     return born
 
 
@@ -73,9 +73,9 @@ def test_weights_belong_to_topics_in_use_and_sum_to_one():
     for run in range(200):
         topics, tables = tiny.draw_start(rng)
         born = step(topics, tables, np.arange(3), rng, subkey(KEY, run, 7))
-        in_use = np.flatnonzero(np.bincount(topics, minlength=len(born.weights)))
-        np.testing.assert_array_equal(np.flatnonzero(born.weights), in_use)
-        assert born.weights.sum() + np.exp(born.log_unused) == pytest.approx(1)
+        in_use = np.flatnonzero(np.bincount(topics, minlength=len(born.used)))
+        np.testing.assert_array_equal(np.flatnonzero(born.used), in_use)
+        assert born.used.sum() + np.exp(born.log_unused) == pytest.approx(1)
 
 
 def test_many_topics_can_begin_in_one_document():
@@ -85,5 +85,5 @@ def test_many_topics_can_begin_in_one_document():
     weights = TopicWeights(np.array([1e-9]), np.log1p(-1e-9))
     given = Hyperparameters(1e6, 1e4, np.array([1e-3]), 0.04)
     born = sample_with_births(documents, np.array([0]), topics, np.array([40]), table, weights, given, MANY, KEY)
-    assert len(set(topics)) == np.count_nonzero(born.weights) > 30
-    assert born.weights.sum() + np.exp(born.log_unused) == pytest.approx(1)
+    assert len(set(topics)) == np.count_nonzero(born.used) > 30
+    assert born.used.sum() + np.exp(born.log_unused) == pytest.approx(1)

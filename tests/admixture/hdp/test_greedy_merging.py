@@ -7,10 +7,8 @@ from scipy.special import entr, gammaln
 from skmanifold.admixture._hdp import split_merge
 from skmanifold.admixture._hdp.births import Hyperparameters
 from skmanifold.admixture._hdp.split_merge import merge_greedily
-from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
-from skmanifold.utils._threads import Workers
 
-from ..tokens._documents import make_counts
+from ._tiny_hdp import OneShard
 
 ALPHA, GAMMA = 2.0, 1.5
 
@@ -25,14 +23,14 @@ def corpus_of(topics, n_documents, rng):
     rows, words, z = rows[order], words[order], z[order]
     table = np.zeros((n_documents, topics.shape[1]), int)
     np.add.at(table, (rows, words), 1)
-    return make_counts(table), z.astype(np.uint16), rows, words
+    return table, z.astype(np.uint16), rows, words
 
 
-def merged(documents, z, weights, beta):
-    given = Hyperparameters(ALPHA, GAMMA, beta, float(np.broadcast_to(beta, documents.n_features).sum()))
-    after, ranges = z.copy(), OneRange(TokenRows(documents, 0, Workers(1)))
-    (counts,) = ranges.ask("count_words", after, len(weights))
-    of_topics = merge_greedily(ranges, after, counts, weights, given)
+def merged(table, z, weights, beta):
+    given = Hyperparameters(ALPHA, GAMMA, beta, float(np.broadcast_to(beta, table.shape[1]).sum()))
+    after, shards = z.copy(), OneShard(table)
+    (counts,) = shards.ask_latents("count_words", after, (len(weights),))
+    of_topics = merge_greedily(shards, after, counts, weights, given)
     assert of_topics.sum() == pytest.approx(weights.sum())
     np.testing.assert_array_equal(of_topics > 0, np.bincount(after, minlength=len(weights)) > 0)
     return after
@@ -69,10 +67,10 @@ def test_topics_are_merged_if_the_estimate_says_so(is_constant):
     for mixed in np.linspace(0, 1, 25):
         topics = rng.dirichlet(np.full(12, 0.1), 2)
         topics[1] = mixed * topics[0] + (1 - mixed) * topics[1]
-        documents, z, rows, words = corpus_of(topics, 15, rng)
+        table, z, rows, words = corpus_of(topics, 15, rng)
         weights = rng.dirichlet([3, 3, 1])[:2]
         gain = gain_of_merge(z, rows, words, weights, beta)
-        after = merged(documents, z, weights, beta[:1] if is_constant else beta)
+        after = merged(table, z, weights, beta[:1] if is_constant else beta)
         assert (len(np.unique(after)) == 1) == (gain > 0)
         decisions.append(gain > 0)
     assert 3 < sum(decisions) < 22
@@ -81,25 +79,25 @@ def test_topics_are_merged_if_the_estimate_says_so(is_constant):
 def test_parts_of_a_topic_are_merged_and_other_topics_stay():
     rng = np.random.default_rng(2)
     topics = rng.dirichlet(np.full(200, 0.1), 4)
-    documents, truth, rows, _ = corpus_of(topics, 300, rng)
+    table, truth, rows, _ = corpus_of(topics, 300, rng)
     moved = rng.random(300) < 0.3  # documents whose tokens of topic 2 are in a part of their own
     divided = np.where((truth == 2) & moved[rows], 4, truth).astype(np.uint16)
     shares = np.bincount(divided, minlength=6) / len(truth)  # there are no tokens of topic 5
-    np.testing.assert_array_equal(merged(documents, divided, 0.9 * shares, np.array([0.1])), truth)
+    np.testing.assert_array_equal(merged(table, divided, 0.9 * shares, np.array([0.1])), truth)
 
 
 def test_large_topics_are_not_merged(monkeypatch):
     rng = np.random.default_rng(2)
-    documents, truth, _, _ = corpus_of(rng.dirichlet(np.full(50, 0.1), 2), 100, rng)
+    table, truth, _, _ = corpus_of(rng.dirichlet(np.full(50, 0.1), 2), 100, rng)
     divided = rng.integers(2, size=len(truth)).astype(np.uint16) * 2 + truth
     weights = np.bincount(divided, minlength=4) / len(truth)
-    assert len(np.unique(merged(documents, divided, weights, np.array([0.1])))) < 4
+    assert len(np.unique(merged(table, divided, weights, np.array([0.1])))) < 4
     monkeypatch.setattr(split_merge, "_LARGEST", 1)
-    np.testing.assert_array_equal(merged(documents, divided, weights, np.array([0.1])), divided)
+    np.testing.assert_array_equal(merged(table, divided, weights, np.array([0.1])), divided)
 
 
 def test_topics_without_common_words_and_a_single_topic_stay():
-    documents, z, _, _ = corpus_of(np.eye(3), 20, np.random.default_rng(0))
-    np.testing.assert_array_equal(merged(documents, z, np.full(3, 0.3), np.array([0.1])), z)
+    table, z, _, _ = corpus_of(np.eye(3), 20, np.random.default_rng(0))
+    np.testing.assert_array_equal(merged(table, z, np.full(3, 0.3), np.array([0.1])), z)
     one = np.full(len(z), 1, np.uint16)
-    np.testing.assert_array_equal(merged(documents, one, np.array([0.0, 0.8]), np.array([0.1])), one)
+    np.testing.assert_array_equal(merged(table, one, np.array([0.0, 0.8]), np.array([0.1])), one)

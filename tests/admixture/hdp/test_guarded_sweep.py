@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.admixture._hdp.token_rows import guards_of, least_priorities, sweep_with_guards
-from skmanifold.admixture._tokens.document_gibbs import all_documents, sample_documents
+from skmanifold.admixture._hdp.token_rows import DocumentTokens, Prepared
+from skmanifold.admixture._tokens.document_gibbs import sample_documents
+from skmanifold.admixture._tokens.log_topic_word import LogTopics
 from skmanifold.random._keys import subkey
 from skmanifold.utils._threads import Workers
 
@@ -16,7 +17,8 @@ from ..tokens._documents import KEY, make_counts, make_keys, make_table, token_w
 K = 3
 ALPHA = np.array([0.4, 0.9, 1.6])
 PHI = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.7, 0.2]])
-DOCUMENTS = all_documents(make_counts([[2, 1, 0], [0, 1, 1], [1, 0, 1]]))
+MODEL = DocumentTokens(make_counts([[2, 1, 0], [0, 1, 1], [1, 0, 1]]), np.empty(0), Workers(1))
+DOCUMENTS = MODEL._documents
 ROWS = np.repeat(np.arange(3), np.diff(DOCUMENTS.token_start))
 STATES = np.array(list(itertools.product(range(K), repeat=len(ROWS))))
 ALL_USED = np.array([len(set(state)) == K for state in STATES])
@@ -47,12 +49,11 @@ def functions(states):
 
 def after_a_sweep(n_runs, guard):
     """States after one sweep that begins with exact draws."""
-    table = make_table(PHI, ALPHA)
+    prepared = Prepared(LogTopics(np.log(PHI.T), np.zeros(K)), ALPHA)
     begin = STATES[np.random.default_rng(0).choice(len(STATES), n_runs, p=law())].astype(np.uint16)
     for run, state in enumerate(begin):
         key = guard(run, state)
-        guards = guards_of(least_priorities(state, K, 0, key, Workers(1)), key, 0)
-        sweep_with_guards(DOCUMENTS, table, ALPHA, make_keys(3, run), state, guards, Workers(1))
+        MODEL.sweep(state, prepared, MODEL.find_least(state, K, 0, key), 0, KEY + np.uint64(run), key)
     return begin
 
 
@@ -69,7 +70,7 @@ def test_priorities_must_not_depend_on_the_topics():
     def largest_first_guard(run, state):
         """Of eight keys, the one whose guard of the first topic has the largest priority."""
         keys = [subkey(KEY, run, i) for i in range(8)]
-        return max(keys, key=lambda key: least_priorities(state, K, 0, key, Workers(1))[0])
+        return max(keys, key=lambda key: MODEL.find_least(state, K, 0, key)[0])
 
     states = after_a_sweep(5_000, largest_first_guard)
     assert_disagrees(summarize(functions(states)), law() @ functions(STATES))
@@ -93,10 +94,11 @@ def test_without_guards_topics_lose_their_tokens():
 
 def test_least_priorities_do_not_depend_on_threads():
     topics = np.random.default_rng(1).integers(5, size=200_000).astype(np.uint16)
-    alone = least_priorities(topics, 6, 0, KEY, Workers(1))
+    alone = MODEL.find_least(topics, 6, 0, KEY)
     assert alone[5] == 1
     assert 0 < alone[:5].max() < 1e-3
     with Workers(2) as workers:
-        np.testing.assert_array_equal(least_priorities(topics, 6, 0, KEY, workers), alone)
-        parts = [least_priorities(topics[a:b], 6, a, KEY, workers) for a, b in ((0, 150_000), (150_000, 200_000))]
+        model = DocumentTokens(MODEL.counts, np.empty(0), workers)
+        np.testing.assert_array_equal(model.find_least(topics, 6, 0, KEY), alone)
+        parts = [model.find_least(topics[a:b], 6, a, KEY) for a, b in ((0, 150_000), (150_000, 200_000))]
     np.testing.assert_array_equal(np.min(parts, axis=0), alone)

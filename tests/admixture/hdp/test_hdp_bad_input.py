@@ -99,15 +99,6 @@ def test_extreme_priors_of_topics(prior):
     np.testing.assert_allclose(hdp.components_.sum(axis=1), 1, rtol=1e-4)
 
 
-def test_a_failed_fit_leaves_the_old_one():
-    hdp = HDPAdmixture(init=5, **SHORT).fit(small_corpus())
-    before = hdp.components_.copy()
-    hdp.set_params(init=StochasticLDA(3))
-    with pytest.raises(NotFittedError):
-        hdp.fit(small_corpus())
-    np.testing.assert_array_equal(hdp.components_, before)
-
-
 def test_no_draws_of_topics_are_kept_in_no_memory():
     hdp = HDPAdmixture(init=5, max_draws_bytes=0, **SHORT).fit(small_corpus())
     assert "components" not in hdp.posterior_

@@ -99,8 +99,8 @@ def births_with_other_ratio(factor):
     def changed(documents, rows, topics, n_tokens, table, weights, given, *rest):
         weights = weights._replace(log_unused=weights.log_unused + np.log(factor))
         born = original(documents, rows, topics, n_tokens, table, weights, given, *rest)
-        total = np.logaddexp(born.log_unused, np.log(born.weights.sum()))
-        return born._replace(weights=born.weights / np.exp(total), log_unused=born.log_unused - total)
+        total = np.logaddexp(born.log_unused, np.log(born.used.sum()))
+        return born._replace(used=born.used / np.exp(total), log_unused=born.log_unused - total)
 
     return changed
 

@@ -7,17 +7,14 @@ from scipy.special import gammaln
 
 from skmanifold.admixture._hdp.births import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._hdp.split_merge import split_and_merge
-from skmanifold.admixture._hdp.token_rows import OneRange, TokenRows
 from skmanifold.admixture._hdp.two_sides import Counted, Tokens, count_sides, log_gain_of_split, table_of_words
 from skmanifold.random._keys import root_key, subkey
-from skmanifold.utils._threads import Workers
 
-from ..tokens._documents import make_counts
 from . import _tiny_hdp as tiny
 
 KEY = root_key(12)
 MANY = 1000
-RANGES = OneRange(TokenRows(make_counts(tiny.TABLE), 0, Workers(1)))
+SHARDS = tiny.OneShard(tiny.TABLE)
 
 
 def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change=lambda weights: weights):
@@ -30,7 +27,7 @@ def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change
         weights = change(draw_weights(tables, tiny.GAMMA, subkey(KEY, run, 0)))
         given = Hyperparameters(*concentrations, np.array([tiny.BETA]), 3 * tiny.BETA)
         n_tokens = np.bincount(found[run], minlength=len(weights.used))
-        moves = split_and_merge(RANGES, found[run], n_tokens, weights, given, MANY, n_moves, subkey(KEY, run, 1))
+        moves = split_and_merge(SHARDS, found[run], n_tokens, weights, given, MANY, n_moves, subkey(KEY, run, 1))
         after = np.bincount(found[run], minlength=len(moves.weights))
         np.testing.assert_array_equal(moves.n_tokens, after)
         np.testing.assert_array_equal(moves.weights > 0, after > 0)

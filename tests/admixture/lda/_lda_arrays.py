@@ -15,9 +15,9 @@ MOST = 65_535  # what one entry can count
 def make_model(table, alpha, prior=0.1, *, workers=None, block_tokens=None):
     counts = whole_counts(canonical_csr(np.asarray(table, float)), KEY)
     alpha = np.asarray(alpha, float)
-    return LDAModel(
-        counts, alpha, TopicPrior(prior, len(alpha), counts.n_features), workers or Workers(1), block_tokens
-    )
+    model = LDAModel(counts, alpha, TopicPrior(prior, len(alpha), counts.n_features), workers or Workers(1))
+    model.block_tokens = block_tokens
+    return model
 
 
 def pair_columns(layout):

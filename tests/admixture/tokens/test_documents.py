@@ -283,20 +283,18 @@ def test_a_document_does_not_depend_on_its_company():
         return sample_documents(documents, few, alpha, keys, n_burn_in=3, n_kept=2, workers=Workers(1)).token_topics
 
     together = topics(whole, keys)
-    slots = np.full(30, -1, np.int32)
     for row in (0, 11, 39):
-        alone = topics(take_documents(counts, np.array([row]), slots), keys[[row]])
+        alone = topics(take_documents(counts, np.array([row])), keys[[row]])
         np.testing.assert_array_equal(alone, together[whole.token_start[row] : whole.token_start[row + 1]])
 
 
 def test_taken_documents_are_those_of_the_sliced_corpus():
     table = np.random.default_rng(3).poisson(0.3, (50, 70))
     table[[4, 20]] = 0
-    counts, slots = make_counts(table), np.full(70, -1, np.int32)
+    counts = make_counts(table)
     for rows in ([7], [30, 4, 11, 20, 2], [9, 9], [4], range(50), []):
         rows = np.array(rows, np.int64)
-        taken = take_documents(counts, rows, slots)
-        assert np.all(slots == -1)
+        taken = take_documents(counts, rows)
         used = np.flatnonzero(table[rows].any(axis=0))
         np.testing.assert_array_equal(taken.words, used)
         expected = all_documents(make_counts(table[rows][:, used].reshape(len(rows), len(used))))

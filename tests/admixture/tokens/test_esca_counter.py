@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from skmanifold import StochasticLDA
 from skmanifold.admixture._tokens.compact_counts import read_rounded, round_counts
@@ -97,11 +96,3 @@ def test_streams_are_refused():
         StochasticLDA(sampler=ROUNDING).partial_fit(small_corpus())
     assert "needs a sampler that takes minibatches" in str(refusal.value.__cause__)
     assert "not ESCA(counter='approximate')" in str(refusal.value.__cause__)
-
-
-def test_counter_is_a_parameter_like_others():
-    assert clone(ROUNDING).counter == "approximate"
-    lda = StochasticLDA(2).set_params(sampler__counter="approximate")
-    assert lda.sampler.counter == "approximate"
-    with pytest.raises(ValueError, match="'counter' parameter of ESCA must be a str among"):
-        StochasticLDA(2, sampler=ESCA(counter="morris")).fit(small_corpus())

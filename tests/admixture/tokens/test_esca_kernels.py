@@ -192,10 +192,11 @@ def test_the_last_of_65535_topics_can_be_drawn():
 
 
 def run_passes(block_tokens, workers):
-    """Tokens in CSR order, statistics and log likelihood of three passes."""
-    rng = np.random.default_rng(5)
+    """Tokens in CSR order, all tokens, statistics and log likelihood of three passes; some cells are large."""
+    rng, table = np.random.default_rng(5), random_table(3, n_rows=80)
+    table[[5, 20, 21, 60], [6, 11, 11, 3]] = 1500, 200_000, 1024, 3_000_000
     model = make_model(
-        random_table(3, n_rows=80),
+        table,
         rng.uniform(0.05, 1, 12),
         rng.uniform(0.05, 1, (12, 30)),
         workers=workers,
@@ -203,11 +204,11 @@ def run_passes(block_tokens, workers):
     )
     order = csr_order(model.layout)
     latents, statistics = model.init_latents(KEY)
-    yield [latents.token_topics[order], *statistics]
+    yield [latents.token_topics[order], tabulate(model, latents), *statistics]
     for sweep in range(3):
         sample = model.sample_given_others if sweep == 1 else model.sample_latents
         latents, statistics, log_likelihood = sample(model.mode(statistics), latents, subkey(KEY, sweep))
-        yield [latents.token_topics[order], *statistics, np.array(log_likelihood)]
+        yield [latents.token_topics[order], tabulate(model, latents), *statistics, np.array(log_likelihood)]
 
 
 @pytest.fixture(scope="module")

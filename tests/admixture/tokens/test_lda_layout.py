@@ -3,15 +3,12 @@ import pytest
 
 from skmanifold.admixture._tokens import layout as layout_module
 from skmanifold.admixture._tokens.layout import make_layout, most_single_tokens
-from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
+
+from ._documents import make_counts
 
 SINGLE = most_single_tokens(8)  # the most tokens of a pair that are not drawn at once
 BLOCK_TOKENS = [1, 5, 40, 300, 10**6, None]
-
-
-def make_counts(table):
-    return whole_counts(canonical_csr(np.asarray(table, float)), np.uint64(1))
 
 
 def random_table(seed=0, n_rows=37, n_words=23):

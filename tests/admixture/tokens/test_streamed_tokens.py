@@ -3,6 +3,7 @@
 import errno
 import gc
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from .._corpora import learned
 K = 4
 X = make_lda_corpus(80, 50, K, mean_length=25, random_state=0).data
 ALPHA = np.full(K, 0.3)
+MAKE = partial(StorableTokens, doc_topic_prior=ALPHA)
 PRIOR = TopicPrior(0.1, K, X.shape[1])
 KEY = np.uint64(7)
 N_TOKENS = int(X.sum())
@@ -70,7 +72,7 @@ def in_memory(rows=X):
 def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, method, corpus):
     with Workers(n_threads) as workers:
         ranges = [CorpusRange(corpus, 0, 33), CorpusRange(corpus, 33, 80)]
-        streamed = StreamedTokens(ranges, ALPHA, workers, piece_tokens=piece_tokens)
+        streamed = StreamedTokens(ranges, MAKE, workers, piece_tokens=piece_tokens)
         latents, told = passes(streamed, 3, method)
         in_core = in_memory()
         latents_here, told_here = passes(in_core, 3, method)
@@ -100,7 +102,7 @@ def test_one_piece_is_in_memory_at_a_time(tmp_path):
     head = LDAModel(whole_counts(canonical_csr(many[:0]), KEY), ALPHA, TopicPrior(0.1, K, 300), Workers(1))
 
     def most(piece_tokens):
-        model = StreamedTokens([CorpusRange(corpus, 0, 6000)], ALPHA, Workers(1), piece_tokens=piece_tokens)
+        model = StreamedTokens([CorpusRange(corpus, 0, 6000)], MAKE, Workers(1), piece_tokens=piece_tokens)
         latents, statistics = model.init_latents(KEY)
         gc.collect()
         tracemalloc.start()
@@ -119,7 +121,7 @@ def test_pieces_are_read_one_after_the_other(corpus, monkeypatch):
     read = []
     counts = Corpus.counts
     monkeypatch.setattr(Corpus, "counts", lambda self, *piece: read.append(piece) or counts(self, *piece))
-    model = StreamedTokens([CorpusRange(corpus, 5, 80)], ALPHA, Workers(1), piece_tokens=300)
+    model = StreamedTokens([CorpusRange(corpus, 5, 80)], MAKE, Workers(1), piece_tokens=300)
     passes(model, 2)
     one_pass = read[: len(read) // 3]
     assert read == one_pass * 3
@@ -132,7 +134,7 @@ def test_pieces_are_read_one_after_the_other(corpus, monkeypatch):
 def test_temporary_files_go_with_the_fit(corpus, scratch):
     fitted = lda(n_chains=2).fit(corpus)
     assert not list(scratch.iterdir())
-    model = StreamedTokens([CorpusRange(corpus, 0, 80)], ALPHA, Workers(1))
+    model = StreamedTokens([CorpusRange(corpus, 0, 80)], MAKE, Workers(1))
     latents, _ = model.init_latents(KEY)
     assert len(list(scratch.rglob("*.npy"))) == 2
     del latents, model
