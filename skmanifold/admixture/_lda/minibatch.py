@@ -36,6 +36,7 @@ from .._tokens.document_gibbs import (
 )
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior
+from .expectation import TopicPosterior
 from .model import LDAModel
 
 # Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
@@ -57,7 +58,7 @@ class DocumentBatch(NamedTuple):
         return self.documents.words
 
 
-class MinibatchLDA(MinibatchTarget):
+class MinibatchLDA(TopicPosterior, MinibatchTarget):
     r"""Posterior of the topics in the expanded-mean parametrisation.
 
     Here p(v | k) = theta_vk / sum_u theta_uk with theta_vk ~ Ga(beta_vk, 1). Proportions and tokens' topics are
@@ -85,10 +86,7 @@ class MinibatchLDA(MinibatchTarget):
         n_burn_in: int,
         seeds: Seeds | None = None,
     ):
-        self.counts = counts
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_prior = topic_prior
-        self.workers = workers
+        super().__init__(counts, doc_topic_prior, topic_prior, workers)
         self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents have no effect
         self.n_samples = len(self._nonempty_rows)
         self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)
@@ -97,8 +95,7 @@ class MinibatchLDA(MinibatchTarget):
         self.n_burn_in = n_burn_in
         self.seeds = seeds
         self.manifold = PositiveOrthant((counts.n_features, len(doc_topic_prior)))
-        self._strides = topic_prior.strides(len(doc_topic_prior), counts.n_features)
-        self.row_prior = make_row_prior(*self._strides, *self.manifold.shape)
+        self.row_prior = make_row_prior(*self._prior_strides, *self.manifold.shape)
         self.forget()
 
     def forget(self) -> None:
@@ -111,21 +108,6 @@ class MinibatchLDA(MinibatchTarget):
     @cached_property
     def _token_start(self) -> np.ndarray:
         return self.counts.token_start()
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.doc_topic_prior)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of documents."""
-        return self.counts.n_rows
-
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return self.counts.n_tokens
 
     @property
     def n_batches(self) -> int:
@@ -195,15 +177,14 @@ class MinibatchLDA(MinibatchTarget):
         for chain, theta in enumerate(position):
             batch, counts, totals = self._count_words(theta, keys, chain)
             share = batch.scale * counts.totals / totals
-            _fill_gradient(theta, *self._strides, share, out[chain])
+            _fill_gradient(theta, self._prior_strides, share, out[chain])
             _add_gradient(theta, batch.words, *counts[:3], batch.scale, out[chain])
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Estimate the prior plus expected counts at each chain's theta."""
-        prior = np.broadcast_to(self.topic_prior.values, self.manifold.shape[::-1]).T
         for chain, theta in enumerate(position):
             batch, counts, _ = self._count_words(theta, keys, chain)
-            out[chain] = prior
+            out[chain] = self._word_prior
             out[chain, batch.words] += batch.scale * counts.tocsr().toarray()
 
     def _count_words(self, theta, keys, chain):
@@ -254,11 +235,11 @@ def _count_changes(word_indptr, word_pairs, pair_start, before, after, n_compone
 
 
 @njit(cache=True, nogil=True)
-def _fill_gradient(theta, prior, word_step, topic_step, share, out):
+def _fill_gradient(theta, prior, share, out):
     """Write the terms of all words: (beta - 1) / theta - 1 - share of the topic."""
     for word in range(theta.shape[0]):
         for k in range(theta.shape[1]):
-            shape = prior[word * word_step + k * topic_step]
+            shape = prior.values[word * prior.row_step + k * prior.column_step]
             out[word, k] = (shape - 1.0) / max(theta[word, k], _LEAST) - 1.0 - share[k]
 
 

@@ -353,15 +353,5 @@ class TokenModel:
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
-        _init_assignments(
-            corpus.indptr,
-            corpus.indices,
-            corpus.counts,
-            self.token_start,
-            self.first_row,
-            self.n_components,
-            self._seed_topics,
-            key,
-            *state,
-        )
+        _init_assignments(corpus, self.token_start, self.first_row, self._seed_topics, key, state)
         return state
