@@ -147,8 +147,8 @@ class MeanFieldLDA(DocumentMixtures):
 
     def fit_rows(self, rows: DocumentFactors, n_steps: int, tol: float) -> tuple[DocumentFactors, ExpectedTokens]:
         """Optimise each document's factor by at most `n_steps` steps, and sum the expected counts before the last."""
-        outputs: Any = [array.copy() for array in rows[:5]]
-        rows = DocumentFactors(*outputs, rows.word_weights, rows.shared)
+        copies: dict[str, Any] = {name: getattr(rows, name).copy() for name in DocumentFactors._fields[:5]}
+        rows = rows._replace(**copies)
         shared = self._documents, self.doc_topic_prior, n_steps, tol, rows
         self.workers.run(fit_rows, [(*some, *shared) for some in self._row_tasks])
         word_topic, totals = self._count_words(rows.ratios, rows.weights, rows.word_weights)

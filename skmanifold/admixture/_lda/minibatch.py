@@ -28,6 +28,7 @@ from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import (
     Documents,
+    count_topics,
     make_word_table,
     put_tokens,
     sample_documents,
@@ -35,7 +36,7 @@ from .._tokens.document_gibbs import (
     take_tokens,
 )
 from .._tokens.log_topic_word import LogTopics
-from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior
+from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior, add_counts
 from .expectation import TopicPosterior
 from .model import LDAModel
 
@@ -144,11 +145,10 @@ class MinibatchLDA(TopicPosterior, MinibatchTarget):
     def recount_batch(self, batch: DocumentBatch, latents: np.ndarray, log_weights, log_totals, key) -> TopicCounts:
         """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
         before = take_tokens(self._token_start, batch.rows, latents)
-        after, _ = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
+        after, counts = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
         documents = batch.documents
         put_tokens(batch.rows, self._token_start, latents, np.arange(len(batch.rows)), documents.token_start, after)
-        arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, before, after)
-        return TopicCounts(*_count_changes(*arrays, self.n_components))
+        return add_counts(counts, count_topics(documents, before, 1, self.n_components, self.workers), 1, -1)
 
     def _token_model(self, counts: Counts) -> LDAModel:
         return LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers, seeds=self.seeds)
@@ -194,44 +194,6 @@ class MinibatchLDA(TopicPosterior, MinibatchTarget):
         totals = np.add.reduce(theta, axis=0)
         log_weights = np.log(np.maximum(theta[batch.words], _LEAST))
         return batch, self.count_batch(batch, log_weights, np.log(totals), key), totals
-
-
-@njit(cache=True, nogil=True)
-def _count_changes(word_indptr, word_pairs, pair_start, before, after, n_components):
-    """Counts of `after` minus counts of `before` for each word; cells that do not change are omitted."""
-    n_words = len(word_indptr) - 1
-    indptr = np.zeros(n_words + 1, np.int64)
-    topics = np.empty(2 * len(before), np.uint16)
-    counts = np.empty(2 * len(before), np.int32)
-    totals = np.zeros(n_components, np.int64)
-    change = np.zeros(n_components, np.int32)
-    listed = np.zeros(n_components, np.bool_)
-    end = 0
-    for word in range(n_words):
-        begin = end
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            for token in range(pair_start[word_pairs[i]], pair_start[word_pairs[i] + 1]):
-                old, new = np.int64(before[token]), np.int64(after[token])
-                if old != new:
-                    change[old] -= np.int32(1)
-                    change[new] += np.int32(1)
-                    for topic in (old, new):
-                        if not listed[topic]:
-                            listed[topic] = True
-                            topics[end] = topic
-                            end += 1
-        kept = begin
-        for j in range(begin, end):
-            topic = np.int64(topics[j])
-            if change[topic] != 0:
-                topics[kept], counts[kept] = topic, change[topic]
-                totals[topic] += change[topic]
-                kept += 1
-            change[topic] = 0
-            listed[topic] = False
-        end = kept
-        indptr[word + 1] = end
-    return indptr, topics[:end].copy(), counts[:end].copy(), totals
 
 
 @njit(cache=True, nogil=True)
