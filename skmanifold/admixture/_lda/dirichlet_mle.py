@@ -13,7 +13,7 @@ from ...numerics.simd import LANES
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._threads import Workers, split_range
 from ...utils._validation import of_columns
-from .._tokens.fits import assigns_tokens
+from .._tokens.fits import AdmixturePrior, assigns_tokens
 from .._tokens.layout import TOPIC_BITS
 from .._tokens.model import TokenLatents
 from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
@@ -29,8 +29,6 @@ from .dirichlet_mle_kernels import (
     _tabulate,
 )
 from .model import LDAModel, Responsibilities
-
-Priors = tuple[np.ndarray, TopicPrior]  # of topics in documents, (K,), and of words in topics
 
 
 def is_learned(lda: Any) -> tuple[bool, bool]:
@@ -48,7 +46,7 @@ def check_learned(lda: Any, run: Run) -> None:
         raise ValueError("'auto' priors are learned during burn-in, but burn_in is 0.")
 
 
-def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> Priors:
+def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> AdmixturePrior:
     """Both priors; with `fitted`, a prior that is "auto" has the value that the last fit has learned."""
     K, beta = lda.n_components, of_columns(lda, "topic_word_prior")
     if isinstance(beta, str):
@@ -57,7 +55,13 @@ def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: boo
     if len(seeds.columns):
         seeds.topic_of_column(n_features)  # checks the columns
         prior = TopicPrior(seeds.restrict(prior.values, K, n_features), K, n_features)
-    return doc_topic_prior_of(lda, fitted=fitted), prior
+    return prior_of_topics(doc_topic_prior_of(lda, fitted=fitted), prior, seeds)
+
+
+def prior_of_topics(doc_topic_prior: np.ndarray, topic_prior: TopicPrior, seeds: Seeds) -> AdmixturePrior:
+    """These priors, and the attributes of a fit with them."""
+    attributes = {"_seeds": seeds, "_stream": None, **prior_attributes(doc_topic_prior, topic_prior)}
+    return AdmixturePrior(topic_prior, doc_topic_prior, attributes, seeds)
 
 
 def doc_topic_prior_of(admixture: Any, *, fitted: bool = False) -> np.ndarray:
@@ -88,8 +92,8 @@ class DrawsTopicsFromPrior(DrawsFromPrior):
                 "'auto' priors and seed_words depend on the data: give numbers, or fit the estimator and omit "
                 "n_features."
             )
-        alpha, prior = priors_of(lda, n_features)
-        return PriorOfRows(BaseEmission, prior, alpha)
+        prior = priors_of(lda, n_features)
+        return PriorOfRows(BaseEmission, prior.tokens, prior.doc_topic_prior)
 
 
 # The prior of the proportions has one parameter per topic; the prior of the topics has one parameter for all words.
