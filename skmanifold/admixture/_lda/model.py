@@ -112,13 +112,14 @@ class LDAModel(TokenModel):
                 f"({self.n_components} topics, {len(corpus.indices)} pairs): use fewer topics or another sampler."
             )
         gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
-        self.workers.run(_init_gamma, [(*rows, corpus, self._seed_topics, key, gamma) for rows in self._row_blocks])
+        seed_topics = self._seed_topics(key)
+        self.workers.run(_init_gamma, [(*rows, corpus, seed_topics, key, gamma) for rows in self._row_blocks])
         return self._expect(gamma)
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
         """Make one pass over all pairs; also return the log likelihood at the expected counts before the pass."""
         shared = self.counts, self.doc_topic_prior, self._prior_strides, self.topic_prior.totals, responsibilities
-        seed_topics = self._seed_topics
+        seed_topics = self.seeds.topic_of_column(self.counts.n_features)
         log_likelihood = np.empty(self.counts.n_rows)
 
         def update(first_row, stop_row):

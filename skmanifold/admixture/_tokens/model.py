@@ -130,14 +130,14 @@ class TokenModel:
             if segments[0] < segments[1]:
                 yield segments, layout.block_rows[block], slice(*layout.block_rows[block : block + 2])
 
-    @property
-    def _seed_topics(self) -> np.ndarray:
+    def _seed_topics(self, key: np.uint64) -> np.ndarray:
+        """The topic in which all tokens of a word begin, -1 for random ones."""
         return self.seeds.topic_of_column(self.counts.n_features)
 
     def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
         """Every token's topic uniformly at random, except for seed words."""
         latents = self._empty_latents()
-        seed_topics = self._seed_topics
+        seed_topics = self._seed_topics(key)
 
         def draw(segments, first_row, rows):
             layout = self.layout
@@ -353,5 +353,5 @@ class TokenModel:
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
-        _init_assignments(corpus, self.token_start, self.first_row, self._seed_topics, key, state)
+        _init_assignments(corpus, self.token_start, self.first_row, self._seed_topics(key), key, state)
         return state
