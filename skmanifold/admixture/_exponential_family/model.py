@@ -118,10 +118,6 @@ class FamilyTokens:
         """Arrays of the parameters that are kept in ``posterior_``."""
         return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
 
-    def draw_names(self, position: Any) -> list[str]:
-        """Names of these arrays."""
-        return [name.removesuffix("_") for name in self.attributes(position)]
-
     def attributes(self, position: Any) -> dict[str, np.ndarray]:
         """Fitted attributes by name."""
         return self.family.attributes(position)

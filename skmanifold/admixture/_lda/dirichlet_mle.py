@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,29 +225,24 @@ def _of_all_topics(values: np.ndarray, weights: np.ndarray, totals: np.ndarray) 
     return DocTopicHistogram(np.array([0, len(values)]), values, weights, totals, np.ones(len(totals)))
 
 
-def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
-    """Function that `run_chains` calls after each pass of burn-in; it updates the priors that are learned.
+def with_learned_priors(model: LDAModel, state: Any, doc_topic: bool, topic_word: bool, burn_in: int) -> LDAModel:
+    """The model after a pass of burn-in, in some passes with new estimates of the priors that are learned.
 
     The priors do not change after burn-in, so that all draws are from the same posterior.
     """
-
-    def adapt(model: LDAModel, state: Any) -> LDAModel:
-        t = state.n_steps
-        due = t == burn_in or (t >= _FIRST and t % _EVERY == 0)
-        if not (due and (doc_topic or topic_word)):
-            return model
-        alpha, topic_prior = model.doc_topic_prior, model.topic_prior
-        if doc_topic:
-            before, alpha = alpha, learn_doc_topic_prior(alpha, count_documents(model, state.latents))
-            if isinstance(state.latents, Responsibilities):
-                alpha = np.minimum(alpha, _MOST_GROWTH * before)
-        if topic_word:
-            n_features = model.counts.n_features
-            beta = learn_topic_word_prior(float(topic_prior.values), count_words(model, state), n_features)
-            topic_prior = TopicPrior(beta, model.n_components, n_features)
-        return with_priors(model, alpha, topic_prior)
-
-    return adapt
+    t = state.n_steps
+    if not (doc_topic or topic_word) or not (t == burn_in or (t >= _FIRST and t % _EVERY == 0)):
+        return model
+    alpha, topic_prior = model.doc_topic_prior, model.topic_prior
+    if doc_topic:
+        before, alpha = alpha, learn_doc_topic_prior(alpha, count_documents(model, state.latents))
+        if isinstance(state.latents, Responsibilities):
+            alpha = np.minimum(alpha, _MOST_GROWTH * before)
+    if topic_word:
+        n_features = model.counts.n_features
+        beta = learn_topic_word_prior(float(topic_prior.values), count_words(model, state), n_features)
+        topic_prior = TopicPrior(beta, model.n_components, n_features)
+    return with_priors(model, alpha, topic_prior)
 
 
 def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:

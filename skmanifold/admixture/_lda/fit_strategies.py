@@ -32,7 +32,14 @@ from .._tokens.fits import (
 )
 from .._tokens.shards import TokenShards, open_token_shards
 from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior, counts_from_dense, mean_counts
-from .dirichlet_mle import adapter, check_learned, doc_topic_prior_of, is_learned, prior_of_topics, priors_of
+from .dirichlet_mle import (
+    check_learned,
+    doc_topic_prior_of,
+    is_learned,
+    prior_of_topics,
+    priors_of,
+    with_learned_priors,
+)
 from .expectation import ExpectationLDA
 from .mean_field import MeanFieldLDA, TopicFactors
 from .minibatch import MinibatchLDA, SumsOfPasses, TopicPasses, TopicStream, add_topics
@@ -190,7 +197,6 @@ class TopicFit(TokenFit):
     def __init__(self, lda: Any, run: Run, seed_words: SeedWords, *rest: Any, **options: Any):
         super().__init__(lda, run, self._begin, *rest, **options)
         self.seed_words = seed_words
-        self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
 
     def has_settled(self, log_density: Sequence[float]) -> bool:
         """Whether the log density rises by less than `tol` per token, or by the sampler's own rule."""
@@ -199,7 +205,8 @@ class TopicFit(TokenFit):
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
-        return super().adapt(self._adapt(model, state), state)
+        learned = is_learned(self.admixture)
+        return super().adapt(with_learned_priors(model, state, *learned, self.run.schedule.burn_in), state)
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn if the log density still rises after the last pass."""

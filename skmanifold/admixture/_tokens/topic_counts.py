@@ -327,11 +327,6 @@ class TopicPrior:
         return {"components": position if isinstance(position, np.ndarray) else position.toarray()}
 
     @staticmethod
-    def draw_names(position: Any) -> list[str]:
-        """Names of these arrays."""
-        return ["components"]
-
-    @staticmethod
     def attributes(position: TopicWord) -> dict[str, np.ndarray]:
         """Fitted attributes by name."""
         return {"components_": position.toarray()}
