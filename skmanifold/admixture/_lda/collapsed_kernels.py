@@ -217,23 +217,40 @@ def _init_gamma(start, stop, corpus, seed_topics, key, out_gamma):
 
 
 @njit(cache=True, nogil=True)
-def _update_rows(start, stop, seed_topics, corpus, alpha, prior, prior_total, out):
+def _update_rows(start, stop, seed_topics, corpus, alpha, prior, prior_total, out, out_log_likelihood):
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
     gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised; the previous
     gamma g of the pair removes one token. D_m = sum_v c_mv gamma_mv is changed by each update, W and T are not. Words
     with a topic in `seed_topics` keep their gamma: otherwise that of another could grow from the tiny prior to one.
+
+    `out_log_likelihood` is log p(w_m) at the expected counts before the sweep: sum_v c_mv log sum_k theta_mk phi_kv.
     """
     out_gamma, word_topic, topic_total = out
     n_components = len(alpha)
-    doc_topic = np.empty(n_components)
-    weights = np.empty(n_components)
+    alpha_total = alpha.sum()
+    doc_topic, doc_scale, weights = np.empty(n_components), np.empty(n_components), np.empty(n_components)
     beta = np.full(n_components, prior.values[0])
     for row in range(start, stop):
+        first, last = corpus.indptr[row], corpus.indptr[row + 1]
         doc_topic[:] = 0.0
-        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
+        n_tokens = 0
+        for j in range(first, last):
+            n_tokens += corpus.counts[j]
             _add_scaled(np.float64(corpus.counts[j]), out_gamma, j, doc_topic)
-        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
+        for k in range(n_components):
+            doc_scale[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
+        # The denominator of theta is the same for all topics, and left out of `doc_scale`.
+        total = -n_tokens * math.log(n_tokens + alpha_total)
+        of_prior = dot(doc_scale, beta)
+        for j in range(first, last):
+            word = np.int64(corpus.indices[j])
+            # With a single beta its part is the same for all words of the document.
+            if _read_prior(prior, word, beta):
+                of_prior = dot(doc_scale, beta)
+            total += corpus.counts[j] * math.log(dot(doc_scale, word_topic[word]) + of_prior)
+        out_log_likelihood[row] = total
+        for j in range(first, last):
             word = np.int64(corpus.indices[j])
             if seed_topics[word] >= 0:
                 continue
@@ -313,31 +330,3 @@ def sum_words(word_topic, workers):
     workers.run(_sum_words, [(*words, word_topic, part) for words, part in zip(blocks, partials, strict=True)])
     _sum_words(0, len(partials), partials, totals)
     return totals
-
-
-@njit(cache=True, nogil=True)
-def _score_rows(start, stop, corpus, alpha, prior, prior_total, responsibilities, out_log_likelihood):
-    """Log p(w_m) for the rows from `start` to `stop` at the expected counts: sum_v c_mv log sum_k theta_mk phi_kv."""
-    gamma, word_topic, topic_total = responsibilities
-    n_components = len(alpha)
-    alpha_total = alpha.sum()
-    doc_topic = np.empty(n_components)
-    beta = np.full(n_components, prior.values[0])
-    for row in range(start, stop):
-        doc_topic[:] = 0.0
-        n_tokens = 0
-        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
-            n_tokens += corpus.counts[j]
-            _add_scaled(np.float64(corpus.counts[j]), gamma, j, doc_topic)
-        for k in range(n_components):
-            doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
-        # The denominator of theta is the same for all topics, and left out of `doc_topic`.
-        total = -n_tokens * math.log(n_tokens + alpha_total)
-        of_prior = dot(doc_topic, beta)
-        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
-            word = corpus.indices[j]
-            # With a single beta its part is the same for all words of the document.
-            if _read_prior(prior, word, beta):
-                of_prior = dot(doc_topic, beta)
-            total += corpus.counts[j] * math.log(dot(doc_topic, word_topic[word]) + of_prior)
-        out_log_likelihood[row] = total

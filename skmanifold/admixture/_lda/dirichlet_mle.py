@@ -20,7 +20,6 @@ from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
 from .dirichlet_mle_kernels import (
     CUT_BITS,
     FIRST_CELL,
-    _add_tables,
     _climb,
     _expect_positive,
     _list_entries,
@@ -174,8 +173,8 @@ def histogram_of_rows(
     if len(tables) > 1:
         start = np.concatenate(([0], np.cumsum(np.max([np.diff(s) for s, _ in tables], axis=0))))
         table = np.zeros(start[-1], np.int32)
-        for part in tables:
-            _add_tables(*part, start, table)
+        for from_start, part in tables:
+            table[np.arange(len(part)) + np.repeat(start[:-1] - from_start[:-1], np.diff(from_start))] += part
     filled = np.flatnonzero(table)
     cuts = np.searchsorted(filled, start)
     values = (filled - np.repeat(start[:-1], np.diff(cuts)) + 1).astype(np.float64)

@@ -77,14 +77,6 @@ def _tabulate(topics, numbers, n_lists):
 
 
 @njit(cache=True, nogil=True)
-def _add_tables(start, table, out_start, out_table):
-    """Add tables to others that are at least as long."""
-    for k in range(len(start) - 1):
-        for j in range(start[k + 1] - start[k]):
-            out_table[out_start[k] + j] += table[start[k] + j]
-
-
-@njit(cache=True, nogil=True)
 def _expect_positive(first, stop, indptr, pairs, gamma, counts, out_values, out_weights):
     """For each topic of rows or words `first` to `stop`: the mean of a count if not zero, and the probability of that.
 

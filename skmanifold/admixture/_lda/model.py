@@ -18,7 +18,6 @@ from .collapsed_kernels import (
     _accumulate_words,
     _init_gamma,
     _log_joint,
-    _score_rows,
     _sweep_collapsed,
     _update_rows,
     sum_words,
@@ -118,15 +117,10 @@ class LDAModel(TokenModel):
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
         """Make one pass over all pairs; also return the log likelihood at the expected counts before the pass."""
-        shared = self.counts, self.doc_topic_prior, self._prior_strides, self.topic_prior.totals, responsibilities
-        seed_topics = self.seeds.topic_of_column(self.counts.n_features)
+        given = self.counts, self.doc_topic_prior, self._prior_strides, self.topic_prior.totals
         log_likelihood = np.empty(self.counts.n_rows)
-
-        def update(first_row, stop_row):
-            _score_rows(first_row, stop_row, *shared, log_likelihood)
-            _update_rows(first_row, stop_row, seed_topics, *shared)
-
-        self.workers.run(update, self._row_blocks)
+        shared = self.seeds.topic_of_column(self.counts.n_features), *given, responsibilities, log_likelihood
+        self.workers.run(_update_rows, [(*rows, *shared) for rows in self._row_blocks])
         return self._expect(responsibilities.gamma), float(log_likelihood.sum())
 
     def expected_statistics(self, responsibilities: Responsibilities) -> TopicCounts:
