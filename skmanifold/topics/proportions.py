@@ -58,17 +58,10 @@ def infer_proportions(
         raise ValueError(f"max_iter and tol must be positive; got max_iter={max_iter} and tol={tol}.")
     out = np.empty((counts.n_rows, topics.n_components))
     values = counts.counts.astype(np.float64)
-    arrays = (
-        counts.indptr,
-        counts.indices,
-        values,
-        *(np.require(array, requirements=["C", "W"]) for array in topics),
-        prior,
-    )
-    (workers or Workers(1)).run(
-        _infer_rows,
-        [(start, stop, *arrays, max_iter, tol, out) for start, stop in split_range(counts.n_rows, _BLOCK_ROWS)],
-    )
+    whole = TopicWord(*(np.require(array, requirements=["C", "W"]) for array in topics))
+    shared = counts._replace(counts=values), whole, prior, max_iter, tol, out
+    tasks = [(*rows, *shared) for rows in split_range(counts.n_rows, _BLOCK_ROWS)]
+    (workers or Workers(1)).run(_infer_rows, tasks)
     return out
 
 
@@ -87,33 +80,16 @@ class _Words(NamedTuple):
 
     indices: np.ndarray  # of the document, as far as `n_words`
     counts: np.ndarray  # the same, float64
-    word_indptr: np.ndarray  # of the topics: the arrays of `TopicWord`
-    word_topics: np.ndarray
-    word_weights: np.ndarray
-    base: np.ndarray
-    inverse: np.ndarray
+    topics: TopicWord
     by_topic: np.ndarray  # dense weights in both orders, (K, n_words) and (n_words, K), so that loops are over
     by_word: np.ndarray  # adjacent cells
     ratios: np.ndarray  # scratch memory
 
 
 @njit(cache=True, nogil=True)
-def _infer_rows(
-    first,
-    last,
-    indptr,
-    indices,
-    counts,
-    word_indptr,
-    word_topics,
-    word_weights,
-    base,
-    inverse,
-    prior,
-    max_iter,
-    tol,
-    out,
-):
+def _infer_rows(first, last, documents, topics, prior, max_iter, tol, out):
+    indptr, indices, counts, _ = documents
+    word_indptr, base = topics.indptr, topics.base
     n_components = len(prior)
     start_point = np.empty(n_components)
     once = np.empty(n_components)
@@ -128,11 +104,7 @@ def _infer_rows(
     words = _Words(
         np.empty(most_words, np.int64),
         np.empty(most_words),
-        word_indptr,
-        word_topics,
-        word_weights,
-        base,
-        inverse,
+        topics,
         np.empty((n_components, most_dense), np.float32),
         np.empty((most_dense, n_components), np.float32),
         np.empty(most_dense),
@@ -165,7 +137,7 @@ def _infer_rows(
 @njit_part
 def _gather(words, n_words):
     """Fill the dense weights of a document's words."""
-    by_topic, by_word = words.by_topic, words.by_word
+    topics, by_topic, by_word = words.topics, words.by_topic, words.by_word
     n_components = by_word.shape[1]
     for k in range(n_components):
         for j in range(n_words):
@@ -174,9 +146,9 @@ def _gather(words, n_words):
         for k in range(n_components):
             by_word[j, k] = 0.0
         v = words.indices[j]
-        for i in range(words.word_indptr[v], words.word_indptr[v + 1]):
-            by_topic[words.word_topics[i], j] = words.word_weights[i]
-            by_word[j, words.word_topics[i]] = words.word_weights[i]
+        for i in range(topics.indptr[v], topics.indptr[v + 1]):
+            by_topic[topics.topics[i], j] = topics.weights[i]
+            by_word[j, topics.topics[i]] = topics.weights[i]
 
 
 @njit_part
@@ -233,7 +205,7 @@ def _copy(old, out):
 @njit_part
 def _step_em(words, n_words, is_dense, prior, point, out):
     """One EM step: expected topic counts given `point` (any positive multiple of it), plus the prior."""
-    inverse = words.inverse
+    inverse = words.topics.inverse
     smooth = 0.0
     for k in range(len(point)):
         smooth += point[k] * inverse[k]
@@ -246,7 +218,7 @@ def _step_em(words, n_words, is_dense, prior, point, out):
 @njit_part
 def _add(words, n_words, smooth, point, out):
     """Add counts over probabilities times the words' weights to `out`; returns their sum with the smoothing part."""
-    word_indptr, word_topics, word_weights, base = words.word_indptr, words.word_topics, words.word_weights, words.base
+    word_indptr, word_topics, word_weights, base, _ = words.topics
     from_base = 0.0
     for j in range(n_words):
         v = words.indices[j]
@@ -265,7 +237,7 @@ def _add(words, n_words, smooth, point, out):
 @njit_part
 def _add_dense(words, n_words, smooth, point, out):
     """The same as `_add`, with dense weights."""
-    base, ratios = words.base, words.ratios
+    base, ratios = words.topics.base, words.ratios
     for j in range(n_words):
         ratios[j] = base[words.indices[j]] * smooth  # first the words' probabilities
     _add_products(words.by_topic, point, len(point), ratios, n_words)

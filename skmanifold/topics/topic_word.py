@@ -99,29 +99,21 @@ def topic_word_from_array(components: ArrayLike) -> TopicWord:
         row = int(np.argmin((sums > 0) & np.isfinite(sums)))
         raise ValueError(f"Every row of the topic-word matrix must have a positive, finite sum; row {row} does not.")
 
-    n_entries = np.zeros(n_features, dtype=np.int64)
+    n_entries, topics, weights = [], [], []
     for start, stop in chunks:
-        n_entries[start:stop] = np.count_nonzero(_normalise_words(components, sums, start, stop), axis=1)
-    indptr = np.concatenate(([0], np.cumsum(n_entries)))
-    topics = np.empty(indptr[-1], dtype=np.uint16)
-    weights = np.empty(indptr[-1], dtype=np.float32)
-    for start, stop in chunks:
-        block = _normalise_words(components, sums, start, stop)
-        rows, columns = np.nonzero(block)
-        entries = slice(indptr[start], indptr[stop])
-        topics[entries] = columns
-        weights[entries] = block[rows, columns]
-    return TopicWord(indptr, topics, weights, np.zeros(n_features), np.ones(n_components))
+        block = (components[:, start:stop] / sums[:, np.newaxis]).T.astype(np.float32, order="C")
+        words, columns = np.nonzero(block)
+        n_entries.append(np.count_nonzero(block, axis=1))
+        topics.append(columns.astype(np.uint16))
+        weights.append(block[words, columns])
+    indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_entries))))
+    entries = np.concatenate(topics), np.concatenate(weights)
+    return TopicWord(indptr, *entries, np.zeros(n_features), np.ones(n_components))
 
 
 def as_topic_word(topic_word: ArrayLike | TopicWord) -> TopicWord:
     """`topic_word` itself if it is a TopicWord, else the result of :func:`topic_word_from_array`."""
     return topic_word if isinstance(topic_word, TopicWord) else topic_word_from_array(topic_word)
-
-
-def _normalise_words(components, sums, start, stop):
-    """Columns `start` to `stop` as probabilities in float32, of shape (stop - start, n_components)."""
-    return (components[:, start:stop] / sums[:, np.newaxis]).T.astype(np.float32, order="C")
 
 
 def _word_chunks(n_components, n_features):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -22,70 +21,26 @@ POSTERIOR_ROW = [0.87355132, 0.69598510, 0.37044702, 0.54801325, 0.26686672, -10
 ESCA_ROW = [0.84194975, 0.70295695, 0.32573971, 0.46675550, 0.21626511, -10.77742789]
 
 
-class Corpus(NamedTuple):
-    indptr: np.ndarray
-    indices: np.ndarray
-    counts: np.ndarray
-    token_start: np.ndarray
-    n_words: int
-
-    @property
-    def n_tokens(self):
-        return int(self.token_start[-1])
-
-    def pairs(self):
-        """(row, position, word, count) in CSR order."""
-        for row in range(len(self.indptr) - 1):
-            for j in range(self.indptr[row], self.indptr[row + 1]):
-                yield row, j, int(self.indices[j]), int(self.counts[j])
+def pairs(counts):
+    """(row, position, word, count) in CSR order."""
+    for row in range(counts.n_rows):
+        for j in range(counts.indptr[row], counts.indptr[row + 1]):
+            yield row, j, int(counts.indices[j]), int(counts.counts[j])
 
 
-class Prior(NamedTuple):
-    values: np.ndarray
-    word_stride: int
-    topic_stride: int
-    total: np.ndarray
-    table: np.ndarray  # (n_topics, n_words)
-
-
-def corpus_from_dense(table):
-    table = np.asarray(table)
-    rows, words = np.nonzero(table)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(table))))).astype(np.int64)
-    token_start = np.concatenate(([0], np.cumsum(table.sum(axis=1)))).astype(np.int64)
-    return Corpus(indptr, words.astype(np.int32), table[rows, words].astype(np.int32), token_start, table.shape[1])
-
-
-def tiny_corpus():
-    return corpus_from_dense([[2, 1, 0], [0, 1, 2]])
-
-
-def random_corpus(seed, n_rows=12, n_words=9, mean=0.7):
+def random_table(seed, n_rows=12, n_words=9, mean=0.7):
     table = np.random.default_rng(seed).poisson(mean, (n_rows, n_words))
     table[3] = 0  # an empty row
     table[:, 4] = 0  # a word that nobody uses
-    return corpus_from_dense(table)
+    return table
 
 
-PRIOR_LAYOUTS = ["scalar", "per word", "per topic", "full by topic", "full by word"]
+PRIOR_LAYOUTS = ["number", "by word", "by topic", "matrix"]
 
 
 def make_prior(layout, n_topics, n_words, seed=0):
     table = np.random.default_rng(seed).uniform(0.05, 1.5, (n_topics, n_words))
-    if layout == "scalar":
-        table[:] = table[0, 0]
-        values, word_stride, topic_stride = table[0, :1], 0, 0
-    elif layout == "per word":
-        table[:] = table[0]
-        values, word_stride, topic_stride = table[0], 1, 0
-    elif layout == "per topic":
-        table[:] = table[:, :1]
-        values, word_stride, topic_stride = table[:, 0], 0, 1
-    elif layout == "full by topic":
-        values, word_stride, topic_stride = table.ravel(), 1, n_words
-    else:
-        values, word_stride, topic_stride = table.T.ravel(), n_topics, 1
-    return Prior(values.copy(), word_stride, topic_stride, table.sum(axis=1), table)
+    return {"number": table[0, 0], "by word": table[0], "by topic": table[:, :1], "matrix": table}[layout]
 
 
 def count_topics(rows, words, topics, n_rows, n_words, n_topics):

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from callbacks._recorder import Recorder
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -17,6 +18,7 @@ from skmanifold import (
     SphericalAdmixture,
     StochasticLDA,
 )
+from skmanifold.admixture._posterior.inference import TokenInference
 from skmanifold.samplers import ESCA, SCIR
 
 from ._corpora import as_bytes, easy_split, learned, small_corpus
@@ -131,6 +133,16 @@ def test_a_row_has_the_same_answer_among_any_others(name):
     np.testing.assert_array_equal(
         np.vstack([model.transform(X[i : i + 1]) for i in range(12)]), model.transform(X)[:12]
     )
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if isinstance(CASES[name][0], TokenInference)])
+def test_scores_of_rows_sum_to_the_score(name):
+    model, X = fitted(name), CASES[name][1]
+    scores, cells = model.score_samples(X), X.toarray() if sp.issparse(X) else X
+    lengths = np.isfinite(cells).sum(axis=1) if name.startswith("bernoulli") else cells.sum(axis=1)
+    scored = np.where(lengths >= 2, lengths - lengths // 2, 0)
+    assert scores.sum() / scored.sum() == pytest.approx(model.score(X), rel=1e-12)
+    assert np.all((scores != 0) == (scored > 0))
 
 
 @each_stream

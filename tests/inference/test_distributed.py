@@ -141,7 +141,7 @@ def test_dask_data_frame(client):
     with distributed(client):
         fitted = lda().fit(table)
         of_names = seeded.fit(table).components_.tobytes()
-        with pytest.raises(ValueError, match="has the word 'other', which is not the name of a column"):
+        with pytest.raises(ValueError, match="words that are not names of columns of X: 'other'"):
             lda(seed_words=[["other"]]).fit(table)
     assert fitted.feature_names_in_.tolist() == names
     assert of_names == lda(seed_words=[[3], [1]]).fit(X).components_.tobytes()

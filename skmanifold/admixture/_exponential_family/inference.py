@@ -126,9 +126,10 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
             If the emission is not Gaussian.
         """
         check_is_fitted(self)
-        if "covariances" not in self._tokens.draw_names(self._parameters):
+        found = {} if isinstance(self._tokens, TopicPrior) else self._tokens.attributes(self._parameters)
+        if "covariances_" not in found:
             raise AttributeError(f"Components of {self.emission_!r} have no covariances.")
-        return self._tokens.attributes(self._parameters)["covariances_"]
+        return found["covariances_"]
 
     @property
     def token_counts_(self) -> sp.csr_array:
@@ -216,7 +217,8 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
         posterior = self.__dict__.get("_posterior", {})
         if not self._draws_topics or "components" not in posterior:
             return []
-        kept = {name: posterior[name][self.best_chain_] for name in self._tokens.draw_names(self._estimate)}
+        others = {self.sampler_.log_density_name, "topic_weights", "doc_topic_counts"}
+        kept = {name: draws[self.best_chain_] for name, draws in posterior.items() if name not in others}
         chosen = evenly_spaced(range(len(kept["components"])), self.n_predictive_draws)
         return [{name: draws[i] for name, draws in kept.items()} for i in chosen]
 

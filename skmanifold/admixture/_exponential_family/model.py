@@ -17,10 +17,9 @@ from ...utils._declared import check
 from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import available_if
-from .._tokens.esca_kernels import _count_rows
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.model import TokenLatents, TokenModel
-from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, counts_from_dense, scale_tokens
+from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, scale_tokens
 
 _MAX_TABLE_BYTES = 8 << 30
 
@@ -62,30 +61,9 @@ class FamilyTokenModel(TokenModel):
         """Draw the parameters from their posterior given the counts."""
         return self.family.draw(self.family.statistics_of_tokens(statistics), key)
 
-    def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
-        """Initial component of every token: chosen by the family, or uniformly at random."""
+    def _seed_topics(self, key: np.uint64) -> np.ndarray:
         start = self.family.start_of_tokens(key)
-        if start is None:
-            return super().init_latents(key)
-        latents, layout = self._empty_latents(), self.layout
-        latents.token_topics[:] = np.repeat(start[layout.segment_word], np.diff(layout.segment_tokens))
-        latents.cell_topics[:] = 0
-        first = np.repeat(start[layout.segment_word], np.diff(layout.segment_cells))
-        latents.cell_topics[np.arange(layout.n_cells), first] = layout.cell_count
-        self._run_on_blocks(_count_rows, layout, latents)
-        return latents, self._count_topics(latents)
-
-    def init_rows(self, key: np.uint64) -> tuple[np.ndarray, TopicCounts]:
-        """Initial components as in `init_latents`, in CSR order."""
-        start = self.family.start_of_tokens(key)
-        if start is None:
-            return super().init_rows(key)
-        counts = self.counts
-        table = np.zeros((counts.n_features, self.n_components), np.int32)
-        table[np.arange(counts.n_features), start] = self._word_tokens
-        return np.repeat(start[counts.indices], counts.counts).astype(np.uint16), counts_from_dense(
-            table, table.sum(axis=0)
-        )
+        return super()._seed_topics(key) if start is None else start.astype(np.int32)
 
     def sample_latents(self, position: Any, latents: TokenLatents, key: np.uint64):
         """Draw every token's component given the parameters and the rows' counts of the last pass (ESCA's S step)."""
@@ -95,9 +73,8 @@ class FamilyTokenModel(TokenModel):
 
     def sample_rows(self, position: Any, latents: np.ndarray, key: np.uint64):
         """Draw the component of each token of a row given those of the others."""
-        return super().sample_rows(
-            LogTopics(self.family.token_table(position), np.zeros(self.n_components)), latents, key
-        )
+        table = LogTopics(self.family.token_table(position), np.zeros(self.n_components))
+        return super().sample_rows(table, latents, key)
 
     def check_position(self, position: Any, drawn: bool) -> None:
         """Raise a ValueError unless `position` can be parameters of the family."""
@@ -139,10 +116,6 @@ class FamilyTokens:
     def record(self, position: Any) -> dict[str, np.ndarray]:
         """Arrays of the parameters that are kept in ``posterior_``."""
         return {name.removesuffix("_"): np.array(value) for name, value in self.attributes(position).items()}
-
-    def draw_names(self, position: Any) -> list[str]:
-        """Names of these arrays."""
-        return [name.removesuffix("_") for name in self.attributes(position)]
 
     def attributes(self, position: Any) -> dict[str, np.ndarray]:
         """Fitted attributes by name."""

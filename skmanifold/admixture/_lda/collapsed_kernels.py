@@ -10,76 +10,54 @@ from ...numerics.block_sums import dot, sum_lanes
 from ...numerics.special import log_rising
 from ...random._keys import fold_in, random_bits, uniform
 from ...utils._njit import njit
+from ...utils._threads import split_range
 
 # The state is one topic per token, in the corpus' CSR order (row, feature, occurrence), and two tables counted from it:
-# `word_topic` (n_features, n_components) and `topic_total` (n_components,). The tokens of row m are at
-# ``token_start[m]:token_start[m + 1]``. Priors must be positive: `alpha` (n_components,) for a row's topics; for a
-# topic's words beta_kv = ``prior[v * word_stride + k * topic_stride]`` with the sums over v in `prior_total`
-# (n_components,). Strides (0, 0) make it a scalar, (1, 0) one value per word; a full table is fastest when stored by
-# word, strides (n_components, 1).
+# `word_topic` (n_features, n_components) and `totals` (n_components,). The tokens of row m are at
+# ``token_start[m]:token_start[m + 1]``. Priors must be positive: `alpha` (n_components,) for a row's topics, a
+# `StridedPrior` for a topic's words, with its sums over words in `prior_total` (n_components,). A full table is fastest
+# when stored by word.
 
 _HALF_WORD = np.uint64(32)
+_WORD_BLOCK = 1 << 10  # words of one partial sum
 
 
 @njit(cache=True, nogil=True)
-def _init_assignments(
-    indptr,
-    indices,
-    counts,
-    token_start,
-    first_row,
-    n_components,
-    seed_topics,
-    key,
-    out_assignments,
-    out_word_topic,
-    out_topic_total,
-):
+def _init_assignments(corpus, token_start, first_row, seed_topics, key, out):
     """Draw the topic of each token uniformly, and count; a draw depends on (key, row, feature, occurrence).
 
     Words with a topic in `seed_topics`, which is -1 for the others, have this topic.
     """
+    out_assignments, out_word_topic, out_topic_total = out
     out_word_topic[:] = 0
     out_topic_total[:] = 0
-    for row in range(len(indptr) - 1):
+    for row in range(len(corpus.indptr) - 1):
         row_key = fold_in(key, first_row + row)
         token = token_start[row]
-        for j in range(indptr[row], indptr[row + 1]):
-            cell_key = fold_in(row_key, indices[j])
-            for occurrence in range(counts[j]):
+        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
+            word = corpus.indices[j]
+            cell_key = fold_in(row_key, word)
+            for occurrence in range(corpus.counts[j]):
                 # The upper half of the bits times K, shifted back: the bias is at most K / 2**32.
                 high = random_bits(cell_key, occurrence) >> _HALF_WORD
-                topic = np.int64((high * np.uint64(n_components)) >> _HALF_WORD)
-                if seed_topics[indices[j]] >= 0:
-                    topic = np.int64(seed_topics[indices[j]])
+                topic = np.int64((high * np.uint64(len(out_topic_total))) >> _HALF_WORD)
+                if seed_topics[word] >= 0:
+                    topic = np.int64(seed_topics[word])
                 out_assignments[token] = topic
-                out_word_topic[indices[j], topic] += 1
+                out_word_topic[word, topic] += 1
                 out_topic_total[topic] += 1
                 token += 1
 
 
 @njit(cache=True, nogil=True)
-def _sweep_collapsed(
-    indptr,
-    indices,
-    counts,
-    token_start,
-    alpha,
-    prior,
-    word_stride,
-    topic_stride,
-    prior_total,
-    key,
-    out_assignments,
-    out_word_topic,
-    out_topic_total,
-):
+def _sweep_collapsed(corpus, token_start, alpha, prior, prior_total, key, out):
     """Redraw every token once, in CSR order, from its full conditional (Griffiths and Steyvers, 2004, eq. 5).
 
     p(z = k | the rest) ∝ (D_mk + alpha_k) (W_kv + beta_kv) / (T_k + sum_v beta_kv), where D, W and T (a row's, a word's
     and all tokens of topic k) do not count the token: (13) in Zaheer et al. (2016) with corrected parentheses. A
     uniform of (key, row, feature, occurrence) inverts the distribution function in the order of the topics.
     """
+    out_assignments, out_word_topic, out_topic_total = out
     n_components = len(alpha)
     n_blocks = (n_components + 7) // 8
     doc_topic = np.empty(n_components, np.int32)
@@ -90,7 +68,7 @@ def _sweep_collapsed(
     for k in range(n_components):
         topic_scale[k] = 1.0 / (out_topic_total[k] + prior_total[k])
 
-    for row in range(len(indptr) - 1):
+    for row in range(len(corpus.indptr) - 1):
         # Topics of the document's tokens, and with them what the weights of all its words have in common.
         row_key = fold_in(key, row)
         token = token_start[row]
@@ -100,17 +78,16 @@ def _sweep_collapsed(
         for k in range(n_components):
             doc_scale[k] = (doc_topic[k] + alpha[k]) * topic_scale[k]
 
-        for j in range(indptr[row], indptr[row + 1]):
-            word = np.int64(indices[j])
+        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
+            word = np.int64(corpus.indices[j])
             cell_key = fold_in(row_key, word)
-            for occurrence in range(counts[j]):
+            for occurrence in range(corpus.counts[j]):
                 # Only one weight depends on the removal of the token; the tables change if its topic changes.
                 old = np.int64(out_assignments[token])
-                _weigh_topics(out_word_topic, word, prior, word * word_stride, topic_stride, doc_scale, weights)
+                _weigh_topics(out_word_topic, word, prior, doc_scale, weights)
                 doc_weight = (doc_topic[old] - 1 + alpha[old]) / (out_topic_total[old] - 1 + prior_total[old])
-                weights[old] = (
-                    out_word_topic[word, old] - 1 + prior[word * word_stride + old * topic_stride]
-                ) * doc_weight
+                beta = prior.values[word * prior.row_step + old * prior.column_step]
+                weights[old] = (out_word_topic[word, old] - 1 + beta) * doc_weight
                 new = _pick_topic(weights, n_components, uniform(cell_key, occurrence), block_end)
                 if new != old:
                     out_assignments[token] = new
@@ -120,28 +97,25 @@ def _sweep_collapsed(
                     out_word_topic[word, new] += 1
                     out_topic_total[old] -= 1
                     out_topic_total[new] += 1
-                    topic_scale[old] = 1.0 / (out_topic_total[old] + prior_total[old])
-                    topic_scale[new] = 1.0 / (out_topic_total[new] + prior_total[new])
-                    doc_scale[old] = (doc_topic[old] + alpha[old]) * topic_scale[old]
-                    doc_scale[new] = (doc_topic[new] + alpha[new]) * topic_scale[new]
+                    for topic in (old, new):
+                        topic_scale[topic] = 1.0 / (out_topic_total[topic] + prior_total[topic])
+                        doc_scale[topic] = (doc_topic[topic] + alpha[topic]) * topic_scale[topic]
                 token += 1
 
 
 @njit(cache=True, nogil=True)
-def _weigh_topics(word_topic, word, prior, prior_start, topic_stride, doc_scale, out_weights):
-    """(W_kv + beta_kv) times `doc_scale`, for one word; beta_kv is ``prior[prior_start + k * topic_stride]``."""
-    # A loop for each important stride, because only loops with a fixed stride are vectorised.
-    if topic_stride == 0:
-        beta = prior[prior_start]
+def _weigh_topics(word_topic, word, prior, doc_scale, out_weights):
+    """(W_kv + beta_kv) times `doc_scale`, for one word."""
+    # A loop for each step, because only loops with a fixed step are vectorised.
+    start = word * prior.row_step
+    if prior.column_step == 0:
+        beta = prior.values[start]
         for k in range(len(doc_scale)):
             out_weights[k] = (word_topic[word, k] + beta) * doc_scale[k]
-    elif topic_stride == 1:
-        word_prior = prior[prior_start : prior_start + len(doc_scale)]
+    else:
+        word_prior = prior.values[start : start + len(doc_scale)]
         for k in range(len(doc_scale)):
             out_weights[k] = (word_topic[word, k] + word_prior[k]) * doc_scale[k]
-    else:
-        for k in range(len(doc_scale)):
-            out_weights[k] = (word_topic[word, k] + prior[prior_start + k * topic_stride]) * doc_scale[k]
 
 
 @njit(cache=True, nogil=True)
@@ -176,12 +150,13 @@ def _pick_topic(weights, n_components, u, out_block_end):
 
 
 @njit(cache=True, nogil=True)
-def _log_joint(token_start, assignments, word_topic, topic_total, alpha, prior, word_stride, topic_stride, prior_total):
+def _log_joint(token_start, state, alpha, prior, prior_total):
     """Log p(w, z | alpha, beta), proportions and topics integrated out (Griffiths and Steyvers, 2004, eqs. 2 and 3).
 
     With (x)_n = Gamma(x + n) / Gamma(x): sum over rows of sum_k log (alpha_k)_D_mk - log (sum_k alpha_k)_N_m, plus sum
     over topics of sum_v log (beta_kv)_W_kv - log (sum_v beta_kv)_T_k, without multinomial coefficients.
     """
+    assignments, word_topic, topic_total = state
     n_components = len(alpha)
     alpha_total = alpha.sum()
     doc_topic = np.zeros(n_components, np.int64)
@@ -201,7 +176,8 @@ def _log_joint(token_start, assignments, word_topic, topic_total, alpha, prior, 
         log_word = 0.0
         for k in range(n_components):
             if word_topic[word, k] > 0:
-                log_word += log_rising(prior[word * word_stride + k * topic_stride], word_topic[word, k])
+                beta = prior.values[word * prior.row_step + k * prior.column_step]
+                log_word += log_rising(beta, word_topic[word, k])
         result += log_word
     for k in range(n_components):
         result -= log_rising(prior_total[k], topic_total[k])
@@ -209,17 +185,15 @@ def _log_joint(token_start, assignments, word_topic, topic_total, alpha, prior, 
 
 
 # The state is `gamma` (n_pairs, n_components) float32: for each nonzero count, in CSR order, the topic probabilities
-# that its tokens share. A sweep is synchronous between rows and sequential within each row: ``_update_rows`` reads the
-# tables `word_topic` (n_features, n_components) and `topic_total` (n_components,) of the previous sweep, then
-# ``_accumulate_words`` and the two sums after it rebuild them from `gamma`. Each output cell is summed by one task in a
-# fixed order, so that the result does not depend on the ranges of rows and words. Only the blocks of `partials` of the
-# topic totals must always be the same.
-#
-# Priors as in ``_lda_collapsed_kernels``: beta_kv = ``prior[v * word_stride + k * topic_stride]``, all positive.
+# that its tokens share; and the counts expected with them, `word_topic` and `totals`. A sweep is synchronous between
+# rows and sequential within each row: ``_update_rows`` reads the tables of the previous sweep, then
+# ``_accumulate_words`` and ``sum_words`` rebuild them from `gamma`. Each output cell is summed by one task in a fixed
+# order, so that the result does not depend on the ranges of rows and words. Only the blocks of ``sum_words`` must
+# always be the same.
 
 
 @njit(cache=True, nogil=True)
-def _init_gamma(start, stop, indptr, indices, seed_topics, key, out_gamma):
+def _init_gamma(start, stop, corpus, seed_topics, key, out_gamma):
     """Normalised uniforms for the rows from `start` to `stop`; that of topic k depends on (key, row, feature, k).
 
     Words with a topic in `seed_topics`, which is -1 for the others, have this topic only.
@@ -228,13 +202,13 @@ def _init_gamma(start, stop, indptr, indices, seed_topics, key, out_gamma):
     weights = np.empty(n_components)
     for row in range(start, stop):
         row_key = fold_in(key, row)
-        for j in range(indptr[row], indptr[row + 1]):
-            seed_topic = seed_topics[indices[j]]
+        for j in range(corpus.indptr[row], corpus.indptr[row + 1]):
+            seed_topic = seed_topics[corpus.indices[j]]
             if seed_topic >= 0:
                 out_gamma[j] = 0.0
                 out_gamma[j, seed_topic] = 1.0
                 continue
-            pair_key = fold_in(row_key, indices[j])
+            pair_key = fold_in(row_key, corpus.indices[j])
             for k in range(n_components):
                 weights[k] = 1.0 - uniform(pair_key, k)  # never 0
             scale = 1.0 / sum_lanes(weights)
@@ -243,53 +217,58 @@ def _init_gamma(start, stop, indptr, indices, seed_topics, key, out_gamma):
 
 
 @njit(cache=True, nogil=True)
-def _update_rows(
-    start,
-    stop,
-    seed_topics,
-    indptr,
-    indices,
-    counts,
-    alpha,
-    prior,
-    word_stride,
-    topic_stride,
-    prior_total,
-    word_topic,
-    topic_total,
-    out_gamma,
-):
+def _update_rows(start, stop, seed_topics, corpus, alpha, prior, prior_total, out, out_log_likelihood):
     """One sweep over the rows from `start` to `stop` (Asuncion et al., 2009; (14) in Zaheer et al., 2016).
 
     gamma_k ∝ (W_kv - g_k + beta_kv) / (T_k - g_k + sum_v beta_kv) * (D_mk - g_k + alpha_k), normalised; the previous
     gamma g of the pair removes one token. D_m = sum_v c_mv gamma_mv is changed by each update, W and T are not. Words
     with a topic in `seed_topics` keep their gamma: otherwise that of another could grow from the tiny prior to one.
+
+    `out_log_likelihood` is log p(w_m) at the expected counts before the sweep: sum_v c_mv log sum_k theta_mk phi_kv.
     """
+    out_gamma, word_topic, topic_total = out
     n_components = len(alpha)
-    doc_topic = np.empty(n_components)
-    weights = np.empty(n_components)
-    beta = np.full(n_components, prior[0])
+    alpha_total = alpha.sum()
+    doc_topic, doc_scale, weights = np.empty(n_components), np.empty(n_components), np.empty(n_components)
+    beta = np.full(n_components, prior.values[0])
     for row in range(start, stop):
+        first, last = corpus.indptr[row], corpus.indptr[row + 1]
         doc_topic[:] = 0.0
-        for j in range(indptr[row], indptr[row + 1]):
-            _add_scaled(np.float64(counts[j]), out_gamma, j, doc_topic)
-        for j in range(indptr[row], indptr[row + 1]):
-            word = np.int64(indices[j])
+        n_tokens = 0
+        for j in range(first, last):
+            n_tokens += corpus.counts[j]
+            _add_scaled(np.float64(corpus.counts[j]), out_gamma, j, doc_topic)
+        for k in range(n_components):
+            doc_scale[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
+        # The denominator of theta is the same for all topics, and left out of `doc_scale`.
+        total = -n_tokens * math.log(n_tokens + alpha_total)
+        of_prior = dot(doc_scale, beta)
+        for j in range(first, last):
+            word = np.int64(corpus.indices[j])
+            # With a single beta its part is the same for all words of the document.
+            if _read_prior(prior, word, beta):
+                of_prior = dot(doc_scale, beta)
+            total += corpus.counts[j] * math.log(dot(doc_scale, word_topic[word]) + of_prior)
+        out_log_likelihood[row] = total
+        for j in range(first, last):
+            word = np.int64(corpus.indices[j])
             if seed_topics[word] >= 0:
                 continue
-            if word_stride != 0 or topic_stride != 0:
-                _read_prior(prior, word * word_stride, topic_stride, beta)
+            _read_prior(prior, word, beta)
             _weigh_topics_softly(
                 word_topic, word, topic_total, prior_total, doc_topic, alpha, beta, out_gamma, j, weights
             )
-            _replace_gamma(counts[j], weights, out_gamma, j, doc_topic)
+            _replace_gamma(corpus.counts[j], weights, out_gamma, j, doc_topic)
 
 
 @njit(cache=True, nogil=True)
-def _read_prior(prior, first, stride, out_beta):
-    """The prior of one word."""
+def _read_prior(prior, word, out_beta):
+    """Write the prior of one word, unless it is a single number; returns whether it is not."""
+    if prior.row_step == 0 and prior.column_step == 0:
+        return False
     for k in range(len(out_beta)):
-        out_beta[k] = prior[first + k * stride]
+        out_beta[k] = prior.values[word * prior.row_step + k * prior.column_step]
+    return True
 
 
 # With numpy's error model a division by zero raises no error, so that the loop can be vectorised.
@@ -344,50 +323,10 @@ def _sum_words(start, stop, word_topic, out_partial):
             out_partial[k] += word_topic[word, k]
 
 
-@njit(cache=True, nogil=True)
-def _merge_partials(partials, out_topic_total):
-    """T_k, from the blocks' sums in the order of the blocks."""
-    _sum_words(0, len(partials), partials, out_topic_total)
-
-
-@njit(cache=True, nogil=True)
-def _score_rows(
-    start,
-    stop,
-    indptr,
-    indices,
-    counts,
-    alpha,
-    prior,
-    word_stride,
-    topic_stride,
-    prior_total,
-    word_topic,
-    topic_total,
-    gamma,
-    out_log_likelihood,
-):
-    """Log p(w_m) for the rows from `start` to `stop` at the expected counts: sum_v c_mv log sum_k theta_mk phi_kv."""
-    n_components = len(alpha)
-    alpha_total = alpha.sum()
-    doc_topic = np.empty(n_components)
-    beta = np.full(n_components, prior[0])
-    for row in range(start, stop):
-        doc_topic[:] = 0.0
-        n_tokens = 0
-        for j in range(indptr[row], indptr[row + 1]):
-            n_tokens += counts[j]
-            _add_scaled(np.float64(counts[j]), gamma, j, doc_topic)
-        for k in range(n_components):
-            doc_topic[k] = (doc_topic[k] + alpha[k]) / (topic_total[k] + prior_total[k])
-        # The denominator of theta is the same for all topics, and left out of `doc_topic`.
-        total = -n_tokens * math.log(n_tokens + alpha_total)
-        of_prior = dot(doc_topic, beta)
-        for j in range(indptr[row], indptr[row + 1]):
-            word = indices[j]
-            # With the same beta for all words and topics its part is the same for all words of the document.
-            if word_stride != 0 or topic_stride != 0:
-                _read_prior(prior, word * word_stride, topic_stride, beta)
-                of_prior = dot(doc_topic, beta)
-            total += counts[j] * math.log(dot(doc_topic, word_topic[word]) + of_prior)
-        out_log_likelihood[row] = total
+def sum_words(word_topic, workers):
+    """The topic counts of all words, added in fixed blocks, whose sums are added in their order."""
+    blocks = split_range(len(word_topic), _WORD_BLOCK)
+    partials, totals = np.empty((len(blocks), word_topic.shape[1])), np.empty(word_topic.shape[1])
+    workers.run(_sum_words, [(*words, word_topic, part) for words, part in zip(blocks, partials, strict=True)])
+    _sum_words(0, len(partials), partials, totals)
+    return totals

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...base import Run
 from ...emissions import BaseEmission
+from ...numerics.simd import LANES
 from ...topics.proportions import check_doc_topic_prior
 from ...utils._threads import Workers, split_range
 from ...utils._validation import of_columns
-from .._tokens.fits import assigns_tokens
-from .._tokens.model import Assignments, TokenLatents
+from .._tokens.fits import AdmixturePrior, assigns_tokens
+from .._tokens.layout import TOPIC_BITS
+from .._tokens.model import TokenLatents
 from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
 from .dirichlet_mle_kernels import (
     CUT_BITS,
     FIRST_CELL,
-    _add_tables,
     _climb,
-    _evaluate,
     _expect_positive,
-    _list_assignments,
     _list_entries,
     _share_out,
     _tabulate,
 )
 from .model import LDAModel, Responsibilities
-
-Priors = tuple[np.ndarray, TopicPrior]  # of topics in documents, (K,), and of words in topics
 
 
 def is_learned(lda: Any) -> tuple[bool, bool]:
@@ -48,7 +44,7 @@ def check_learned(lda: Any, run: Run) -> None:
         raise ValueError("'auto' priors are learned during burn-in, but burn_in is 0.")
 
 
-def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> Priors:
+def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: bool = False) -> AdmixturePrior:
     """Both priors; with `fitted`, a prior that is "auto" has the value that the last fit has learned."""
     K, beta = lda.n_components, of_columns(lda, "topic_word_prior")
     if isinstance(beta, str):
@@ -57,7 +53,13 @@ def priors_of(lda: Any, n_features: int, seeds: Seeds = NO_SEEDS, *, fitted: boo
     if len(seeds.columns):
         seeds.topic_of_column(n_features)  # checks the columns
         prior = TopicPrior(seeds.restrict(prior.values, K, n_features), K, n_features)
-    return doc_topic_prior_of(lda, fitted=fitted), prior
+    return prior_of_topics(doc_topic_prior_of(lda, fitted=fitted), prior, seeds)
+
+
+def prior_of_topics(doc_topic_prior: np.ndarray, topic_prior: TopicPrior, seeds: Seeds) -> AdmixturePrior:
+    """These priors, and the attributes of a fit with them."""
+    attributes = {"_seeds": seeds, "_stream": None, **prior_attributes(doc_topic_prior, topic_prior)}
+    return AdmixturePrior(topic_prior, doc_topic_prior, attributes, seeds)
 
 
 def doc_topic_prior_of(admixture: Any, *, fitted: bool = False) -> np.ndarray:
@@ -88,8 +90,8 @@ class DrawsTopicsFromPrior(DrawsFromPrior):
                 "'auto' priors and seed_words depend on the data: give numbers, or fit the estimator and omit "
                 "n_features."
             )
-        alpha, prior = priors_of(lda, n_features)
-        return PriorOfRows(BaseEmission, prior, alpha)
+        prior = priors_of(lda, n_features)
+        return PriorOfRows(BaseEmission, prior.tokens, prior.doc_topic_prior)
 
 
 # The prior of the proportions has one parameter per topic; the prior of the topics has one parameter for all words.
@@ -123,57 +125,6 @@ class DocTopicHistogram(NamedTuple):
     length_weights: np.ndarray  # float64: number of documents of each length
 
 
-def histogram_of_entries(
-    entries: np.ndarray, row_start: np.ndarray, row_vectors: np.ndarray, n_components: int, workers: Workers
-) -> DocTopicHistogram:
-    """Histogram of the packed entries of ``TokenLatents``; memory is at most eight bytes per token, usually less."""
-    shared = (entries, row_start, row_vectors, n_components)
-    return _histogram_of_rows(_list_entries, shared, len(row_vectors), n_components, workers)
-
-
-def histogram_of_assignments(
-    token_topics: np.ndarray, token_start: np.ndarray, n_components: int, workers: Workers
-) -> DocTopicHistogram:
-    """Histogram of the tokens' topics; those of row m are ``token_topics[token_start[m]:token_start[m + 1]]``."""
-    shared = (token_topics, token_start, n_components)
-    return _histogram_of_rows(_list_assignments, shared, len(token_start) - 1, n_components, workers)
-
-
-def histogram_of_responsibilities(
-    gamma: np.ndarray, row_indptr: np.ndarray, counts: np.ndarray, workers: Workers
-) -> DocTopicHistogram:
-    """Histogram of the responsibilities of CVB0, which treats tokens as independent.
-
-    A count is summarised by the exact probability that it is not zero, and its mean given that (as Teh, Newman and
-    Welling, NIPS 2006, treat zero). Means alone would treat small expected counts as observed tokens, and the prior
-    would be several times too large. A grid of 64 points per octave has a relative error of 1e-5 per term; memory is
-    sixteen bytes per topic and document.
-    """
-    pairs = np.arange(row_indptr[-1])
-    lengths = np.diff(np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))[row_indptr])
-    distinct, length_weights = np.unique(lengths[lengths > 0], return_counts=True)
-    indptr, values, weights = _expected_histograms(gamma, row_indptr, pairs, counts, lengths.max(initial=1), workers)
-    return DocTopicHistogram(indptr, values, weights, distinct.astype(np.float64), length_weights.astype(np.float64))
-
-
-def word_histogram_of_responsibilities(
-    gamma: np.ndarray,
-    word_indptr: np.ndarray,
-    word_pairs: np.ndarray,
-    counts: np.ndarray,
-    totals: np.ndarray,
-    workers: Workers,
-) -> DocTopicHistogram:
-    """Like ``histogram_of_responsibilities``, but for counts of words in topics, for `learn_topic_word_prior`.
-
-    The pairs of word v are ``word_pairs[word_indptr[v]:word_indptr[v + 1]]``. The topics' `totals` are the lengths.
-    """
-    shared = gamma, word_indptr, word_pairs, counts, max(1, int(counts.sum(dtype=np.int64))), workers
-    _, values, weights = _expected_histograms(*shared)
-    totals = totals[totals > 0].astype(np.float64)
-    return DocTopicHistogram(np.array([0, len(values)]), values, weights, totals, np.ones(len(totals)))
-
-
 def learn_doc_topic_prior(
     prior: np.ndarray, histogram: DocTopicHistogram, n_iter: int = 5, floor: float = 1e-3
 ) -> np.ndarray:
@@ -186,39 +137,35 @@ def learn_doc_topic_prior(
     if len(prior) == 1 or len(histogram.lengths) == 0:
         return np.array(prior, np.float64)
     lowest = floor / len(prior)
-    return _climb(np.clip(prior, lowest, _CEILING, dtype=np.float64), 1.0, *histogram, n_iter, lowest, _CEILING)
+    return _climb(np.clip(prior, lowest, _CEILING, dtype=np.float64), 1.0, histogram, n_iter, lowest, _CEILING)
 
 
 def learn_topic_word_prior(
-    prior: float, topic_counts: TopicCounts | DocTopicHistogram, n_features: int, n_iter: int = 5, floor: float = 1e-3
+    prior: float, histogram: DocTopicHistogram, n_features: int, n_iter: int = 5, floor: float = 1e-3
 ) -> float:
     """Increase the likelihood of the topics' word counts in the single Dirichlet parameter of all words.
 
-    `topic_counts` are integers or, for CVB0, from ``word_histogram_of_responsibilities``. The parameter is at least
-    ``floor / n_features``.
+    The histogram is that of all topics together. The parameter is at least ``floor / n_features``.
     """
-    histogram = topic_counts if isinstance(topic_counts, DocTopicHistogram) else _histogram_of_words(topic_counts)
     if n_features == 1 or len(histogram.lengths) == 0:
         return float(prior)
     lowest = floor / n_features
     begin = np.clip(np.full(1, prior, np.float64), lowest, _CEILING)
-    return float(_climb(begin, float(n_features), *histogram, n_iter, lowest, _CEILING)[0])
+    return float(_climb(begin, float(n_features), histogram, n_iter, lowest, _CEILING)[0])
 
 
-def log_likelihood(prior: np.ndarray, histogram: DocTopicHistogram, copies: int = 1) -> float:
-    """Log p(topics of the tokens | prior), proportions integrated out; each parameter is repeated `copies` times."""
-    prior = np.asarray(prior, np.float64)
-    return _evaluate(prior, float(copies), *histogram, np.empty_like(prior), np.empty_like(prior))[0]
+def histogram_of_rows(
+    entries: np.ndarray, starts: np.ndarray, stops: np.ndarray, n_components: int, workers: Workers
+) -> DocTopicHistogram:
+    """Histogram of the packed entries (see `layout`) of documents from `starts` to `stops`.
 
-
-def _histogram_of_rows(list_rows, shared, n_rows, n_components, workers):
-    """Histogram of the pairs (topic, count) that `list_rows` returns for ranges of rows.
-
-    Counts are integers, so that the result does not depend on the ranges.
+    Memory is at most eight bytes per token, usually less. Counts are integers, so that the result does not depend on
+    the ranges of rows.
     """
+    n_rows = len(starts)
 
-    def tabulate(start, stop):
-        return _tabulate(*list_rows(start, stop, *shared), n_components + 1)
+    def tabulate(first, last):
+        return _tabulate(*_list_entries(first, last, entries, starts, stops, n_components), n_components + 1)
 
     blocks = split_range(n_rows, max(_MIN_TASK_ROWS, -(-n_rows // _MAX_TASKS)))
     tables = workers.run(tabulate, blocks)
@@ -226,8 +173,8 @@ def _histogram_of_rows(list_rows, shared, n_rows, n_components, workers):
     if len(tables) > 1:
         start = np.concatenate(([0], np.cumsum(np.max([np.diff(s) for s, _ in tables], axis=0))))
         table = np.zeros(start[-1], np.int32)
-        for part in tables:
-            _add_tables(*part, start, table)
+        for from_start, part in tables:
+            table[np.arange(len(part)) + np.repeat(start[:-1] - from_start[:-1], np.diff(from_start))] += part
     filled = np.flatnonzero(table)
     cuts = np.searchsorted(filled, start)
     values = (filled - np.repeat(start[:-1], np.diff(cuts)) + 1).astype(np.float64)
@@ -236,8 +183,17 @@ def _histogram_of_rows(list_rows, shared, n_rows, n_components, workers):
     return DocTopicHistogram(cuts[:-1].astype(np.int64), values[:end], weights[:end], values[end:], weights[end:])
 
 
-def _expected_histograms(gamma, indptr, pairs, counts, largest, workers):
-    """Histograms for each topic over the rows or words with the given pairs: `indptr`, values, weights."""
+def histograms_of_responsibilities(
+    gamma: np.ndarray, indptr: np.ndarray, pairs: np.ndarray, counts: np.ndarray, largest: int, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first three fields of a histogram, from the responsibilities of CVB0, which treats tokens as independent.
+
+    The `pairs` of row or word i begin at ``indptr[i]``; they have at most `largest` tokens. A count is summarised by
+    the exact probability that it is not zero, and its mean given that (as Teh, Newman and Welling, NIPS 2006, treat
+    zero). Means alone would treat small expected counts as observed tokens, and the prior would be several times too
+    large. A grid of 64 points per octave has a relative error of 1e-5 per term; memory is sixteen bytes per topic and
+    document.
+    """
     n, n_components = len(indptr) - 1, gamma.shape[1]
     values, weights = np.empty((n, n_components)), np.empty((n, n_components))
     blocks = split_range(n, _RESPONSIBILITY_ROWS)
@@ -252,45 +208,40 @@ def _expected_histograms(gamma, indptr, pairs, counts, largest, workers):
     return starts, ((cells + FIRST_CELL) << CUT_BITS).view(np.float64), table[topics, cells]
 
 
-def _histogram_of_words(topic_counts: TopicCounts) -> DocTopicHistogram:
+def histogram_of_words(topic_counts: TopicCounts) -> DocTopicHistogram:
     """Number of cells (word, topic) with n tokens, for all words and topics together; topics replace documents."""
-    totals = topic_counts.totals[topic_counts.totals > 0].astype(np.float64)
     counts = topic_counts.counts
-    if counts.dtype.kind == "f":
-        raise TypeError("A prior is learned from the integer counts of one pass, not from means or expectations.")
     is_large = counts >= _MAX_TABLE
     table = np.bincount(counts[~is_large], minlength=1)
     small = np.flatnonzero(table[1:]) + 1
     large, large_weights = np.unique(counts[is_large], return_counts=True)
     values, weights = np.concatenate((small, large)), np.concatenate((table[small], large_weights))
-    return DocTopicHistogram(
-        np.array([0, len(values)]), values.astype(np.float64), weights.astype(np.float64), totals, np.ones(len(totals))
-    )
+    return _of_all_topics(values.astype(np.float64), weights.astype(np.float64), topic_counts.totals)
 
 
-def adapter(doc_topic: bool, topic_word: bool, burn_in: int) -> Callable[[LDAModel, Any], LDAModel]:
-    """Function that `run_chains` calls after each pass of burn-in; it updates the priors that are learned.
+def _of_all_topics(values: np.ndarray, weights: np.ndarray, totals: np.ndarray) -> DocTopicHistogram:
+    totals = totals[totals > 0].astype(np.float64)
+    return DocTopicHistogram(np.array([0, len(values)]), values, weights, totals, np.ones(len(totals)))
+
+
+def with_learned_priors(model: LDAModel, state: Any, doc_topic: bool, topic_word: bool, burn_in: int) -> LDAModel:
+    """The model after a pass of burn-in, in some passes with new estimates of the priors that are learned.
 
     The priors do not change after burn-in, so that all draws are from the same posterior.
     """
-
-    def adapt(model: LDAModel, state: Any) -> LDAModel:
-        t = state.n_steps
-        due = t == burn_in or (t >= _FIRST and t % _EVERY == 0)
-        if not (due and (doc_topic or topic_word)):
-            return model
-        alpha, topic_prior = model.doc_topic_prior, model.topic_prior
-        if doc_topic:
-            before, alpha = alpha, learn_doc_topic_prior(alpha, _count_documents(model, state.latents))
-            if isinstance(state.latents, Responsibilities):
-                alpha = np.minimum(alpha, _MOST_GROWTH * before)
-        if topic_word:
-            n_features = model.counts.n_features
-            beta = learn_topic_word_prior(float(topic_prior.values), _count_words(model, state), n_features)
-            topic_prior = TopicPrior(beta, model.n_components, n_features)
-        return with_priors(model, alpha, topic_prior)
-
-    return adapt
+    t = state.n_steps
+    if not (doc_topic or topic_word) or not (t == burn_in or (t >= _FIRST and t % _EVERY == 0)):
+        return model
+    alpha, topic_prior = model.doc_topic_prior, model.topic_prior
+    if doc_topic:
+        before, alpha = alpha, learn_doc_topic_prior(alpha, count_documents(model, state.latents))
+        if isinstance(state.latents, Responsibilities):
+            alpha = np.minimum(alpha, _MOST_GROWTH * before)
+    if topic_word:
+        n_features = model.counts.n_features
+        beta = learn_topic_word_prior(float(topic_prior.values), count_words(model, state), n_features)
+        topic_prior = TopicPrior(beta, model.n_components, n_features)
+    return with_priors(model, alpha, topic_prior)
 
 
 def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) -> LDAModel:
@@ -301,21 +252,29 @@ def with_priors(model: LDAModel, doc_topic_prior: Any, topic_prior: TopicPrior) 
     return other
 
 
-def _count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
+def count_documents(model: LDAModel, latents: Any) -> DocTopicHistogram:
     """Histogram of the documents' topic counts, from any sampler's latents."""
-    if isinstance(latents, TokenLatents):
-        return histogram_of_entries(
-            latents.entries, model.layout.row_start, latents.row_vectors, model.n_components, model.workers
-        )
+    counts = model.counts
     if isinstance(latents, Responsibilities):
-        return histogram_of_responsibilities(latents.gamma, model.counts.indptr, model.counts.counts, model.workers)
-    topics = latents.topics if isinstance(latents, Assignments) else latents
-    return histogram_of_assignments(topics, model.token_start, model.n_components, model.workers)
+        lengths = counts.row_sums()
+        given = counts.indptr, np.arange(len(counts.indices)), counts.counts, lengths.max(initial=1)
+        parts = histograms_of_responsibilities(latents.gamma, *given, model.workers)
+        distinct, weights = np.unique(lengths[lengths > 0], return_counts=True)
+        return DocTopicHistogram(*parts, distinct.astype(np.float64), weights.astype(np.float64))
+    if isinstance(latents, TokenLatents):
+        starts = model.layout.row_start[:-1]
+        entries, stops = latents.entries, starts + latents.row_vectors * LANES
+    else:
+        starts, stops = model.token_start[:-1], model.token_start[1:]
+        entries = getattr(latents, "topics", latents) | np.uint32(1 << TOPIC_BITS)  # a count of 1 each
+    return histogram_of_rows(entries, starts, stops, model.n_components, model.workers)
 
 
-def _count_words(model: LDAModel, state: Any) -> Any:
-    """Topic-word counts; for CVB0, whose expected counts are not integers, a histogram."""
-    if isinstance(state.latents, Responsibilities):
-        gamma, _, totals = state.latents
-        return word_histogram_of_responsibilities(gamma, *model.word_index, model.counts.counts, totals, model.workers)
-    return state.statistics
+def count_words(model: LDAModel, state: Any) -> DocTopicHistogram:
+    """Histogram of the topics' word counts."""
+    if not isinstance(state.latents, Responsibilities):
+        return histogram_of_words(state.statistics)
+    gamma, _, totals = state.latents
+    given = *model.word_index, model.counts.counts, max(1, model.n_tokens)
+    _, values, weights = histograms_of_responsibilities(gamma, *given, model.workers)
+    return _of_all_topics(values, weights, totals)

@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 
-from ...numerics.simd import LANES
 from ...utils._njit import njit
 from .._tokens.layout import entry_count, entry_topic
 
@@ -30,60 +29,36 @@ _TOLERANCE = 1e-8
 
 
 @njit(cache=True, nogil=True)
-def _list_entries(first_row, stop_row, entries, row_start, row_vectors, n_components):
-    """The pairs (topic, count) of a range of rows, and for each row one more, (n_components, length)."""
+def _list_entries(first_row, stop_row, entries, starts, stops, n_components):
+    """The pairs (topic, count) of a range of rows, and for each row one more, (n_components, length), unless it is 0.
+
+    The entries of a row are from `starts` to `stops`; several may have the same topic.
+    """
     capacity = 0
     for row in range(first_row, stop_row):
-        capacity += row_vectors[row] * LANES + 1
+        capacity += stops[row] - starts[row] + 1
     topics = np.empty(capacity + 1, np.uint16)
     numbers = np.empty(capacity, np.int64)
     scratch = np.zeros(n_components, np.int64)
     end = 0
     for row in range(first_row, stop_row):
-        begin = end
-        for j in range(row_start[row], row_start[row] + row_vectors[row] * LANES):
+        begin, length = end, 0
+        for j in range(starts[row], stops[row]):
             topic = entry_topic(entries[j])
             count = np.int64(entry_count(entries[j]))
             topics[end] = topic  # overwritten unless new, without a branch
             end += (scratch[topic] == 0) & (count > 0)
             scratch[topic] += count
-        end = _close_row(begin, end, scratch, topics, numbers)
+        for j in range(begin, end):
+            topic = np.uint64(topics[j])
+            numbers[j] = scratch[topic]
+            length += scratch[topic]
+            scratch[topic] = 0
+        if length > 0:
+            topics[end] = n_components
+            numbers[end] = length
+            end += 1
     return topics[:end], numbers[:end]
-
-
-@njit(cache=True, nogil=True)
-def _list_assignments(first_row, stop_row, token_topics, token_start, n_components):
-    """Like ``_list_entries``, from one topic per token."""
-    capacity = token_start[stop_row] - token_start[first_row] + stop_row - first_row
-    topics = np.empty(capacity + 1, np.uint16)
-    numbers = np.empty(capacity, np.int64)
-    scratch = np.zeros(n_components, np.int64)
-    end = 0
-    for row in range(first_row, stop_row):
-        begin = end
-        for token in range(token_start[row], token_start[row + 1]):
-            topic = np.uint64(token_topics[token])
-            topics[end] = topic
-            end += scratch[topic] == 0
-            scratch[topic] += 1
-        end = _close_row(begin, end, scratch, topics, numbers)
-    return topics[:end], numbers[:end]
-
-
-@njit(cache=True)
-def _close_row(begin, end, scratch, topics, numbers):
-    """Move a row's counts from `scratch` to its pairs, and add its length unless it is empty."""
-    length = 0
-    for j in range(begin, end):
-        topic = np.uint64(topics[j])
-        numbers[j] = scratch[topic]
-        length += scratch[topic]
-        scratch[topic] = 0
-    if length == 0:
-        return end
-    topics[end] = len(scratch)
-    numbers[end] = length
-    return end + 1
 
 
 @njit(cache=True, nogil=True)
@@ -99,14 +74,6 @@ def _tabulate(topics, numbers, n_lists):
     for j in range(len(topics)):
         table[start[np.uint64(topics[j])] + numbers[j] - 1] += np.int32(1)
     return start, table
-
-
-@njit(cache=True, nogil=True)
-def _add_tables(start, table, out_start, out_table):
-    """Add tables to others that are at least as long."""
-    for k in range(len(start) - 1):
-        for j in range(start[k + 1] - start[k]):
-            out_table[out_start[k] + j] += table[start[k] + j]
 
 
 @njit(cache=True, nogil=True)
@@ -184,12 +151,13 @@ def _log_rising_sum(x, values, weights, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, out_first, out_second):
+def _evaluate(prior, copies, histogram, out_first, out_second):
     """The log likelihood, and the derivatives of its two parts.
 
     Each parameter occurs `copies` times. `out_first` and `out_second` are derivatives of the first sum in each
     parameter; those of the second sum in `copies` times the parameters' total are returned with the value.
     """
+    indptr, values, weights, lengths, length_weights = histogram
     value = 0.0
     for k in range(len(prior)):
         part, out_first[k], out_second[k] = _log_rising_sum(prior[k], values, weights, indptr[k], indptr[k + 1])
@@ -199,22 +167,21 @@ def _evaluate(prior, copies, indptr, values, weights, lengths, length_weights, o
 
 
 @njit(cache=True, nogil=True)
-def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_iter, floor, ceiling):
+def _climb(prior, copies, histogram, n_iter, floor, ceiling):
     """Make up to `n_iter` steps towards the maximum of the likelihood within bounds; no step decreases it.
 
     A step is the first of these that increases it: ``_step_by_newton``; Minka's fixed point (2000, eq. 55) with all
     parameters scaled in the direction of the derivative, because the total converges slowly where Newton's method
     fails; the fixed point itself, which maximises a lower bound.
     """
-    data = (copies, indptr, values, weights, lengths, length_weights)
     first, second = np.empty(len(prior)), np.empty(len(prior))
     new_first, new_second = np.empty(len(prior)), np.empty(len(prior))
     candidate = np.empty(len(prior))
-    value, slope, bend = _evaluate(prior, *data, first, second)
+    value, slope, bend = _evaluate(prior, copies, histogram, first, second)
     for _ in range(n_iter):
         accepted = False
         if _step_by_newton(prior, copies, first, second, slope, bend, floor, ceiling, candidate):
-            new_value, new_slope, new_bend = _evaluate(candidate, *data, new_first, new_second)
+            new_value, new_slope, new_bend = _evaluate(candidate, copies, histogram, new_first, new_second)
             accepted = new_value >= value
         rise = -copies * prior.sum() * slope
         for k in range(len(prior)):
@@ -224,7 +191,7 @@ def _climb(prior, copies, indptr, values, weights, lengths, length_weights, n_it
                 scale = (factor if rise > 0.0 else 1.0 / factor) / (copies * slope)
                 for k in range(len(prior)):
                     candidate[k] = min(max(prior[k] * first[k] * scale, floor), ceiling)
-                new_value, new_slope, new_bend = _evaluate(candidate, *data, new_first, new_second)
+                new_value, new_slope, new_bend = _evaluate(candidate, copies, histogram, new_first, new_second)
                 accepted = new_value >= value
         if not accepted:  # only rounding is left: this is the maximum
             break

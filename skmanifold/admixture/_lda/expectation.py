@@ -16,8 +16,8 @@ from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.document_gibbs import Documents, all_documents
-from .._tokens.topic_counts import TopicPrior
-from .collapsed_kernels import _merge_partials, _sum_words
+from .._tokens.topic_counts import StridedPrior, TopicPrior
+from .collapsed_kernels import sum_words
 
 # The topics of the tokens of a pair (document m, word v) have the probabilities r_mvk = a_mk b_vk / sum_l a_ml b_vl
 # with weights a of topics in documents and b of topics in words. With the ratios c_mv / sum_l a_ml b_vl, the expected
@@ -28,90 +28,94 @@ from .collapsed_kernels import _merge_partials, _sum_words
 # tasks.
 
 _TASK_CELLS = 1 << 19  # topics of pairs that one task weighs, a millisecond or more
-_WORD_BLOCK = 1 << 10  # words of one partial sum
 _NOISE = 0.1  # standard deviation of the logarithms of initial counts
 _LEAST = 1e-300  # in place of a sum that underflows
 
 
-class Mixtures:
-    """The documents, and the division of work between tasks: `row_blocks` are the documents of each."""
+class TopicPosterior:
+    """The documents and priors of a posterior of topics."""
 
-    def __init__(self, documents: Documents, n_components: int, workers: Workers):
-        self.documents = documents
-        self.n_components = n_components
+    def __init__(self, counts: Counts, doc_topic_prior: np.ndarray, topic_prior: TopicPrior, workers: Workers):
+        self.counts = counts
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_prior = topic_prior
         self.workers = workers
-        rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(documents.indptr))
-        self._word_rows = rows[documents.word_pairs]
-        self.row_blocks = self._blocks(documents.indptr)
-        self._word_tasks = self._blocks(documents.word_indptr)
+        self.n_components = len(doc_topic_prior)
+        self.n_rows, self.n_tokens = counts.n_rows, counts.n_tokens
+        self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
 
     @property
-    def n_rows(self) -> int:
-        """Number of documents."""
-        return len(self.documents.indptr) - 1
+    def _word_prior(self) -> np.ndarray:
+        """The prior of the topics, (V, K)."""
+        return np.broadcast_to(self.topic_prior.values, (self.n_components, self.counts.n_features)).T
+
+
+class DocumentMixtures(TopicPosterior):
+    """A posterior of which each document has weights of topics; `_documents` has the words that the weights are of."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        doc_topic_prior: np.ndarray,
+        topic_prior: TopicPrior,
+        workers: Workers,
+        documents: Documents,
+    ):
+        super().__init__(counts, doc_topic_prior, topic_prior, workers)
+        self._documents = documents
+        rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(documents.indptr))
+        self._word_rows = rows[documents.word_pairs]
+        self._row_tasks = self._tasks(documents.indptr)
+        self._word_tasks = self._tasks(documents.word_indptr)
 
     @cached_property
-    def word_totals(self) -> np.ndarray:
+    def _word_totals(self) -> np.ndarray:
         """Number of tokens of each word, (n_words,)."""
-        documents = self.documents
+        documents = self._documents
         return np.bincount(documents.pair_word, documents.pair_count, len(documents.words))
 
     @cached_property
-    def lengths(self) -> np.ndarray:
+    def _lengths(self) -> np.ndarray:
         """Number of tokens of each document, (n_rows,) float64."""
-        return np.diff(self.documents.token_start).astype(np.float64)
+        return np.diff(self._documents.token_start).astype(np.float64)
 
-    @property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Start of each document's pairs, and word and count of each pair."""
-        return self.documents[:3]
-
-    def _blocks(self, indptr: np.ndarray) -> list[tuple[int, int]]:
+    def _tasks(self, indptr: np.ndarray) -> list[tuple[int, int]]:
         return split_by_task(indptr[:-1] * self.n_components // _TASK_CELLS)
 
-    def draw_counts(self, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    def _draw_counts(self, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
         """Initial counts of topics in words, (n_words, K), and in documents, (n_rows, K).
 
         All topics have the frequencies of the corpus, with noise, and all documents equal shares, so that they differ
         by their words alone. This separates topics better than random topics of tokens, and than noise alone, where one
         topic that learns the frequencies explains all documents.
         """
-        word_topic = np.empty((len(self.word_totals), self.n_components))
-        fill_normal(fold_in_each(key, self.documents.words), Purpose.NOISE, word_topic)
+        word_topic = np.empty((len(self._word_totals), self.n_components))
+        fill_normal(fold_in_each(key, self._documents.words), Purpose.NOISE, word_topic)
         np.exp(_NOISE * word_topic, out=word_topic)
-        word_topic *= self.word_totals[:, np.newaxis] / self.n_components
-        return word_topic, self.equal_shares()
+        word_topic *= self._word_totals[:, np.newaxis] / self.n_components
+        return word_topic, self._equal_shares()
 
-    def equal_shares(self) -> np.ndarray:
+    def _equal_shares(self) -> np.ndarray:
         """Counts of topics in documents, (n_rows, K), the same for all topics."""
-        return np.repeat(self.lengths[:, np.newaxis] / self.n_components, self.n_components, axis=1)
+        return np.repeat(self._lengths[:, np.newaxis] / self.n_components, self.n_components, axis=1)
 
-    def count_words(
+    def _count_words(
         self, ratios: np.ndarray, doc_weights: np.ndarray, word_weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected counts of words in topics, (n_words, K), and their sums over words, (K,)."""
-        documents = self.documents
-        word_topic = np.empty((len(documents.words), self.n_components))
-        shared = documents.word_indptr, documents.word_pairs, self._word_rows, ratios, doc_weights, word_weights
-        self.workers.run(count_words, [(*words, *shared, word_topic) for words in self._word_tasks])
-        return word_topic, self.sum_words(word_topic)
-
-    def sum_words(self, word_topic: np.ndarray) -> np.ndarray:
-        """Sums over words, (K,), in fixed blocks."""
-        blocks = split_range(len(word_topic), _WORD_BLOCK)
-        partials, totals = np.empty((len(blocks), self.n_components)), np.empty(self.n_components)
-        tasks = [(*words, word_topic, partial) for words, partial in zip(blocks, partials, strict=True)]
-        self.workers.run(_sum_words, tasks)
-        _merge_partials(partials, totals)
-        return totals
+        word_topic = np.empty((len(self._documents.words), self.n_components))
+        shared = self._documents, self._word_rows, ratios, doc_weights, word_weights, word_topic
+        self.workers.run(count_words, [(*words, *shared) for words in self._word_tasks])
+        return word_topic, sum_words(word_topic, self.workers)
 
 
 @njit(cache=True, nogil=True)
-def weigh_row(start, stop, pair_word, pair_count, doc_weights, word_weights, out_ratios, out_doc_topic):
-    """Ratios and D of the document with the pairs from `start` to `stop`; return sum_v c_v log sum_k a_k b_vk."""
+def weigh_row(row, documents, doc_weights, word_weights, out_ratios, out_doc_topic):
+    """Ratios and D of a document with these weights (K,); return sum_v c_v log sum_k a_k b_vk."""
+    indptr, pair_word, pair_count = documents[:3]
     out_doc_topic[:] = 0.0
     value = 0.0
-    for j in range(start, stop):
+    for j in range(indptr[row], indptr[row + 1]):
         weights = word_weights[pair_word[j]]
         mixed = max(dot(doc_weights, weights), _LEAST)
         ratio = pair_count[j] / mixed
@@ -125,31 +129,20 @@ def weigh_row(start, stop, pair_word, pair_count, doc_weights, word_weights, out
 
 
 @njit(cache=True, nogil=True)
-def weigh_rows(
-    start, stop, indptr, pair_word, pair_count, doc_weights, word_weights, out_ratios, out_doc_topic, out_values
-):
-    """The same for the documents from `start` to `stop`."""
+def weigh_rows(start, stop, documents, doc_weights, word_weights, out_ratios, out_doc_topic, out_values):
+    """The same for the documents from `start` to `stop`, with weights (M, K)."""
     for row in range(start, stop):
-        out_values[row] = weigh_row(
-            indptr[row],
-            indptr[row + 1],
-            pair_word,
-            pair_count,
-            doc_weights[row],
-            word_weights,
-            out_ratios,
-            out_doc_topic[row],
-        )
+        out_values[row] = weigh_row(row, documents, doc_weights[row], word_weights, out_ratios, out_doc_topic[row])
 
 
 @njit(cache=True, nogil=True)
-def count_words(start, stop, word_indptr, word_pairs, word_rows, ratios, doc_weights, word_weights, out_word_topic):
-    """W for the words from `start` to `stop`; `word_rows` are the documents of the pairs in `word_pairs`."""
+def count_words(start, stop, documents, word_rows, ratios, doc_weights, word_weights, out_word_topic):
+    """W for the words from `start` to `stop`; `word_rows` are the documents of the words' pairs."""
     for word in range(start, stop):
         out = out_word_topic[word]
         out[:] = 0.0
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            ratio = ratios[word_pairs[i]]
+        for i in range(documents.word_indptr[word], documents.word_indptr[word + 1]):
+            ratio = ratios[documents.word_pairs[i]]
             weights = doc_weights[word_rows[i]]
             for k in range(len(out)):
                 out[k] += ratio * weights[k]
@@ -158,7 +151,7 @@ def count_words(start, stop, word_indptr, word_pairs, word_rows, ratios, doc_wei
 
 
 @njit(cache=True, nogil=True)
-def sum_logs(start, stop, counts, prior, row_stride, column_stride, probabilities):
+def sum_logs(start, stop, counts, prior, probabilities):
     """Sum of (count + prior) log(probability) over the cells of the rows from `start` to `stop`."""
     n = counts.shape[1]
     powers, fractions, logs = np.empty(n), np.empty(n), np.empty(n)
@@ -167,7 +160,7 @@ def sum_logs(start, stop, counts, prior, row_stride, column_stride, probabilitie
         fill_log(n, probabilities[row], powers, fractions, logs)
         of_row = 0.0
         for k in range(n):
-            of_row += (counts[row, k] + prior[row * row_stride + k * column_stride]) * logs[k]
+            of_row += (counts[row, k] + prior.values[row * prior.row_step + k * prior.column_step]) * logs[k]
         value += of_row
     return value
 
@@ -194,7 +187,7 @@ class Probabilities(NamedTuple):
         return np.ascontiguousarray(self.word_topic.T, np.float32)
 
 
-class ExpectationLDA:
+class ExpectationLDA(DocumentMixtures):
     r"""Joint density of the words, the proportions and the topics; the topics of the tokens are summed out.
 
     Implements `ExpectationModel`. The E step has expected counts of tokens, which the M step smooths with the priors:
@@ -214,54 +207,34 @@ class ExpectationLDA:
     """
 
     def __init__(self, counts: Counts, doc_topic_prior: np.ndarray, topic_prior: TopicPrior, workers: Workers):
-        self.counts = counts
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_prior = topic_prior
-        self.workers = workers
-        self.n_rows = counts.n_rows
-        self.n_tokens = counts.n_tokens
-        self._mixtures = Mixtures(all_documents(counts), self.n_components, workers)
-        self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.doc_topic_prior)
+        super().__init__(counts, doc_topic_prior, topic_prior, workers, all_documents(counts))
 
     def init_latents(self, key: np.uint64) -> tuple[None, ExpectedCounts]:
         """Counts of topics that are nearly equal."""
-        word_topic, doc_topic = self._mixtures.draw_counts(key)
-        return None, ExpectedCounts(doc_topic, word_topic, self._mixtures.sum_words(word_topic))
+        word_topic, doc_topic = self._draw_counts(key)
+        return None, ExpectedCounts(doc_topic, word_topic, sum_words(word_topic, self.workers))
 
     def expect_latents(self, position: Probabilities) -> tuple[ExpectedCounts, float]:
         """The expected counts, and log p(words | proportions, topics)."""
-        mixtures, (proportions, topics) = self._mixtures, position
         ratios, values = np.empty(len(self.counts.indices)), np.empty(self.n_rows)
-        doc_topic = np.empty_like(proportions)
-        given = *mixtures.pairs, proportions, topics
-        self.workers.run(weigh_rows, [(*rows, *given, ratios, doc_topic, values) for rows in mixtures.row_blocks])
-        counts = ExpectedCounts(doc_topic, *mixtures.count_words(ratios, proportions, topics))
-        return counts, float(values.sum())
+        doc_topic = np.empty_like(position.doc_topic)
+        shared = self._documents, *position, ratios, doc_topic, values
+        self.workers.run(weigh_rows, [(*rows, *shared) for rows in self._row_tasks])
+        return ExpectedCounts(doc_topic, *self._count_words(ratios, *position)), float(values.sum())
 
     def mode(self, statistics: ExpectedCounts) -> Probabilities:
         """Counts smoothed by the priors: the mode in the natural parameters."""
         doc_topic, word_topic, totals = statistics
         alpha = self.doc_topic_prior
-        proportions = (doc_topic + alpha) / (self._mixtures.lengths + alpha.sum())[:, np.newaxis]
-        topics = word_topic + self._beta
+        proportions = (doc_topic + alpha) / (self._lengths + alpha.sum())[:, np.newaxis]
+        topics = word_topic + self._word_prior
         topics /= totals + self.topic_prior.totals
         return Probabilities(proportions, topics)
 
     def log_joint(self, statistics: ExpectedCounts, position: Probabilities) -> float:
         """Sum over cells of (count + prior) times log probability."""
-        of_documents = statistics.doc_topic, self.doc_topic_prior, 0, 1, position.doc_topic
-        of_words = statistics.word_topic, *self._prior_strides, position.word_topic
+        of_documents = statistics.doc_topic, StridedPrior(self.doc_topic_prior, 0, 1), position.doc_topic
+        of_words = statistics.word_topic, self._prior_strides, position.word_topic
         tasks = [(*rows, *of_documents) for rows in split_range(self.n_rows, _LOG_ROWS)]
         tasks += [(*words, *of_words) for words in split_range(self.counts.n_features, _LOG_ROWS)]
         return float(np.sum(self.workers.run(sum_logs, tasks)))
-
-    @property
-    def _beta(self) -> np.ndarray:
-        """The prior of the topics in a shape that broadcasts to (V, K)."""
-        values = self.topic_prior.values
-        return values[:, np.newaxis] if values.ndim == 1 else values.T

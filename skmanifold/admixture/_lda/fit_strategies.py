@@ -32,8 +32,15 @@ from .._tokens.fits import (
     is_variational,
 )
 from .._tokens.shards import StorableTokens, TokenShards, open_token_shards
-from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, counts_from_dense, mean_counts
-from .dirichlet_mle import adapter, check_learned, doc_topic_prior_of, is_learned, prior_attributes, priors_of
+from .._tokens.topic_counts import Seeds, TopicCounts, TopicPrior, counts_from_dense, mean_counts
+from .dirichlet_mle import (
+    check_learned,
+    doc_topic_prior_of,
+    is_learned,
+    prior_of_topics,
+    priors_of,
+    with_learned_priors,
+)
 from .expectation import ExpectationLDA
 from .mean_field import MeanFieldLDA, TopicFactors
 from .minibatch import MinibatchLDA, SumsOfPasses, TopicPasses, TopicStream, add_topics
@@ -42,48 +49,93 @@ from .model import LDAModel
 _MOST_LISTED = 10  # words in a message
 
 
-def seeds_of(lda: Any, X: Any) -> Seeds:
-    """The columns of the seed words in X, and their topics.
+class SeedWords:
+    """The parameter `seed_words`: lists of words by topic, and the columns of the words in X, as `seeds`.
 
-    TypeError for another structure of `seed_words`. ValueError if a word is not in the vocabulary or in two topics, a
-    topic has no words, there are more lists than topics, or the prior does not allow seed words.
+    TypeError for another structure. ValueError if a word is not in the vocabulary or in two topics, a topic has no
+    words, there are more lists than topics, or the prior does not allow seed words.
     """
-    lists = _lists_of(lda.seed_words)
-    if len(lists) > lda.n_components:
-        raise ValueError(f"seed_words has {len(lists)} topics, but n_components={lda.n_components}.")
-    if lists and isinstance(lda.topic_word_prior, str):
-        raise ValueError("topic_word_prior='auto' cannot be combined with seed_words: give a number.")
-    column_of = _Columns(lda, X)
-    column_of.refuse_unknown(lists)
-    topic_of: dict[int, int] = {}
-    for topic, (name, words) in enumerate(lists):
-        for word in words:
-            column = column_of(word, name)
-            if topic_of.setdefault(column, topic) != topic:
-                raise ValueError(f"seed_words has {word!r} in two topics, {lists[topic_of[column]][0]!r} and {name!r}.")
-    if not topic_of:
-        return NO_SEEDS
-    return Seeds(np.array(list(topic_of), np.int64), np.array(list(topic_of.values()), np.int64))
 
+    def __init__(self, lda: Any, X: Any) -> None:
+        lists = self._lists = _lists_of(lda.seed_words)
+        if len(lists) > lda.n_components:
+            raise ValueError(f"seed_words has {len(lists)} topics, but n_components={lda.n_components}.")
+        if lists and isinstance(lda.topic_word_prior, str):
+            raise ValueError("topic_word_prior='auto' cannot be combined with seed_words: give a number.")
+        names: Any
+        n_columns: int | None
+        if corpora := corpora_of(X):
+            names, n_columns = corpora[0].vocabulary, corpora[0].shape[1]
+        elif is_elsewhere(X):
+            names = column_names(X)
+            n_columns = None if names is None else len(names)  # unknown until the documents are read
+        else:
+            names, n_columns = getattr(lda, "feature_names_in_", None), lda.n_features_in_
+        index = None if names is None else {word: column for column, word in enumerate(names)}
+        if index is not None:
+            unknown = [word for _, words in lists for word in words if isinstance(word, str) and word not in index]
+            if unknown:
+                raise ValueError(f"seed_words has words that are not names of columns of X: {_listed(unknown)}.")
+        self._columns: dict[Any, int] = {}  # of the words
+        topics: dict[int, int] = {}  # of the columns
+        for topic, (name, words) in enumerate(lists):
+            for word in words:
+                column = self._columns[word] = _column_of(word, name, index, n_columns)
+                if topics.setdefault(column, topic) != topic:
+                    other = lists[topics[column]][0]
+                    raise ValueError(f"seed_words has {word!r} in two topics, {other!r} and {name!r}.")
+        self.seeds = Seeds(np.array(list(topics), np.int64), np.array(list(topics.values()), np.int64))
 
-def warn_of_absent(lda: Any, X: Any, occurs: np.ndarray) -> None:
-    """Warn about seed words that do not occur in X; `occurs` states for each column whether it has tokens."""
-    column_of, lists = _Columns(lda, X), _lists_of(lda.seed_words)
-    every = dict.fromkeys(word for _, words in lists for word in words)
-    absent = [word for word in every if not occurs[column_of(word, None)]]
-    if not absent:
-        return
-    empty = [name for name, words in lists if not any(occurs[column_of(word, name)] for word in words)]
-    left = f"; no seed words are left for {'topics' if len(empty) > 1 else 'topic'} {_listed(empty)}" if empty else ""
-    warnings.warn(
-        f"seed_words has words that do not occur in X and have no effect: {_listed(absent)}{left}.", stacklevel=7
-    )
+    def warn_of_absent(self, occurs: np.ndarray) -> None:
+        """Warn about seed words that do not occur in X; `occurs` states for each column whether it has tokens."""
+        absent = [word for word, column in self._columns.items() if not occurs[column]]
+        if not absent:
+            return
+        empty = [name for name, words in self._lists if not any(occurs[self._columns[word]] for word in words)]
+        topics = "topics" if len(empty) > 1 else "topic"
+        left = f"; no seed words are left for {topics} {_listed(empty)}" if empty else ""
+        warnings.warn(
+            f"seed_words has words that do not occur in X and have no effect: {_listed(absent)}{left}.", stacklevel=7
+        )
 
 
 def _listed(words: list[Any]) -> str:
     """Words for a sentence, at most `_MOST_LISTED`."""
     more = len(words) - _MOST_LISTED
     return ", ".join(map(repr, words[:_MOST_LISTED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _lists_of(seed_words: Any) -> list[tuple[Any, list[Any]]]:
+    """Names, or indices, of the seeded topics, and their words."""
+    if seed_words is None:
+        return []
+    is_named = isinstance(seed_words, Mapping)
+    lists = list(seed_words.items() if is_named else enumerate(seed_words))
+    for name, words in lists:
+        if is_named and not isinstance(name, str):
+            raise TypeError(f"The keys of seed_words must be names of topics, which are strings; got {name!r}.")
+        if isinstance(words, str | bytes) or not isinstance(words, Collection):
+            raise TypeError(f"seed_words must have a list of words for each topic; topic {name!r} has {words!r}.")
+        if len(words) == 0:
+            raise ValueError(f"seed_words has no words for topic {name!r}.")
+    return [(name, list(words)) for name, words in lists]
+
+
+def _column_of(word: Any, topic: Any, index: dict[str, int] | None, n_columns: int | None) -> int:
+    """The column of a word in X, which is a name in `index` or itself the column."""
+    if isinstance(word, str):
+        if index is None:
+            raise ValueError(
+                f"seed_words has the word {word!r}, but the columns of X have no names: give column indices, such "
+                "as vectorizer.vocabulary_[word] of a CountVectorizer."
+            )
+        return index[word]
+    if not isinstance(word, Integral) or isinstance(word, bool | np.bool_):
+        raise TypeError(f"seed_words must have words or column indices; topic {topic!r} has {word!r}.")
+    column = int(word)
+    if column < 0 or (n_columns is not None and column >= n_columns):
+        raise ValueError(f"seed_words has the column index {column}, but X has {n_columns} columns.")
+    return column
 
 
 def check_seeded(seeds: Seeds, sampler: BaseSampler) -> None:
@@ -96,64 +148,6 @@ def check_seeded(seeds: Seeds, sampler: BaseSampler) -> None:
         )
 
 
-def _lists_of(seed_words: Any) -> list[tuple[Any, list[Any]]]:
-    """Names, or indices, of the seeded topics, and their words."""
-    if seed_words is None:
-        return []
-    pairs = seed_words.items() if isinstance(seed_words, Mapping) else enumerate(seed_words)
-    lists = [(name, words) for name, words in pairs]
-    for name, words in lists:
-        if isinstance(seed_words, Mapping) and not isinstance(name, str):
-            raise TypeError(f"The keys of seed_words must be names of topics, which are strings; got {name!r}.")
-        if isinstance(words, str | bytes) or not isinstance(words, Collection):
-            raise TypeError(f"seed_words must have a list of words for each topic; topic {name!r} has {words!r}.")
-        if len(words) == 0:
-            raise ValueError(f"seed_words has no words for topic {name!r}.")
-    return [(name, list(words)) for name, words in lists]
-
-
-class _Columns:
-    """Function that returns the column of a word in X, which is the word itself or its index."""
-
-    def __init__(self, lda: Any, X: Any) -> None:
-        corpora = corpora_of(X)
-        names: Any = None
-        self.n_columns: int | None = None  # unknown until the documents are read
-        if corpora:
-            names, self.n_columns = corpora[0].vocabulary, corpora[0].shape[1]
-        elif is_elsewhere(X):
-            names = column_names(X)
-            self.n_columns = None if names is None else len(names)
-        else:
-            names, self.n_columns = getattr(lda, "feature_names_in_", None), lda.n_features_in_
-        self.index = None if names is None else {word: column for column, word in enumerate(names)}
-
-    def refuse_unknown(self, lists: list[tuple[Any, list[Any]]]) -> None:
-        """Raise a ValueError with all words that are not names of columns, if columns have names."""
-        if self.index is None:
-            return
-        unknown = [word for _, words in lists for word in words if isinstance(word, str) and word not in self.index]
-        if len(unknown) == 1:
-            raise ValueError(f"seed_words has the word {unknown[0]!r}, which is not the name of a column of X.")
-        if unknown:
-            raise ValueError(f"seed_words has words that are not names of columns of X: {_listed(unknown)}.")
-
-    def __call__(self, word: Any, topic: Any) -> int:
-        if isinstance(word, str):
-            if self.index is None:
-                raise ValueError(
-                    f"seed_words has the word {word!r}, but the columns of X have no names: give column indices, such "
-                    "as vectorizer.vocabulary_[word] of a CountVectorizer."
-                )
-            return self.index[word]
-        if not isinstance(word, Integral) or isinstance(word, bool | np.bool_):
-            raise TypeError(f"seed_words must have words or column indices; topic {topic!r} has {word!r}.")
-        column = int(word)
-        if column < 0 or (self.n_columns is not None and column >= self.n_columns):
-            raise ValueError(f"seed_words has the column index {column}, but X has {self.n_columns} columns.")
-        return column
-
-
 _LARGE_RISE = 0.005  # nats per token in seven passes; default fits of 50 topics end below 0.001
 _N_DEVIATIONS = 3.0  # of noise
 
@@ -163,15 +157,15 @@ def fit_strategy(lda: Any, X: Any, run: Run) -> TopicFit:
     check_learned(lda, run)
     check_tol(lda, run)
     counts = None if is_elsewhere(X) else lda._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
-    seeds = seeds_of(lda, X)
-    check_seeded(seeds, run.sampler)
-    if counts is not None and len(seeds.columns):
-        warn_of_absent(lda, X, np.bincount(counts.indices, minlength=counts.n_features) > 0)
+    seed_words = SeedWords(lda, X)
+    check_seeded(seed_words.seeds, run.sampler)
+    if counts is not None:
+        seed_words.warn_of_absent(np.bincount(counts.indices, minlength=counts.n_features) > 0)
     if counts is None or active_session():
-        return ShardedTopicFit(lda, run, seeds, counts, X=X)
+        return ShardedTopicFit(lda, run, seed_words, counts, X=X)
     if expects_counts(run.sampler):
-        return ExpectedTopicFit(lda, run, seeds, counts)
-    return (GradientFit if samples_density(run.sampler) else TopicFit)(lda, run, seeds, counts)
+        return ExpectedTopicFit(lda, run, seed_words, counts)
+    return (GradientFit if samples_density(run.sampler) else TopicFit)(lda, run, seed_words, counts)
 
 
 def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy | None:
@@ -180,11 +174,11 @@ def stream_strategy(lda: Any, X: Any, batch: Minibatch) -> StreamStrategy | None
         raise ValueError("'auto' priors are learned by fit: call it before partial_fit, or give numbers.")
     key = subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
     counts = lda._whole_counts(X, key, reset=batch.resets, may_be_empty=True)
-    seeds = seeds_of(lda, X) if batch.is_first else lda._seeds
+    seeds = SeedWords(lda, X).seeds if batch.is_first else lda._seeds
     check_seeded(seeds, batch.sampler)
     if counts.n_tokens == 0:
         return None
-    prior = begin_topics(lda, seeds, counts, fitted=not batch.is_first)
+    prior = priors_of(lda, counts.n_features, seeds, fitted=not batch.is_first)
     if samples_density(batch.sampler):
         return GradientStream(lda, batch, prior, counts)
     return (FactorsStream if is_variational(batch.sampler) else TokenStream)(lda, batch, prior, counts)
@@ -197,14 +191,13 @@ class TopicFit(TokenFit):
     ----------
     lda, run, *rest, **options
         As in `TokenFit`.
-    seeds : Seeds
+    seed_words : SeedWords
         Seed words.
     """
 
-    def __init__(self, lda: Any, run: Run, seeds: Seeds, *rest: Any, **options: Any):
-        super().__init__(lda, run, partial(begin_topics, lda, seeds), *rest, **options)
-        self.seeds = seeds
-        self._adapt = adapter(*is_learned(lda), run.schedule.burn_in)
+    def __init__(self, lda: Any, run: Run, seed_words: SeedWords, *rest: Any, **options: Any):
+        super().__init__(lda, run, self._begin, *rest, **options)
+        self.seed_words = seed_words
 
     def has_settled(self, log_density: Sequence[float]) -> bool:
         """Whether the log density rises by less than `tol` per token, or by the sampler's own rule."""
@@ -213,7 +206,8 @@ class TopicFit(TokenFit):
 
     def adapt(self, model: Any, state: Any) -> Any:
         """The model with new estimates of the priors that are "auto", and the prior of the next pass of burn-in."""
-        return super().adapt(self._adapt(model, state), state)
+        learned = is_learned(self.admixture)
+        return super().adapt(with_learned_priors(model, state, *learned, self.run.schedule.burn_in), state)
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn if the log density still rises after the last pass."""
@@ -222,8 +216,11 @@ class TopicFit(TokenFit):
             kept = fitted["log_density_trace_"][fitted["best_chain_"], fitted["_n_burn_in"] :]
             warn_if_rising(self.sampler.log_density_name.replace("_", " "), kept, self.n_tokens, max_iter)
 
+    def _begin(self, rows: Counts, row_sums: Any = None) -> AdmixturePrior:
+        return priors_of(self.admixture, rows.n_features, self.seed_words.seeds)
+
     def _prior_of(self, model: Any) -> AdmixturePrior:
-        return prior_of_topics(model.doc_topic_prior, model.topic_prior, self.seeds)
+        return prior_of_topics(model.doc_topic_prior, model.topic_prior, self.seed_words.seeds)
 
 
 class ExpectedTopicFit(TopicFit):
@@ -270,7 +267,7 @@ class ShardedTopicFit(TopicFit, ShardedTokenFit):
     def _open(self, model: LDAModel, workers: Workers) -> Any:
         """Open the shards; the prior of the topics depends on the number of words only."""
         rounding_key, whom = subkey(self.run.key, Purpose.ROUNDING), type(self.admixture).__name__
-        make = partial(StorableTokens, doc_topic_prior=model.doc_topic_prior, seeds=self.seeds)
+        make = partial(StorableTokens, doc_topic_prior=model.doc_topic_prior, seeds=self.seed_words.seeds)
         builder = TokenShards(make, rounding_key, whom)
         shards = open_token_shards(self.X, self.counts, builder, workers)
         self._settle(no_rows(shards.n_features))
@@ -279,8 +276,8 @@ class ShardedTopicFit(TopicFit, ShardedTokenFit):
     def warn(self, fitted: dict[str, Any]) -> None:
         """The warnings of all fits, and about seed words that do not occur, if the documents are not in memory."""
         super().warn(fitted)
-        if self.counts is None and len(self.seeds.columns):
-            warn_of_absent(self.admixture, self.X, np.diff(fitted["_topic_counts"].indptr) > 0)
+        if self.counts is None:
+            self.seed_words.warn_of_absent(np.diff(fitted["_topic_counts"].indptr) > 0)
 
 
 class GradientFit(TopicFit):
@@ -373,19 +370,6 @@ class GradientStream(StreamStrategy):
         stream = stream.after_batch(self.sampler, model, workers)
         topics = {"_stream": stream, "_estimate": None, "_topic_counts": None, "best_chain_": stream.best_chain}
         return {**self.prior.attributes, **topics}
-
-
-def begin_topics(
-    lda: Any, seeds: Seeds, documents: Counts, row_sums: Any = None, *, fitted: bool = False
-) -> AdmixturePrior:
-    """The priors of documents, which depend on their number of words; see `priors_of`."""
-    return prior_of_topics(*priors_of(lda, documents.n_features, seeds, fitted=fitted), seeds)
-
-
-def prior_of_topics(doc_topic_prior: np.ndarray, topic_prior: TopicPrior, seeds: Seeds) -> AdmixturePrior:
-    """These priors, and the attributes of a fit with them."""
-    attributes = {"_seeds": seeds, "_stream": None, **prior_attributes(doc_topic_prior, topic_prior)}
-    return AdmixturePrior(topic_prior, doc_topic_prior, attributes, seeds)
 
 
 def minibatch_model(

@@ -1,14 +1,14 @@
 """Mean-field variational inference for latent Dirichlet allocation: the factors, the objective and its updates.
 
 A document's factor is Dir(gamma), with `shapes` gamma, and a topic's is Dir(lambda) with lambda = counts + prior. The
-weights of topics in documents and words (see `mixtures`) are exp(E log theta_mk) and exp(E log phi_kv), each divided by
-its largest over k so that not all of them underflow. The logarithms of these are *offsets*.
+weights of topics in documents and words (see `expectation`) are exp(E log theta_mk) and exp(E log phi_kv), each divided
+by its largest over k so that not all of them underflow. The logarithms of these are *offsets*.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from ...utils._threads import Workers, split_range
 from .._tokens.document_gibbs import take_documents
 from .._tokens.log_topic_word import check_dense
 from .._tokens.topic_counts import TopicPrior
-from .expectation import Mixtures, weigh_row
+from .collapsed_kernels import sum_words
+from .expectation import DocumentMixtures, weigh_row
 
 _TASK_CELLS = 1 << 16  # weights that one task computes, a millisecond or more
 
@@ -53,7 +54,7 @@ class DocumentFactors(NamedTuple):
 
     shapes: np.ndarray  # (M, K): parameters of the factors
     weights: np.ndarray  # (M, K): exp E log theta, up to a factor for each document
-    ratios: np.ndarray  # (nnz,): see `mixtures`
+    ratios: np.ndarray  # (nnz,): see `expectation`
     sums: np.ndarray  # (M, K): expected counts D
     values: np.ndarray  # (M,): terms of the documents in the objective
     word_weights: np.ndarray  # (n_words, K): exp E log phi, up to a factor for each word
@@ -77,7 +78,7 @@ class ExpectedTokens(NamedTuple):
     objective: float  # terms of the documents in the objective, before their last step
 
 
-class MeanFieldLDA:
+class MeanFieldLDA(DocumentMixtures):
     r"""Mean-field approximation of the posterior of latent Dirichlet allocation; implements `MeanFieldModel`.
 
     The factors ([1]_, [2]_) are :math:`q(\theta_m) = \mathrm{Dir}(\gamma_m)`, :math:`q(\phi_k) =
@@ -100,7 +101,7 @@ class MeanFieldLDA:
         - \sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) | \mathrm{Dir}(\beta_k)).
 
     The update of the topics and the last step of the documents use the same r. The objective has `total_samples`
-    documents; `rows` are those of `counts` that the model has (None: all).
+    documents.
 
     .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
     .. [2] M. D. Hoffman, D. M. Blei and F. Bach, "Online learning for latent Dirichlet allocation", NIPS 2010.
@@ -116,30 +117,12 @@ class MeanFieldLDA:
         *,
         batch_size: int | None = None,
         total_samples: int | None = None,
-        rows: np.ndarray | None = None,
     ):
         check_dense(len(doc_topic_prior), counts.n_features)
-        self.counts = counts
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_prior = topic_prior
-        self.workers = workers
+        documents = take_documents(counts, np.arange(counts.n_rows))
+        super().__init__(counts, doc_topic_prior, topic_prior, workers, documents)
         self.batch_size = batch_size
-        self.n_rows = counts.n_rows if rows is None else len(rows)
         self.total_samples = self.n_rows if total_samples is None else total_samples
-        self._rows = np.arange(counts.n_rows) if rows is None else rows
-        documents = take_documents(counts, self._rows)
-        self._mixtures = Mixtures(documents, self.n_components, workers)
-        self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.doc_topic_prior)
-
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return int(self._mixtures.lengths.sum())
 
     @property
     def scale(self) -> float:
@@ -148,15 +131,15 @@ class MeanFieldLDA:
 
     def init_factors(self, key: np.uint64) -> tuple[TopicFactors, DocumentFactors]:
         """Initial factors: topics that are nearly equal, and documents with the same number of tokens in each topic."""
-        some, doc_topic = self._mixtures.draw_counts(key)
+        some, doc_topic = self._draw_counts(key)
         word_topic = np.zeros((self.counts.n_features, self.n_components))
-        word_topic[self._mixtures.documents.words] = self.scale * some
-        factors = TopicFactors(word_topic, self._mixtures.sum_words(word_topic), self.topic_prior)
+        word_topic[self._documents.words] = self.scale * some
+        factors = TopicFactors(word_topic, sum_words(word_topic, self.workers), self.topic_prior)
         return factors, self._evaluate(factors, self.doc_topic_prior + doc_topic)
 
     def init_rows(self, factors: TopicFactors) -> DocumentFactors:
         """Initial factors of new documents, with the same number of tokens in each topic."""
-        return self._evaluate(factors, self.doc_topic_prior + self._mixtures.equal_shares())
+        return self._evaluate(factors, self.doc_topic_prior + self._equal_shares())
 
     def refresh_rows(self, factors: TopicFactors, rows: DocumentFactors) -> DocumentFactors:
         """The same factors of documents, with the arrays that depend on the topics."""
@@ -164,18 +147,17 @@ class MeanFieldLDA:
 
     def fit_rows(self, rows: DocumentFactors, n_steps: int, tol: float) -> tuple[DocumentFactors, ExpectedTokens]:
         """Optimise each document's factor by at most `n_steps` steps, and sum the expected counts before the last."""
-        shapes, weights, ratios, sums, values = (array.copy() for array in rows[:5])
-        given = *self._mixtures.pairs, self.doc_topic_prior, rows.word_weights, n_steps, tol
-        outputs = shapes, weights, ratios, sums, values
-        self.workers.run(fit_rows, [(*block, *given, *outputs) for block in self._mixtures.row_blocks])
-        word_topic, totals = self._mixtures.count_words(ratios, weights, rows.word_weights)
-        pull = ExpectedTokens(word_topic, totals, float(values.sum()) + rows.shared)
-        return DocumentFactors(*outputs, rows.word_weights, rows.shared), pull
+        copies: dict[str, Any] = {name: getattr(rows, name).copy() for name in DocumentFactors._fields[:5]}
+        rows = rows._replace(**copies)
+        shared = self._documents, self.doc_topic_prior, n_steps, tol, rows
+        self.workers.run(fit_rows, [(*some, *shared) for some in self._row_tasks])
+        word_topic, totals = self._count_words(rows.ratios, rows.weights, rows.word_weights)
+        return rows, ExpectedTokens(word_topic, totals, float(rows.values.sum()) + rows.shared)
 
     def move_topics(self, factors: TopicFactors, pull: ExpectedTokens, rate: float, scale: float) -> TopicFactors:
         """Natural-gradient step of length `rate`; the documents' counts have weight `scale`."""
         word_topic = (1.0 - rate) * factors.word_topic
-        word_topic[self._mixtures.documents.words] += (rate * scale) * pull.word_topic
+        word_topic[self._documents.words] += (rate * scale) * pull.word_topic
         totals = (1.0 - rate) * factors.totals + (rate * scale) * pull.totals
         return TopicFactors(word_topic, totals, factors.prior)
 
@@ -186,7 +168,7 @@ class MeanFieldLDA:
     def topic_objective(self, factors: TopicFactors) -> float:
         """Minus the divergences of the topics' factors from the prior."""
         if factors.objective is None:
-            shared = factors.word_topic, *self._prior_strides
+            shared = factors.word_topic, self._prior_strides
             words = sum(self.workers.run(score_words, [(*part, *shared) for part in self._parts(len(shared[0]))]))
             before, _ = log_gamma_of(factors.prior.totals)
             after, slopes = log_gamma_of(factors.prior.totals + factors.totals)
@@ -204,32 +186,33 @@ class MeanFieldLDA:
         """The model of some of the documents, which represent the same number of documents as all of them."""
         if len(chosen) == self.n_rows:
             return self
-        shared = self.counts, self.doc_topic_prior, self.topic_prior, self.workers
-        return MeanFieldLDA(*shared, total_samples=self.total_samples, rows=self._rows[chosen])
+        shared = self.doc_topic_prior, self.topic_prior, self.workers
+        return MeanFieldLDA(self.counts.take(chosen), *shared, total_samples=self.total_samples)
 
     def _parts(self, n_words: int) -> list[tuple[int, int]]:
         return split_range(n_words, max(1, _TASK_CELLS // self.n_components))
 
     def _evaluate(self, factors: TopicFactors, shapes: np.ndarray) -> DocumentFactors:
         """The factors of documents with these parameters, and the arrays that depend on the topics."""
-        words, alpha = self._mixtures.documents.words, self.doc_topic_prior
+        words = self._documents.words
         word_weights, offsets = np.empty((len(words), self.n_components)), np.empty(len(words))
         _, slopes = log_gamma_of(factors.totals + factors.prior.totals)
-        shared = words, factors.word_topic, *self._prior_strides, slopes, word_weights, offsets
+        shared = words, factors.word_topic, self._prior_strides, slopes, word_weights, offsets
         self.workers.run(weigh_words, [(*part, *shared) for part in self._parts(len(words))])
-        weights, sums, values = np.empty_like(shapes), np.empty_like(shapes), np.empty(self.n_rows)
-        ratios = np.empty(len(self._mixtures.documents.pair_word))
-        given = *self._mixtures.pairs, alpha, word_weights, shapes, weights, ratios, sums, values
-        self.workers.run(evaluate_rows, [(*rows, *given) for rows in self._mixtures.row_blocks])
-        of_words = float(np.sum(self._mixtures.word_totals * offsets))
-        return DocumentFactors(shapes, weights, ratios, sums, values, word_weights, of_words + self._constant)
+        of_all = float(np.sum(self._word_totals * offsets)) + self._constant
+        ratios, values = np.empty(len(self._documents.pair_word)), np.empty(self.n_rows)
+        weights, sums = np.empty_like(shapes), np.empty_like(shapes)
+        rows = DocumentFactors(shapes, weights, ratios, sums, values, word_weights, of_all)
+        given = self._documents, self.doc_topic_prior, rows
+        self.workers.run(evaluate_rows, [(*some, *given) for some in self._row_tasks])
+        return rows
 
     @cached_property
     def _constant(self) -> float:
         """Terms of the documents in the objective that depend on their lengths only."""
         alpha = self.doc_topic_prior
         of_prior = log_gamma_of(np.array([alpha.sum()]))[0][0] - log_gamma_of(alpha)[0].sum()
-        return float(self.n_rows * of_prior - log_gamma_of(self._mixtures.lengths + alpha.sum())[0].sum())
+        return float(self.n_rows * of_prior - log_gamma_of(self._lengths + alpha.sum())[0].sum())
 
 
 @njit(cache=True, nogil=True)
@@ -257,14 +240,14 @@ def _fill_weights(logs, powers, out_weights):
 
 
 @njit(cache=True, nogil=True)
-def weigh_words(start, stop, words, counts, prior, word_stride, topic_stride, total_slopes, out_weights, out_offsets):
+def weigh_words(start, stop, words, counts, prior, total_slopes, out_weights, out_offsets):
     """Weights and offsets of the words from `start` to `stop` of a list; `total_slopes` is digamma(sum_v lambda_kv)."""
     n = counts.shape[1]
     shapes, work, values, slopes = np.empty(n), np.empty((N_WORK, n)), np.empty(n), np.empty(n)
     for i in range(start, stop):
         word = np.int64(words[i])
         for k in range(n):
-            shapes[k] = counts[word, k] + prior[word * word_stride + k * topic_stride]
+            shapes[k] = counts[word, k] + prior.values[word * prior.row_step + k * prior.column_step]
         fill_log_gamma(n, shapes, work, values, slopes)
         for k in range(n):
             slopes[k] -= total_slopes[k]
@@ -272,19 +255,19 @@ def weigh_words(start, stop, words, counts, prior, word_stride, topic_stride, to
 
 
 @njit(cache=True, nogil=True)
-def score_words(start, stop, counts, prior, word_stride, topic_stride):
+def score_words(start, stop, counts, prior):
     """The part of -sum_k KL(Dir(lambda_k) | Dir(beta_k)) that is a sum over words, from `start` to `stop`."""
     n = counts.shape[1]
     shapes, work, values, slopes = np.empty(n), np.empty((N_WORK, n)), np.empty(n), np.empty(n)
     prior_values = np.empty(n)
     total = 0.0
     for word in range(start, stop):
-        if word == start or word_stride != 0:
+        if word == start or prior.row_step != 0:
             for k in range(n):
-                shapes[k] = prior[word * word_stride + k * topic_stride]
+                shapes[k] = prior.values[word * prior.row_step + k * prior.column_step]
             fill_log_gamma(n, shapes, work, prior_values, slopes)
         for k in range(n):
-            shapes[k] = counts[word, k] + prior[word * word_stride + k * topic_stride]
+            shapes[k] = counts[word, k] + prior.values[word * prior.row_step + k * prior.column_step]
         fill_log_gamma(n, shapes, work, values, slopes)
         of_word = 0.0
         for k in range(n):
@@ -297,91 +280,36 @@ def score_words(start, stop, counts, prior, word_stride, topic_stride):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate_row(
-    start,
-    stop,
-    pair_word,
-    pair_count,
-    alpha,
-    word_weights,
-    shapes,
-    values,
-    slopes,
-    work,
-    out_weights,
-    out_ratios,
-    out_sums,
-):
+def _evaluate_row(row, documents, alpha, out_rows, values, slopes, work):
     """Weights, ratios and expected counts of a document, and its term in the objective without constants.
 
     That is sum_v c_v log sum_k a_k b_vk - KL, up to what does not depend on the factor while its shapes sum to N_m +
     sum_k alpha_k. `values` and `slopes` are log gamma and digamma of the shapes; overwritten.
     """
+    shapes, weights, sums = out_rows.shapes[row], out_rows.weights[row], out_rows.sums[row]
     value = 0.0
     for k in range(len(shapes)):
         value += values[k] - (shapes[k] - alpha[k]) * slopes[k]
-    offset = _fill_weights(slopes, work[0], out_weights)
-    value += weigh_row(start, stop, pair_word, pair_count, out_weights, word_weights, out_ratios, out_sums)
+    offset = _fill_weights(slopes, work[0], weights)
+    value += weigh_row(row, documents, weights, out_rows.word_weights, out_rows.ratios, sums)
     n_tokens = 0.0
-    for j in range(start, stop):
-        n_tokens += pair_count[j]
-    return value + n_tokens * offset
+    for j in range(documents.indptr[row], documents.indptr[row + 1]):
+        n_tokens += documents.pair_count[j]
+    out_rows.values[row] = value + n_tokens * offset
 
 
 @njit(cache=True, nogil=True)
-def evaluate_rows(
-    start,
-    stop,
-    indptr,
-    pair_word,
-    pair_count,
-    alpha,
-    word_weights,
-    shapes,
-    out_weights,
-    out_ratios,
-    out_sums,
-    out_values,
-):
+def evaluate_rows(start, stop, documents, alpha, out_rows):
     """The same for the documents from `start` to `stop`."""
     n = len(alpha)
     work, values, slopes = np.empty((N_WORK, n)), np.empty(n), np.empty(n)
     for row in range(start, stop):
-        fill_log_gamma(n, shapes[row], work, values, slopes)
-        out_values[row] = _evaluate_row(
-            indptr[row],
-            indptr[row + 1],
-            pair_word,
-            pair_count,
-            alpha,
-            word_weights,
-            shapes[row],
-            values,
-            slopes,
-            work,
-            out_weights[row],
-            out_ratios,
-            out_sums[row],
-        )
+        fill_log_gamma(n, out_rows.shapes[row], work, values, slopes)
+        _evaluate_row(row, documents, alpha, out_rows, values, slopes, work)
 
 
 @njit(cache=True, nogil=True)
-def fit_rows(
-    start,
-    stop,
-    indptr,
-    pair_word,
-    pair_count,
-    alpha,
-    word_weights,
-    n_steps,
-    tol,
-    out_shapes,
-    out_weights,
-    out_ratios,
-    out_sums,
-    out_values,
-):
+def fit_rows(start, stop, documents, alpha, n_steps, tol, out_rows):
     """Up to `n_steps` steps gamma_mk = alpha_k + D_mk for each document from `start` to `stop`.
 
     Outputs must be those of the shapes, and afterwards are those before the last step: with their responsibilities the
@@ -393,13 +321,13 @@ def fit_rows(
     work, values = np.empty((N_WORK, n)), np.empty(n)
     slopes, new, new_slopes = np.empty(n), np.empty(n), np.empty(n)
     for row in range(start, stop):
-        shapes = out_shapes[row]
+        shapes = out_rows.shapes[row]
         # Digammas of the old shapes are needed only to compare steps.
         if n_steps > 1:
             fill_log_gamma(n, shapes, work, values, slopes)
         for step in range(n_steps):
             for k in range(n):
-                new[k] = alpha[k] + out_sums[row, k]
+                new[k] = alpha[k] + out_rows.sums[row, k]
             is_last, increase = step == n_steps - 1, 0.0
             # The last step needs no comparison, and so no digammas.
             if not is_last:
@@ -412,18 +340,4 @@ def fit_rows(
             # Stop before the evaluation: the outputs stay those before the last step.
             if is_last or not increase > tol:
                 break
-            out_values[row] = _evaluate_row(
-                indptr[row],
-                indptr[row + 1],
-                pair_word,
-                pair_count,
-                alpha,
-                word_weights,
-                shapes,
-                values,
-                new_slopes,
-                work,
-                out_weights[row],
-                out_ratios,
-                out_sums[row],
-            )
+            _evaluate_row(row, documents, alpha, out_rows, values, new_slopes, work)

@@ -28,12 +28,14 @@ from ...utils._njit import njit
 from ...utils._threads import Workers
 from .._tokens.document_gibbs import (
     Documents,
+    count_topics,
     make_word_table,
     sample_documents,
     take_documents,
 )
 from .._tokens.log_topic_word import LogTopics
-from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
+from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts
+from .expectation import TopicPosterior
 from .model import LDAModel
 
 # Passes over the first minibatch. With none, topics separate slowly. With many, the initial topics fit this minibatch
@@ -55,7 +57,7 @@ class DocumentBatch(NamedTuple):
         return self.documents.words
 
 
-class MinibatchLDA(MinibatchTarget):
+class MinibatchLDA(TopicPosterior, MinibatchTarget):
     r"""Posterior of the topics in the expanded-mean parametrisation.
 
     Here p(v | k) = theta_vk / sum_u theta_uk with theta_vk ~ Ga(beta_vk, 1). Proportions and tokens' topics are
@@ -83,10 +85,7 @@ class MinibatchLDA(MinibatchTarget):
         n_burn_in: int,
         seeds: Seeds = NO_SEEDS,
     ):
-        self.counts = counts
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_prior = topic_prior
-        self.workers = workers
+        super().__init__(counts, doc_topic_prior, topic_prior, workers)
         self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents have no effect
         self.n_samples = len(self._nonempty_rows)
         self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)
@@ -95,8 +94,7 @@ class MinibatchLDA(MinibatchTarget):
         self.n_burn_in = n_burn_in
         self.seeds = seeds
         self.manifold = PositiveOrthant((counts.n_features, len(doc_topic_prior)))
-        self._strides = topic_prior.strides(len(doc_topic_prior), counts.n_features)
-        self.row_prior = make_row_prior(*self._strides, *self.manifold.shape)
+        self.row_prior = make_row_prior(*self._prior_strides, *self.manifold.shape)
         self.forget()
 
     def forget(self) -> None:
@@ -108,21 +106,6 @@ class MinibatchLDA(MinibatchTarget):
     @cached_property
     def _token_start(self) -> np.ndarray:
         return self.counts.token_start()
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.doc_topic_prior)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of documents."""
-        return self.counts.n_rows
-
-    @property
-    def n_tokens(self) -> int:
-        """Sum of all counts."""
-        return self.counts.n_tokens
 
     @property
     def n_batches(self) -> int:
@@ -160,10 +143,9 @@ class MinibatchLDA(MinibatchTarget):
         """Continue from the documents' stored topics; return the change of the counts from them to the last sweep."""
         tokens = entries_of_rows(self._token_start, batch.rows)[1]
         before = latents[tokens]
-        after, _ = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
-        latents[tokens], documents = after, batch.documents
-        arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, before, after)
-        return TopicCounts(*_count_changes(*arrays, self.n_components))
+        after, counts = self._sample(batch, log_weights, log_totals, key, self.n_sweeps - 1, before.copy())
+        latents[tokens] = after
+        return add_counts(counts, count_topics(batch.documents, before, 1, self.n_components, self.workers), 1, -1)
 
     def _token_model(self, counts: Counts) -> LDAModel:
         return LDAModel(counts, self.doc_topic_prior, self.topic_prior, self.workers, seeds=self.seeds)
@@ -192,15 +174,14 @@ class MinibatchLDA(MinibatchTarget):
         for chain, theta in enumerate(position):
             batch, counts, totals = self._count_words(theta, keys, chain)
             share = batch.scale * counts.totals / totals
-            _fill_gradient(theta, *self._strides, share, out[chain])
+            _fill_gradient(theta, self._prior_strides, share, out[chain])
             _add_gradient(theta, batch.words, *counts[:3], batch.scale, out[chain])
 
     def expected_counts(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Estimate the prior plus expected counts at each chain's theta."""
-        prior = np.broadcast_to(self.topic_prior.values, self.manifold.shape[::-1]).T
         for chain, theta in enumerate(position):
             batch, counts, _ = self._count_words(theta, keys, chain)
-            out[chain] = prior
+            out[chain] = self._word_prior
             out[chain, batch.words] += batch.scale * counts.tocsr().toarray()
 
     def _count_words(self, theta, keys, chain):
@@ -213,49 +194,11 @@ class MinibatchLDA(MinibatchTarget):
 
 
 @njit(cache=True, nogil=True)
-def _count_changes(word_indptr, word_pairs, pair_start, before, after, n_components):
-    """Counts of `after` minus counts of `before` for each word; cells that do not change are omitted."""
-    n_words = len(word_indptr) - 1
-    indptr = np.zeros(n_words + 1, np.int64)
-    topics = np.empty(2 * len(before), np.uint16)
-    counts = np.empty(2 * len(before), np.int32)
-    totals = np.zeros(n_components, np.int64)
-    change = np.zeros(n_components, np.int32)
-    listed = np.zeros(n_components, np.bool_)
-    end = 0
-    for word in range(n_words):
-        begin = end
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            for token in range(pair_start[word_pairs[i]], pair_start[word_pairs[i] + 1]):
-                old, new = np.int64(before[token]), np.int64(after[token])
-                if old != new:
-                    change[old] -= np.int32(1)
-                    change[new] += np.int32(1)
-                    for topic in (old, new):
-                        if not listed[topic]:
-                            listed[topic] = True
-                            topics[end] = topic
-                            end += 1
-        kept = begin
-        for j in range(begin, end):
-            topic = np.int64(topics[j])
-            if change[topic] != 0:
-                topics[kept], counts[kept] = topic, change[topic]
-                totals[topic] += change[topic]
-                kept += 1
-            change[topic] = 0
-            listed[topic] = False
-        end = kept
-        indptr[word + 1] = end
-    return indptr, topics[:end].copy(), counts[:end].copy(), totals
-
-
-@njit(cache=True, nogil=True)
-def _fill_gradient(theta, prior, word_step, topic_step, share, out):
+def _fill_gradient(theta, prior, share, out):
     """Write the terms of all words: (beta - 1) / theta - 1 - share of the topic."""
     for word in range(theta.shape[0]):
         for k in range(theta.shape[1]):
-            shape = prior[word * word_step + k * topic_step]
+            shape = prior.values[word * prior.row_step + k * prior.column_step]
             out[word, k] = (shape - 1.0) / max(theta[word, k], _LEAST) - 1.0 - share[k]
 
 

@@ -18,15 +18,13 @@ from .collapsed_kernels import (
     _accumulate_words,
     _init_gamma,
     _log_joint,
-    _merge_partials,
-    _score_rows,
-    _sum_words,
     _sweep_collapsed,
     _update_rows,
+    sum_words,
 )
 
 _ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs of one task of CVB0
-_WORD_BLOCK = 1 << 10  # words of one partial sum
+_TASK_WORDS = 1 << 10  # words of one task of CVB0
 _MAX_RESPONSIBILITY_BYTES = 8 << 30
 
 
@@ -80,20 +78,9 @@ class LDAModel(TokenModel):
 
     def sweep_assignments(self, assignments: Assignments, key: np.uint64) -> float:
         """Draw the topic of each token given all others, in place; return log p(words, topics of the tokens)."""
-        corpus, prior = self.counts, self._prior_strides
-        totals = self.topic_prior.totals
-        _sweep_collapsed(
-            corpus.indptr,
-            corpus.indices,
-            corpus.counts,
-            self.token_start,
-            self.doc_topic_prior,
-            *prior,
-            totals,
-            key,
-            *assignments,
-        )
-        return _log_joint(self.token_start, *assignments, self.doc_topic_prior, *prior, totals)
+        given = self.doc_topic_prior, self._prior_strides, self.topic_prior.totals
+        _sweep_collapsed(self.counts, self.token_start, *given, key, assignments)
+        return _log_joint(self.token_start, assignments, *given)
 
     def collapsed_statistics(self, assignments: Assignments) -> TopicCounts:
         """Topic-word counts of the assignments."""
@@ -123,25 +110,17 @@ class LDAModel(TokenModel):
                 f"({self.n_components} topics, {len(corpus.indices)} pairs): use fewer topics or another sampler."
             )
         gamma = np.empty((len(corpus.indices), self.n_components), np.float32)
-        arrays = corpus.indptr, corpus.indices, self._seed_topics, key, gamma
-        self.workers.run(_init_gamma, [(*rows, *arrays) for rows in self._row_blocks])
+        seed_topics = self._seed_topics(key)
+        self.workers.run(_init_gamma, [(*rows, corpus, seed_topics, key, gamma) for rows in self._row_blocks])
         return self._expect(gamma)
 
     def update_responsibilities(self, responsibilities: Responsibilities) -> tuple[Responsibilities, float]:
         """Make one pass over all pairs; also return the log likelihood at the expected counts before the pass."""
-        corpus = self.counts
-        shared = (corpus.indptr, corpus.indices, corpus.counts, self.doc_topic_prior, *self._prior_strides)
-        seed_topics = self._seed_topics
-        gamma, word_topic, totals = responsibilities
-        log_likelihood = np.empty(corpus.n_rows)
-
-        def update(first_row, stop_row):
-            tables = (self.topic_prior.totals, word_topic, totals, gamma)
-            _score_rows(first_row, stop_row, *shared, *tables, log_likelihood)
-            _update_rows(first_row, stop_row, seed_topics, *shared, *tables)
-
-        self.workers.run(update, self._row_blocks)
-        return self._expect(gamma), float(log_likelihood.sum())
+        given = self.counts, self.doc_topic_prior, self._prior_strides, self.topic_prior.totals
+        log_likelihood = np.empty(self.counts.n_rows)
+        shared = self.seeds.topic_of_column(self.counts.n_features), *given, responsibilities, log_likelihood
+        self.workers.run(_update_rows, [(*rows, *shared) for rows in self._row_blocks])
+        return self._expect(responsibilities.gamma), float(log_likelihood.sum())
 
     def expected_statistics(self, responsibilities: Responsibilities) -> TopicCounts:
         """Expected topic-word counts."""
@@ -149,14 +128,7 @@ class LDAModel(TokenModel):
 
     def _expect(self, gamma) -> Responsibilities:
         word_topic = np.empty((self.counts.n_features, self.n_components))
-        word_blocks = split_range(self.counts.n_features, _WORD_BLOCK)
-        partials = np.empty((len(word_blocks), self.n_components))
-        totals = np.empty(self.n_components)
-
-        def accumulate(block, start, stop):
-            _accumulate_words(start, stop, *self.word_index, self.counts.counts, gamma, word_topic)
-            _sum_words(start, stop, word_topic, partials[block])
-
-        self.workers.run(accumulate, [(block, *words) for block, words in enumerate(word_blocks)])
-        _merge_partials(partials, totals)
-        return Responsibilities(gamma, word_topic, totals)
+        given = *self.word_index, self.counts.counts, gamma, word_topic
+        words = split_range(self.counts.n_features, _TASK_WORDS)
+        self.workers.run(_accumulate_words, [(*some, *given) for some in words])
+        return Responsibilities(gamma, word_topic, sum_words(word_topic, self.workers))

@@ -126,14 +126,14 @@ class TokenModel:
         filled = np.flatnonzero(np.diff(self.layout.block_segments))
         self.workers.run(function, [(block, *arguments) for block in filled])
 
-    @property
-    def _seed_topics(self) -> np.ndarray:
+    def _seed_topics(self, key: np.uint64) -> np.ndarray:
+        """The topic in which all tokens of a word begin, -1 for random ones."""
         return self.seeds.topic_of_column(self.counts.n_features)
 
     def init_latents(self, key: np.uint64) -> tuple[TokenLatents, TopicCounts]:
         """Every token's topic uniformly at random, except for seed words."""
         latents, layout = self._empty_latents(), self.layout
-        given = layout, latents, self.first_row, self._seed_topics, key
+        given = layout, latents, self.first_row, self._seed_topics(key), key
 
         def draw(block):
             _draw_uniform_topics(block, *given)
@@ -250,6 +250,6 @@ class TokenModel:
             np.empty((corpus.n_features, self.n_components), np.int32),
             np.empty(self.n_components, np.int64),
         )
-        streams = self.token_start, self.first_row, self.n_components, self._seed_topics, key
-        _init_assignments(*corpus[:3], *streams, *state)
+        streams = self.token_start, self.first_row, self._seed_topics(key), key
+        _init_assignments(corpus, *streams, state)
         return state

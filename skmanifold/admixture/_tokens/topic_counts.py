@@ -212,6 +212,14 @@ def _merge_rows(left, right, left_scale, right_scale, n_components, out_indptr, 
         out_indptr[word + 1] = end
 
 
+class StridedPrior(NamedTuple):
+    """A prior of the cells of a table, ``values[row * row_step + column * column_step]``."""
+
+    values: np.ndarray
+    row_step: int  # 0 if it is the same in all rows
+    column_step: int  # 0 or 1
+
+
 class TopicPrior:
     """A Dirichlet prior of each topic over words: a number for each word, plus increments for single topics.
 
@@ -264,13 +272,13 @@ class TopicPrior:
                 self.extra = extra
                 self.totals = self.totals + extra.sum(axis=0)
 
-    def strides(self, n_components: int, n_features: int) -> tuple[np.ndarray, int, int]:
-        """A flat array p and two steps with p[v * word_step + k * topic_step] the prior of word v in topic k."""
+    def strides(self, n_components: int, n_features: int) -> StridedPrior:
+        """The prior of each word (row) in each topic (column)."""
         full = np.broadcast_to(self.values, (n_components, n_features))
         topic_step, word_step = (step // self.values.itemsize for step in full.strides)
         if topic_step and word_step:  # both vary: the topics of a word are adjacent in memory
-            return np.ascontiguousarray(self.values.T).ravel(), n_components, 1
-        return np.ascontiguousarray(self.values).ravel(), word_step, topic_step
+            return StridedPrior(np.ascontiguousarray(self.values.T).ravel(), n_components, 1)
+        return StridedPrior(np.ascontiguousarray(self.values).ravel(), word_step, topic_step)
 
     def draw_bytes(self) -> int:
         """Memory of one draw of the topics, in bytes."""
@@ -289,11 +297,6 @@ class TopicPrior:
     def record(position: Any) -> dict[str, np.ndarray]:
         """Arrays of the topics that are kept in ``posterior_``."""
         return {"components": position if isinstance(position, np.ndarray) else position.toarray()}
-
-    @staticmethod
-    def draw_names(position: Any) -> list[str]:
-        """Names of these arrays."""
-        return ["components"]
 
     @staticmethod
     def attributes(position: TopicWord) -> dict[str, np.ndarray]:

@@ -20,17 +20,6 @@ def priors_of_passes(monkeypatch, emission, **settings):
     return np.array(seen), model
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_sum_falls_from_a_quarter_of_the_mean_length_to_1(sampler, monkeypatch):
-    seen, model = priors_of_passes(monkeypatch, "bernoulli", sampler=sampler)
-    X = small_rows("bernoulli")
-    length = np.isfinite(X).sum() / len(X)
-    expected = (length / 4) ** np.maximum(0.0, 1.0 - np.arange(20) / 8)
-    assert length > 4
-    np.testing.assert_allclose(seen, np.repeat(expected[:, None] / 3, 3, axis=1), rtol=1e-12)
-    np.testing.assert_array_equal(model.doc_topic_prior_, 1 / 3)
-
-
 def test_clusters_of_vectors_have_one_prior(monkeypatch):
     seen, _ = priors_of_passes(monkeypatch, "gaussian")
     np.testing.assert_array_equal(seen, np.full((20, 3), 1 / 3))

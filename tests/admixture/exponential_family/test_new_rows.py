@@ -15,7 +15,7 @@ from skmanifold.models import IncompatibleError
 from skmanifold.persistence import load
 from skmanifold.topics.topic_word import TopicWord
 
-from ._family_data import EMISSIONS, grades_of_membership, in_order, make, small_rows, words_with_vectors
+from ._family_data import EMISSIONS, make, small_rows
 
 ALPHA = [0.5, 0.3, 1.2]
 N = 20_000
@@ -130,29 +130,6 @@ def test_vectors_have_the_covariances_of_their_components(covariance_type):
     covariance = model.covariances_ if covariance_type == "tied" else model.covariances_[0]
     expected = covariance if covariance.ndim == 2 else np.diag(covariance)
     assert_agrees(summarize((vectors[:, :, None] * vectors[:, None, :]).reshape(-1, 4)), expected.ravel())
-
-
-@pytest.mark.extended
-def test_a_fit_of_new_rows_finds_the_components():
-    settings = {"doc_topic_prior": 0.3, "max_iter": 150, "n_chains": 2}
-    model = make("bernoulli", **settings).fit(grades_of_membership()[2])
-    X, grades = model.sample(1500, random_state=1)
-    again = make("bernoulli", **settings).fit(X)
-    order = in_order(model.components_, again.components_)
-    assert np.abs(again.components_[order] - model.components_).mean() < 0.05
-    assert np.corrcoef(again.transform(X)[:, order].ravel(), grades.ravel())[0, 1] > 0.85
-    assert again.score(X) == pytest.approx(model.score(X), abs=0.01)
-
-
-def test_vectors_of_new_rows_can_be_fitted_as_words():
-    vectors, _, counts = words_with_vectors()
-    model = make("gaussian", 5, word_vectors=vectors, max_iter=40).fit(counts)
-    rows, _ = model.sample(100, random_state=0)
-    new_vectors, lengths = np.concatenate(rows), [len(row) for row in rows]
-    X = sp.csr_array((np.ones(len(new_vectors)), np.arange(len(new_vectors)), np.cumsum([0, *lengths])))
-    again = make("gaussian", 5, word_vectors=new_vectors, max_iter=40).fit(X)
-    distances = np.linalg.norm(model.components_[:, None] - again.components_, axis=2)
-    assert distances.min(axis=1).max() < 0.5
 
 
 @pytest.mark.parametrize("emission", EMISSIONS)

@@ -11,7 +11,7 @@ from scipy.special import digamma
 from skmanifold.admixture._lda.minibatch import MinibatchLDA
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
-from skmanifold.admixture._tokens.topic_counts import TopicPrior, counts_from_dense
+from skmanifold.admixture._tokens.topic_counts import TopicPrior
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
@@ -115,41 +115,6 @@ def counts_in_topics(topics, words=tiny.TOKEN_WORD):
     words = np.broadcast_to(words, topics.shape)
     hits = (topics[..., None, None] == np.arange(2)[:, None]) & (words[..., None, None] == np.arange(3))
     return hits.sum(axis=-3)
-
-
-def copied_statistics(token_topics):
-    table = np.zeros((3 * R, 2 * R), int)
-    np.add.at(table, ((3 * np.arange(R)[:, None] + tiny.TOKEN_WORD).ravel(), token_topics), 1)
-    return counts_from_dense(table, table.sum(axis=0))
-
-
-class ScanInNumpy(LDAModel):
-    """The same sweep by rules written out, for all copies at once."""
-
-    counts_itself = False
-
-    def sample_rows(self, position, latents, key):
-        rng, alpha = np.random.default_rng(int(key)), self.doc_topic_prior[:2]
-        phi = of_copies(position.toarray(np.float64), R)
-        topics = latents.reshape(R, 6).astype(int) - 2 * np.arange(R)[:, None]
-        for site in range(6):
-            others = np.flatnonzero(tiny.TOKEN_ROW[site] == tiny.TOKEN_ROW)
-            if not self.counts_itself:
-                others = others[others != site]
-            ones = topics[:, others].sum(axis=1)
-            weights = (np.stack([len(others) - ones, ones], 1) + alpha) * phi[:, :, tiny.TOKEN_WORD[site]]
-            topics[:, site] = rng.random(R) * weights.sum(axis=1) > weights[:, 0]
-        table = np.zeros((3 * R, 2 * R), int)
-        copies = np.arange(R)[:, None]
-        np.add.at(table, (3 * copies + tiny.TOKEN_WORD, 2 * copies + topics), 1)
-        flat = (topics + 2 * copies).astype(np.uint16).ravel()
-        return flat, counts_from_dense(table, table.sum(axis=0)), np.nan
-
-
-class CountsItself(ScanInNumpy):
-    """A token is not taken out of its document's counts."""
-
-    counts_itself = True
 
 
 class SetsTopicsToTheirMean(LDAModel):

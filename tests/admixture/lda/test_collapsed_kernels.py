@@ -1,56 +1,43 @@
+"""Collapsed Gibbs sampling: the exact chain of a tiny corpus, and sweeps with the uniforms of a slow reference."""
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import chi2
 
-from skmanifold.admixture._lda.collapsed_kernels import _init_assignments, _log_joint, _pick_topic, _sweep_collapsed
-from skmanifold.admixture._tokens.topic_counts import NO_SEEDS
+from skmanifold.admixture._lda.collapsed_kernels import _pick_topic
 from skmanifold.random._keys import random_bits, subkey, uniform
 
 from .. import _tiny_corpus as tiny
+from ._lda_arrays import make_model
 
 KEY = np.uint64(20040406)
+TINY = [[2, 1, 0], [0, 1, 2]]
 
 
-def initial_state(corpus, n_topics, key=KEY):
-    assignments = np.empty(corpus.n_tokens, np.uint16)
-    word_topic = np.full((corpus.n_words, n_topics), -1, np.int32)
-    topic_total = np.full(n_topics, -1, np.int64)
-    unseeded = NO_SEEDS.topic_of_column(corpus.n_words)
-    _init_assignments(*corpus[:4], 0, n_topics, unseeded, key, assignments, word_topic, topic_total)
-    return assignments, word_topic, topic_total
+def beta_of(model):
+    return np.broadcast_to(model.topic_prior.values, (model.n_components, model.counts.n_features))
 
 
-def sweep(corpus, alpha, prior, key, state):
-    _sweep_collapsed(*corpus[:4], alpha, prior.values, prior.word_stride, prior.topic_stride, prior.total, key, *state)
+def recount(model, topics):
+    counts = model.counts
+    rows = np.repeat(np.arange(counts.n_rows), counts.row_sums())
+    words = np.repeat(counts.indices, counts.counts)
+    return tiny.count_topics(rows, words, topics, counts.n_rows, counts.n_features, model.n_components)
 
 
-def state_log_joint(corpus, alpha, prior, state):
-    return _log_joint(
-        corpus.token_start, *state, alpha, prior.values, prior.word_stride, prior.topic_stride, prior.total
-    )
+def log_joint_of(model, topics):
+    return tiny.log_joint(*recount(model, topics)[:2], model.doc_topic_prior, beta_of(model))
 
 
-def token_rows_words(corpus):
-    pairs = list(corpus.pairs())
-    counts = [count for *_, count in pairs]
-    return np.repeat([row for row, *_ in pairs], counts), np.repeat([word for _, _, word, _ in pairs], counts)
-
-
-def recount(corpus, assignments, n_topics):
-    rows, words = token_rows_words(corpus)
-    return tiny.count_topics(rows, words, assignments, len(corpus.indptr) - 1, corpus.n_words, n_topics)
-
-
-def slow_sweep(corpus, alpha, beta, key, assignments):
-    assignments = assignments.astype(int)
-    doc_topic, topic_word, topic_total = recount(corpus, assignments, len(alpha))
+def slow_sweep(model, key, topics):
+    topics, alpha, beta = topics.astype(int), model.doc_topic_prior, beta_of(model)
+    doc_topic, topic_word, topic_total = recount(model, topics)
     beta_total = beta.sum(axis=1)
     token = 0
-    for row, _, word, count in corpus.pairs():
+    for row, _, word, count in tiny.pairs(model.counts):
         cell_key = subkey(key, row, word)
         for occurrence in range(count):
-            old = assignments[token]
+            old = topics[token]
             doc_topic[row, old] -= 1
             topic_word[old, word] -= 1
             topic_total[old] -= 1
@@ -60,9 +47,21 @@ def slow_sweep(corpus, alpha, beta, key, assignments):
             doc_topic[row, new] += 1
             topic_word[new, word] += 1
             topic_total[new] += 1
-            assignments[token] = new
+            topics[token] = new
             token += 1
-    return assignments, topic_word, topic_total
+    return topics, topic_word.T, topic_total
+
+
+def assert_sweeps_repeat_the_slow_reference(model, n_sweeps):
+    state = model.init_assignments(KEY)
+    for i in range(n_sweeps):
+        key = subkey(KEY, i)
+        expected = slow_sweep(model, key, state.topics)
+        log_joint = model.sweep_assignments(state, key)
+        for part, other in zip(state, expected, strict=True):
+            np.testing.assert_array_equal(part, other)
+        assert log_joint == pytest.approx(log_joint_of(model, state.topics), rel=1e-11)
+    return state
 
 
 # The exact chain on 64 states
@@ -89,81 +88,15 @@ def test_only_the_right_conditional_leaves_the_posterior_invariant():
     assert np.abs(posterior @ tiny.gibbs_transition(printed=True) - posterior).max() == pytest.approx(0.10, abs=0.005)
 
 
-# The kernel's law
-
-
-def tiny_prior():
-    return tiny.Prior(
-        np.array([tiny.BETA]), 0, 0, np.full(tiny.N_TOPICS, tiny.BETA * tiny.N_WORDS), np.full((2, 3), tiny.BETA)
-    )
-
-
-def tiny_state(index):
-    topics = tiny.STATES[index]
-    _, topic_word, topic_total = tiny.tiny_counts(topics)
-    return topics.astype(np.uint16), np.ascontiguousarray(topic_word.T, np.int32), topic_total.astype(np.int64)
-
-
-def chi_square(observed, law):
-    """Pearson's statistic and its degrees of freedom, cells that expect fewer than 8 pooled."""
-    expected = observed.sum() * law
-    rare = expected < 8
-    if rare.any():
-        observed = np.append(observed[~rare], observed[rare].sum())
-        expected = np.append(expected[~rare], expected[rare].sum())
-    return ((observed - expected) ** 2 / expected).sum(), len(expected) - 1
-
-
-@pytest.fixture(scope="module")
-def one_step_counts():
-    """Where one sweep leads from a few states: {start: counts over the 64 states}."""
-    corpus, prior, alpha = tiny.tiny_corpus(), tiny_prior(), np.full(tiny.N_TOPICS, tiny.ALPHA)
-    powers = tiny.N_TOPICS ** np.arange(5, -1, -1)
-    result = {}
-    for start in (0, 11, 26, 45):
-        fresh = tiny_state(start)
-        state = tuple(array.copy() for array in fresh)
-        ends = np.empty(15_000, dtype=int)
-        for repetition in range(len(ends)):
-            for array, value in zip(state, fresh, strict=True):
-                array[:] = value
-            sweep(corpus, alpha, prior, subkey(KEY, start, repetition), state)
-            ends[repetition] = state[0] @ powers
-        result[start] = np.bincount(ends, minlength=len(tiny.STATES))
-    return result
-
-
-def total_p_value(counts, transition):
-    statistics = [chi_square(observed, transition[start]) for start, observed in counts.items()]
-    return chi2.sf(*np.sum(statistics, axis=0))
-
-
-@pytest.mark.extended
-def test_one_sweep_has_the_exact_transition_law(one_step_counts):
-    transition = tiny.gibbs_transition()
-    for start, observed in one_step_counts.items():
-        assert chi2.sf(*chi_square(observed, transition[start])) > 1e-3
-    assert total_p_value(one_step_counts, transition) > 1e-2
-
-
-@pytest.mark.parametrize("wrong", [{"printed": True}, {"remove": False}], ids=["printed (13)", "token not removed"])
-def test_one_sweep_is_told_from_a_wrong_rule(one_step_counts, wrong):
-    assert total_p_value(one_step_counts, tiny.gibbs_transition(**wrong)) < 1e-50
-
-
-def test_one_sweep_is_told_from_a_synchronous_one(one_step_counts):
-    assert total_p_value(one_step_counts, tiny.esca_transition()) < 1e-50
-
-
 @pytest.mark.extended
 def test_long_run_has_the_posterior_as_its_law():
-    corpus, prior, alpha = tiny.tiny_corpus(), tiny_prior(), np.full(tiny.N_TOPICS, tiny.ALPHA)
-    state = initial_state(corpus, tiny.N_TOPICS)
+    model = make_model(TINY, np.full(tiny.N_TOPICS, tiny.ALPHA), tiny.BETA)
+    state = model.init_assignments(KEY)
     n_batches, batch_size = 50, 1000
     draws = np.empty((n_batches * batch_size, 6), np.uint16)
     for i in range(len(draws)):
-        sweep(corpus, alpha, prior, subkey(KEY, i), state)
-        draws[i] = state[0]
+        model.sweep_assignments(state, subkey(KEY, i))
+        draws[i] = state.topics
     log_joints = tiny.tiny_log_joints()[draws @ (2 ** np.arange(5, -1, -1))]
     values = np.column_stack([draws[:, i] == draws[:, j] for i, j in tiny.PAIRS] + [log_joints])
     batch_means = values.reshape(n_batches, batch_size, -1).mean(axis=1)
@@ -180,75 +113,46 @@ def test_long_run_has_the_posterior_as_its_law():
 @pytest.mark.parametrize("layout", tiny.PRIOR_LAYOUTS)
 @pytest.mark.parametrize("n_topics", [1, 3, 8, 21])
 def test_sweeps_repeat_the_slow_reference(layout, n_topics):
-    corpus = tiny.random_corpus(1)
-    alpha = np.random.default_rng(2).uniform(0.05, 2.0, n_topics)
-    prior = tiny.make_prior(layout, n_topics, corpus.n_words)
-    state = initial_state(corpus, n_topics)
-    start = state[0].copy()
-    for i in range(3):
-        key = subkey(KEY, i)
-        assignments, topic_word, topic_total = slow_sweep(corpus, alpha, prior.table, key, state[0])
-        sweep(corpus, alpha, prior, key, state)
-        np.testing.assert_array_equal(state[0], assignments)
-        np.testing.assert_array_equal(state[1], topic_word.T)
-        np.testing.assert_array_equal(state[2], topic_total)
-    assert n_topics == 1 or np.any(state[0] != start)
+    table, alpha = tiny.random_table(1), np.random.default_rng(2).uniform(0.05, 2.0, n_topics)
+    model = make_model(table, alpha, tiny.make_prior(layout, n_topics, 9))
+    state = assert_sweeps_repeat_the_slow_reference(model, 3)
+    assert n_topics == 1 or np.any(state.topics != model.init_assignments(KEY).topics)
 
 
 def test_cells_may_hold_more_tokens_than_16_bits_count():
     table = np.random.default_rng(3).poisson(1.0, (4, 5))
     table[1, 2], table[2, 2], table[3, 0] = 300, 66_000, 1000
-    corpus = tiny.corpus_from_dense(table)
-    alpha, prior = np.array([0.1, 0.7, 2.0]), tiny.make_prior("full by topic", 3, 5)
-    state = initial_state(corpus, 3)
-    assignments, topic_word, topic_total = slow_sweep(corpus, alpha, prior.table, KEY, state[0])
-    sweep(corpus, alpha, prior, KEY, state)
-    np.testing.assert_array_equal(state[0], assignments)
-    np.testing.assert_array_equal(state[1], topic_word.T)
-    np.testing.assert_array_equal(state[2], topic_total)
-    doc_topic, topic_word, _ = recount(corpus, assignments, 3)
-    expected = tiny.log_joint(doc_topic, topic_word, alpha, prior.table)
-    assert state_log_joint(corpus, alpha, prior, state) == pytest.approx(expected, rel=1e-11)
+    model = make_model(table, np.array([0.1, 0.7, 2.0]), tiny.make_prior("matrix", 3, 5))
+    assert_sweeps_repeat_the_slow_reference(model, 1)
 
 
 def test_topics_above_15_bits_survive_in_assignments():
-    n_topics = 65_536
-    corpus = tiny.corpus_from_dense([[3, 0], [1, 2]])
-    prior = tiny.make_prior("scalar", n_topics, 2)
     # All but nothing of the prior sits on the last topic.
-    alpha = np.full(n_topics, 1e-12)
+    alpha = np.full(65_536, 1e-12)
     alpha[-1] = 1e6
-    state = initial_state(corpus, n_topics)
-    sweep(corpus, alpha, prior, KEY, state)
-    assert np.all(state[0] == n_topics - 1)
-    assert state[2][-1] == corpus.n_tokens
-    assert state[1][:, -1].tolist() == [4, 2]
+    model = make_model([[3, 0], [1, 2]], alpha)
+    state = model.init_assignments(KEY)
+    model.sweep_assignments(state, KEY)
+    assert np.all(state.topics == len(alpha) - 1)
+    assert state.totals[-1] == model.n_tokens
+    assert state.word_topic[:, -1].tolist() == [4, 2]
 
 
 # Parts
 
 
 def test_initial_topics_are_keyed_by_row_feature_and_occurrence():
-    corpus, n_topics = tiny.random_corpus(4), 7
-    assignments, word_topic, topic_total = initial_state(corpus, n_topics)
+    model = make_model(tiny.random_table(4), np.ones(7))
+    state = model.init_assignments(KEY)
     expected = [
-        (int(random_bits(subkey(KEY, row, word), occurrence)) >> 32) * n_topics >> 32
-        for row, _, word, count in corpus.pairs()
+        (int(random_bits(subkey(KEY, row, word), occurrence)) >> 32) * 7 >> 32
+        for row, _, word, count in tiny.pairs(model.counts)
         for occurrence in range(count)
     ]
-    np.testing.assert_array_equal(assignments, expected)
-    _, topic_word, totals = recount(corpus, assignments, n_topics)
-    np.testing.assert_array_equal(word_topic, topic_word.T)
-    np.testing.assert_array_equal(topic_total, totals)
-
-
-def test_initial_topics_are_uniform():
-    corpus, n_topics = tiny.corpus_from_dense(np.full((40, 50), 20)), 13
-    _, word_topic, topic_total = initial_state(corpus, n_topics)
-    assert chi2.sf(*chi_square(topic_total, np.full(n_topics, 1 / n_topics))) > 1e-3
-    # Within words too: the draws of one word in different rows are not the same.
-    statistics = [chi_square(row, np.full(n_topics, 1 / n_topics)) for row in word_topic]
-    assert chi2.sf(*np.sum(statistics, axis=0)) > 1e-3
+    np.testing.assert_array_equal(state.topics, expected)
+    _, topic_word, totals = recount(model, state.topics)
+    np.testing.assert_array_equal(state.word_topic, topic_word.T)
+    np.testing.assert_array_equal(state.totals, totals)
 
 
 def pick(weights, u):
@@ -276,21 +180,3 @@ def test_pick_stays_inside_when_the_sums_round_apart():
     assert weights.cumsum()[-1] == 1.0
     assert pick(weights, 1 - 2.0**-53) == 5
     assert pick(np.append(weights, [0.0, 0.0]), 1 - 2.0**-53) == 5
-
-
-def test_log_joint_of_the_tiny_corpus():
-    corpus, prior, alpha = tiny.tiny_corpus(), tiny_prior(), np.full(tiny.N_TOPICS, tiny.ALPHA)
-    values = [state_log_joint(corpus, alpha, prior, tiny_state(i)) for i in range(len(tiny.STATES))]
-    np.testing.assert_allclose(values, tiny.tiny_log_joints(), rtol=1e-13)
-    assert logsumexp(values) == pytest.approx(tiny.LOG_EVIDENCE, abs=1e-12)
-
-
-@pytest.mark.parametrize("layout", tiny.PRIOR_LAYOUTS)
-def test_log_joint_with_any_prior(layout):
-    corpus, n_topics = tiny.random_corpus(5, mean=4.0), 4
-    alpha = np.array([0.01, 0.3, 5.0, 80.0])
-    prior = tiny.make_prior(layout, n_topics, corpus.n_words)
-    state = initial_state(corpus, n_topics)
-    doc_topic, topic_word, _ = recount(corpus, state[0], n_topics)
-    expected = tiny.log_joint(doc_topic, topic_word, alpha, prior.table)
-    assert state_log_joint(corpus, alpha, prior, state) == pytest.approx(expected, rel=1e-12)

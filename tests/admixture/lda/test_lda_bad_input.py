@@ -171,13 +171,6 @@ def test_a_bad_parameter_is_refused(sampler, name, value, message):
     refuse(message, make_lda(sampler=sampler, **{name: value}))
 
 
-@before_any_work
-@pytest.mark.parametrize("burn_in", [4, 5])
-def test_burn_in_of_all_passes_is_refused(burn_in):
-    message = rf"burn_in={burn_in} leaves none of the max_iter=4 passes over the data\."
-    refuse(message, make_lda(burn_in=burn_in), methods=["fit"])
-
-
 class NoSampler:
     def init(self, model, key): ...
     def step(self, model, state): ...

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from callbacks._recorder import Recorder
 
 from skmanifold import StochasticLDA
 from skmanifold.admixture._posterior import topic_draws
@@ -88,26 +89,12 @@ def test_samplers_by_minibatches_keep_no_counts(sampler):
 # How many
 
 
-class StopAfter:
-    def __init__(self, iteration):
-        self.iteration = iteration
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
-
-    def on_fit_task_end(self, estimator, context):
-        return context.task_name == "pass" and context.task_id + 1 == self.iteration
-
-
 @pytest.mark.parametrize("stop_after", [None, 6, 7, 8, 9, 10, 13])
 def test_arviz_is_told_which_draws_the_topics_were_kept_of(stop_after):
     pytest.importorskip("arviz_base")
     lda = make_lda("scir", max_iter=14, burn_in=4, thin=1, n_chains=2, max_draws_bytes=4 * 2 * 3 * 40 * 4)
     if stop_after is not None:
-        lda.set_callbacks(StopAfter(stop_after))
+        lda.set_callbacks(Recorder(lambda *_: None, stop_after=stop_after))
     lda.fit(small_corpus())
     tree = lda.to_arviz()
     thinned = tree["posterior_thinned"]["components"]

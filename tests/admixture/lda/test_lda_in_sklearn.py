@@ -111,13 +111,6 @@ def test_scoring_monitor_takes_lists_and_frames_as_they_are_given(sklearn_callba
         assert [row["topics"] for row in monitor.get_logs().data] == [3] * 7
 
 
-def test_progress_bar_counts_the_passes(capsys, sklearn_callback):
-    make_lda().set_callbacks(sklearn_callback.ProgressBar()).fit(small_corpus())
-    out = capsys.readouterr().out
-    assert "StochasticLDA - fit" in out
-    assert "100%" in out
-
-
 def test_verbose_prints_the_log_density_of_the_best_chain(capsys):
     lda = make_lda(verbose=2, n_chains=2).fit(small_corpus())
     lines = capsys.readouterr().out.splitlines()

@@ -205,9 +205,7 @@ def test_bad_seed_words_are_refused(seeds, error, message, data):
 def test_words_that_are_not_in_the_vocabulary_are_refused(data, tmp_path):
     save_corpus(data[0], tmp_path / "stored", vocabulary=WORDS)
     for X in (pd.DataFrame(data[0].toarray(), columns=WORDS), open_corpus(tmp_path / "stored")):
-        with pytest.raises(
-            ValueError, match=r"^seed_words has the word 'nasa', which is not the name of a column of X\.$"
-        ):
+        with pytest.raises(ValueError, match=r"^seed_words has words that are not names of columns of X: 'nasa'\.$"):
             StochasticLDA(3, seed_words=[["nasa"]]).fit(X)
 
 

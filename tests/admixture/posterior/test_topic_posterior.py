@@ -64,19 +64,6 @@ def test_chains_may_be_given_by_their_estimates():
         np.testing.assert_array_equal(match_chains(topics, BEST).permutations, _undo(orders, BEST))
 
 
-def test_only_matched_chains_can_be_averaged():
-    components, _, orders, parameters = _make_chains()
-    concentration = parameters.sum(axis=1, keepdims=True)
-    mean = (parameters / concentration)[orders[BEST]]
-    variance = mean * (1 - mean) / (concentration[orders[BEST]] + 1)
-    error = np.sqrt(variance / components[:, :, 0, 0].size)
-    matched = permute_topics(components, match_chains(components, BEST).permutations).mean(axis=(0, 1))
-    z = (matched - mean) / error
-    assert np.sqrt(np.mean(z**2)) < 1.3  # 150 cells: standard error 0.06
-    unmatched = (components.mean(axis=(0, 1)) - mean) / error
-    assert np.sqrt(np.mean(unmatched**2)) > 20
-
-
 def test_permuting_copies_only_if_something_moves():
     components, weights, _, _ = _make_chains()
     assert permute_topics(components, np.tile(np.arange(5), (4, 1))) is components
@@ -160,27 +147,6 @@ def test_the_worst_quantity_speaks_for_its_topic():
     np.testing.assert_array_equal(np.delete(shifted.rhat, 2), np.delete(found.rhat, 2))
 
 
-def test_a_shifted_weight_shows_in_its_topic_alone():
-    pytest.importorskip("arviz_stats.base")
-    weights = np.random.default_rng(0).normal(size=(4, 100, 3))
-    weights[2, :, 1] += 3.0
-    rhat = diagnose_topics(None, weights, _one_order(4, 3)).rhat
-    assert rhat[1] > 1.3
-    assert np.all(rhat[[0, 2]] < 1.05)
-
-
-def test_autocorrelated_draws_count_less():
-    pytest.importorskip("arviz_stats.base")
-    noise = np.random.default_rng(0).normal(size=(4, 1000, 20))
-    series = np.zeros_like(noise)
-    for t in range(1, 1000):
-        series[:, t] = 0.8 * series[:, t - 1] + noise[:, t]
-    ess = diagnose_topics(None, series, _one_order(4, 20)).ess
-    expected = 4000 * 0.2 / 1.8
-    assert abs(ess.mean() / expected - 1) < 4 * ess.std() / ess.mean() / np.sqrt(20) + 0.02  # of its bias
-    assert np.all(ess < 1000)
-
-
 @pytest.mark.parametrize("chain", [0, 2])
 def test_a_topic_that_one_chain_lacks_is_not_stable(chain):
     pytest.importorskip("arviz_stats.base")
@@ -222,14 +188,6 @@ def test_few_draws_tell_nothing_of_convergence():
     found = diagnose_topics(components, weights, match_chains(components, 0))
     assert np.isfinite(found.rhat).all()
     assert np.isnan(found.ess).all()
-
-
-def test_draws_of_topics_may_be_fewer_than_those_of_weights():
-    pytest.importorskip("arviz_stats.base")
-    components, weights, _, _ = _make_chains()
-    found = diagnose_topics(components[:, ::4], weights, match_chains(components, BEST))
-    assert np.all(found.rhat < 1.1)
-    assert np.all((found.ess > 80) & (found.ess < 300))
 
 
 def test_what_cannot_move_is_left_out_and_what_does_not_is_told():
