@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import Run, best_chain
 from ...distributions import log_vmf_normalizer
-from ...distributions._bessel import log_density_at_mode
+from ...distributions._bessel import log_peak
+from ...distributions._matrix_von_mises_fisher import nearest_frame
 from ...inference._chains import Chain
 from ...inference._convergence import warn_temperature
 from ...metrics._spherical_held_out import integrate_documents
@@ -31,7 +32,7 @@ from .._spherical.setup import (
     initial_document_concentration,
 )
 from .._spherical.targets import PassSums
-from .passes import FramePasses, OrthogonalModel, add_by_number, as_sums, nearest_frame, unit_setup
+from .passes import FramePasses, OrthogonalModel, add_by_number, as_sums, unit_setup
 from .uncertainty import matched_shares
 
 # Reversible jumps add or remove one topic at a time, and the best concentration depends on the number of topics. So the
@@ -174,11 +175,7 @@ def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> 
     singular_values = np.linalg.svd(parameter, compute_uv=False)  # in decreasing order
     log_posterior = np.einsum("vk,kv->", parameter, topics) - singular_values.sum()  # relative to the mode
     for i, value in enumerate(singular_values):
-        dim = n_features - i
-        if dim == 1:  # the sphere is two points
-            log_posterior += np.log(2.0) - np.logaddexp(0.0, -2.0 * value)
-            continue
-        log_posterior += log_density_at_mode(dim, value) - log_density_at_mode(dim, 0.0)
+        log_posterior += log_peak(n_features - i, value)
         log_posterior += 0.5 * np.log1p(singular_values[i + 1 :] / value).sum() if value > 0.0 else 0.0
     return float(log_likelihood + gammaln(n_components + 1.0) - log_posterior)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ...distributions._matrix_von_mises_fisher import nearest_frame
 from ...manifolds import Stiefel
 from ...metrics import match_topics
 from ...random._keys import Purpose, subkey
@@ -99,12 +100,6 @@ class OrthogonalModel(SphericalModel):
         """Add F / R, estimated from the weights, (n, K), of documents `rows`."""
         scale = self.document_density.reference * self.total_samples / (len(rows) * float(self.radii[0]))
         self.rows.add_pulls(rows, weights, scale, out)
-
-
-def nearest_frame(topics: np.ndarray) -> np.ndarray:
-    """The orthonormal rows nearest to `topics`, (K, V): the factor of its polar decomposition."""
-    left, _, right = np.linalg.svd(topics, full_matrices=False)
-    return left @ right
 
 
 def unit_setup(

@@ -45,10 +45,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from ...distributions._bessel import log_density_at_mode
+from ...distributions._bessel import log_peak
 from ...distributions._generator import as_generator
-from ...distributions._matrix_von_mises_fisher import _project_off
-from ...distributions._von_mises_fisher import sample_cosine_complement
+from ...distributions._matrix_von_mises_fisher import draw_in_complement, project_off
 from ...random._keys import Purpose, subkey, uniform
 from ...sparse.directions import AnyDirections
 from ...utils._threads import Workers, split_range
@@ -131,30 +130,18 @@ class _DirectionProposal(NamedTuple):
     direction: np.ndarray  # (V,)
     concentrations: np.ndarray
 
-    @property
-    def dim(self) -> int:
-        return self.frame.shape[0] - self.frame.shape[1]
-
     def draw(self, rng) -> np.ndarray:
         """Draw a unit vector orthogonal to the frame."""
         concentration = float(rng.choice(self.concentrations, p=_WEIGHTS))
-        if self.dim == 1:
-            return self.direction if rng.logistic() < 2.0 * concentration else -self.direction
         fixed = np.column_stack([self.frame, self.direction])
-        tangent = _project_off(fixed, rng.standard_normal(len(fixed)))
-        complement = sample_cosine_complement(self.dim, concentration, 1, rng)[0]
-        tangent *= np.sqrt(complement * (2.0 - complement)) / np.linalg.norm(tangent)
-        topic = _project_off(self.frame, (1.0 - complement) * self.direction + tangent)
+        topic = project_off(self.frame, draw_in_complement(fixed, self.direction, concentration, rng))
         return topic / np.linalg.norm(topic)
 
     def log_density(self, topic: np.ndarray) -> float:
         """Log density relative to the uniform distribution."""
-        exponents = self.concentrations * (float(self.direction @ topic) - 1.0)
-        if self.dim == 1:
-            log_densities = exponents - np.logaddexp(0.0, -2.0 * self.concentrations) + np.log(2.0)
-        else:
-            log_densities = exponents + log_density_at_mode(self.dim, self.concentrations)
-            log_densities -= log_density_at_mode(self.dim, 0.0)
+        n_features, n_fixed = self.frame.shape
+        log_densities = self.concentrations * (float(self.direction @ topic) - 1.0)
+        log_densities += log_peak(n_features - n_fixed, self.concentrations)
         return float(np.logaddexp.reduce(np.log(_WEIGHTS) + log_densities))
 
 
@@ -284,13 +271,13 @@ def _fit_direction(documents, common, products, rotated, cosine, sine, key) -> _
     gradient = rows.dense(np.array([seed]))[0]
     size = 0.0
     for step in range(_N_ASCENT_STEPS + 1):
-        gradient = _project_off(frame, gradient)
+        gradient = project_off(frame, gradient)
         size = float(np.linalg.norm(gradient))
         if not size > _LEAST_GRADIENT or step == _N_ASCENT_STEPS:
             break
         gradient = documents.direction_gradient(squares, rotated_products, gradient / size, cosine, sine)
     if not size > _LEAST_GRADIENT:  # the gradient is zero: a random direction, the same for the reverse move
         rng = as_generator(int(subkey(key, Purpose.DIRECTION)))
-        gradient = _project_off(frame, rng.standard_normal(len(gradient)))
+        gradient = project_off(frame, rng.standard_normal(len(gradient)))
         return _DirectionProposal(frame, gradient / np.linalg.norm(gradient), np.zeros(len(_WEIGHTS)))
     return _DirectionProposal(frame, gradient / size, size * _CONCENTRATIONS)
