@@ -125,7 +125,7 @@ class MatrixVonMisesFisher:
     def _checked_frames(self, name: str, X: ArrayLike, most_axes: float = np.inf) -> np.ndarray:
         frames = np.asarray(X, dtype=np.float64)
         if frames.shape[-2:] != self.parameter.shape or frames.ndim > most_axes:
-            raise ValueError(f"{name} must have the shape {self.parameter.shape} of the parameter; got {frames.shape}.")
+            raise ValueError(f"{name} must have shape {self.parameter.shape}, like the parameter; got {frames.shape}.")
         if not np.allclose(frames.mT @ frames, np.eye(frames.shape[-1]), rtol=0.0, atol=1e-8):
             raise ValueError(f"{name} must have orthonormal columns.")
         return frames

@@ -208,7 +208,7 @@ def as_counts(csr: sp.csr_array) -> Counts:
     if csr.data.dtype == np.float64 and (counts != csr.data).any():
         counts = csr.data
     # Read-only arrays are copied, because kernels would be compiled again for them.
-    indices, counts = (np.require(array, None, "CW") for array in (csr.indices, counts))
+    indices, counts = (np.require(array, None, ["C", "W"]) for array in (csr.indices, counts))
     return Counts(csr.indptr.astype(np.int64), indices, counts, csr.shape[1])
 
 

@@ -110,7 +110,7 @@ def as_directions(X) -> Directions:
         for reduce, power in ((np.maximum, False), (np.add, True)):
             sizes = reduce.reduceat(data * data if power else np.abs(data), starts)
             data /= np.repeat(np.sqrt(sizes) if power else sizes, n_entries[full])
-    return Directions(indptr, np.require(csr.indices, np.int32, "CW"), data, csr.shape[1])
+    return Directions(indptr, np.require(csr.indices, np.int32, ["C", "W"]), data, csr.shape[1])
 
 
 # Rows in CSR format

@@ -71,7 +71,7 @@ def test_a_complement_of_the_wrong_dimension_is_noticed(monkeypatch, step):
 
 
 def test_columns_without_projection_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(_matrix_von_mises_fisher, "_project_off", lambda frame, vector: vector.copy())
+    monkeypatch.setattr(_matrix_von_mises_fisher, "project_off", lambda frame, vector: vector.copy())
     X = gibbs_sweep(np.eye(4, 2), np.ones((4, 2)), np.random.default_rng(0))
     assert np.abs(X.T @ X - np.eye(2)).max() > 0.01
 

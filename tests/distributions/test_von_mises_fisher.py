@@ -204,9 +204,12 @@ def test_value_is_frozen_and_picklable():
         (lambda law: VonMisesFisher.fit([[1.0, 0.0], [3.0, 0.0]]), "unit length; one has length 3"),
         (lambda law: VonMisesFisher.fit(sp.csr_array([[1.0, 0.0], [0.0, 0.0]])), "unit length; one has length 0"),
         (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.6, 0.8]]), "are equal"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0]), "sample_weight must have shape"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]), "not negative"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "not all zero"),
+        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0]), "sample_weight.shape"),
+        (
+            lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]),
+            "Negative values in data passed to `sample_weight`",
+        ),
+        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "at least one non-zero number"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(call, words):

@@ -49,11 +49,9 @@ _N_DRAWS = 20  # importance draws of a document's proportions
 class _FrameModes(FramePasses):
     """Passes that draw the proportions given the topics, then set the topics to their conditional mode."""
 
-    def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, PassSums, float | None]:
-        sums = PassSums(model.n_components)
-        sums.add(terms, model.prior(word_topic))
+    def _move_topics(self, model, state, keys, draws, before) -> tuple[np.ndarray, PassSums, float | None]:
         parameter = self.target_type(model, draws).linear_parameter()
-        return model.to_position(nearest_frame(parameter.T))[None], sums, None
+        return model.to_position(nearest_frame(parameter.T))[None], before, None
 
 
 class FrameStart(NamedTuple):

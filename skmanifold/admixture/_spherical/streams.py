@@ -23,6 +23,7 @@ from .passes import (
     log_density_of,
     proportions_of,
     retuned,
+    temperature_of,
 )
 from .setup import NOISE, RADII, Setup
 from .targets import NO_DRAWS, MinibatchSAM, move_chains
@@ -132,13 +133,12 @@ def _advance(
     proportions.log_steps[:] = chain.log_step
     turned = model.to_word_major(state.position[0])
     warming = subkey(state.key[0], Purpose.WARM_UP, before.n_passes)  # rows have the children of `key`
-    move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
+    move_chains(model, proportions, model.directed, warming, turned, _WARM_UP, True, NO_DRAWS)
     target = MinibatchSAM(model, proportions, key, None, n_draws, True)
     state = sampler.step(target, state)
     t = before.n_passes + 1
     scales = blend(before.scales, target.sums, rate if before.n_passes else 1.0)
-    temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
-    statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
+    statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature_of(sampler, target, state), t)
     after = model
     if t <= _OFTEN or t & (t - 1) == 0:  # later at powers of two alone, since between changes the metric is constant
         concentrations, old = model.concentrations, model.concentrations.document

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, nearest_frame, unit_setup
+from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, unit_setup
 from skmanifold.admixture._spherical.targets import MinibatchSAM, move_chains
 from skmanifold.distributions import log_vmf_normalizer
+from skmanifold.distributions._matrix_von_mises_fisher import nearest_frame
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
@@ -153,7 +154,7 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     draws = np.empty((5, 3, K))
     chains = model.init_chains(0)
     turned = model.to_word_major(model.to_position(topics))
-    move_chains(model, chains, model.directed, STEP_KEYS[0], *turned, 3, False, draws)
+    move_chains(model, chains, model.directed, STEP_KEYS[0], turned, 3, False, draws)
     np.testing.assert_allclose(gradient_of(ConditionalFrames(model, draws), topics), full, rtol=1e-11)
     each = []
     for pair in combinations(model.directed, 2):
@@ -219,7 +220,7 @@ def test_the_declared_noise_and_curvature_are_those_of_unit_topics():
     np.testing.assert_allclose(covariance.mean(axis=0), np.arange(1.0, 4) / 25, rtol=1e-12)
     topics = make_topics()
     target = ConditionalFrames(model, make_draws(model, 20, seed=3))
-    _, _, terms, _ = target._terms_at(model.to_position(topics)[None])
+    _, terms = target._terms_at(model.to_position(topics)[None])
     coupling = np.abs(terms.coupling) / len(model.directed)
     curvature = model.curvature_plus_noise(coupling, model.noise)
     assert curvature.shape == (1,)

@@ -32,7 +32,7 @@ class WithoutProjection(SphericalModel):
     """The gradient of a document's cosine without the part along its mean."""
 
     def fill_gradient(self, rows, terms, *rest):
-        super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
+        return super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
 
 
 class WithoutNormalizer(SphericalModel):

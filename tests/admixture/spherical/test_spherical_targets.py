@@ -207,11 +207,8 @@ def test_the_mean_over_all_minibatches_is_the_full_gradient():
     target.rows = model.directed
     assert len(target.rows) == 5
     full = gradient_of(target, topics, STEP_KEYS)
-    word_topic, gram = model.to_word_major(topics * RADII[:, None])
-    draws = np.empty((5, 3, K))
-    move_chains(
-        model, copied(target.chains), model.directed, STEP_KEYS[0], word_topic, gram, 3, adapts=False, draws=draws
-    )
+    turned, draws = model.to_word_major(topics * RADII[:, None]), np.empty((5, 3, K))
+    move_chains(model, copied(target.chains), model.directed, STEP_KEYS[0], turned, 3, adapts=False, draws=draws)
     np.testing.assert_allclose(gradient_of(ConditionalSAM(model, draws), topics), full, rtol=1e-12)
     each = []
     for pair in combinations(model.directed, 2):
@@ -323,10 +320,9 @@ def test_the_same_key_is_the_same_minibatch():
         now[:] = before
     position, out = (topics * RADII[:, None])[None], np.empty((1, K, V))
     target.grad_difference(position, position, STEP_KEYS, out)
-    word_topic, gram = model.to_word_major(position[0])
-    terms = terms_given_proportions(model, target.chains.reference[chosen][:, None], chosen, word_topic, gram)
-    at_anchor = np.empty((K, V))
-    model.fill_gradient(chosen, terms, word_topic, model.prior(word_topic), at_anchor)
+    turned, at_anchor = model.to_word_major(position[0]), np.empty((K, V))
+    terms = terms_given_proportions(model, target.chains.reference[chosen][:, None], chosen, turned)
+    model.fill_gradient(chosen, terms, turned.topics, at_anchor)
     np.testing.assert_allclose(out[0] + at_anchor, first, rtol=1e-11, atol=1e-11 * np.abs(first).max())
 
 
