@@ -103,7 +103,8 @@ class Stiefel(Manifold):
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
         """Remove the part of `v` that is normal to the manifold, in place."""
-        v -= x @ (_symmetric_part(x.mT @ v) / self._square)
+        inner = x.mT @ v
+        v -= x @ (0.5 * (inner + inner.mT) / self._square)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
         """Move along geodesics for time `t`, in place."""
@@ -132,10 +133,6 @@ class Stiefel(Manifold):
         squares, axes = np.linalg.eigh((x.mT @ x) / self._square)
         x[...] = x @ ((axes / np.sqrt(squares)[:, None, :]) @ axes.mT)
         self.project(x, v)
-
-
-def _symmetric_part(matrices):
-    return 0.5 * (matrices + matrices.mT)
 
 
 _INVERSE_FACTORIALS = np.array([1.0 / math.factorial(j) for j in range(17)])

@@ -83,7 +83,7 @@ def best_start(
         of_run = subkey(subkey(key, number), int(number in found))
         start = _run(rows, alpha, concentration, number, n_draws, of_run, workers)
         start = start._replace(log_evidence=start.log_evidence + float(log_prior[number]))
-        found[number] = max(start, found.get(number, start), key=_log_evidence)
+        found[number] = max(start, found.get(number, start), key=lambda run: run.log_evidence)
 
     for number in _spaced(min(len(log_prior) - 1, len(rows.directed))):
         improve(number)
@@ -97,10 +97,6 @@ def best_start(
             improve(number)
     improve(best)
     return found[best]
-
-
-def _log_evidence(start: FrameStart) -> float:
-    return start.log_evidence
 
 
 def _spaced(most: int) -> list[int]:

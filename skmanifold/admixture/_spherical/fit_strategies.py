@@ -280,7 +280,7 @@ def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
 
 def fitted_factors(model: MeanFieldSAM, state: MeanFieldState) -> dict[str, Any]:
     """The factors as fitted attributes."""
-    lengths = bessel_ratio(model.directions.n_features, state.position.concentrations)
+    lengths = bessel_ratio(model.rows.n_features, state.position.concentrations)
     priors = fitted_priors(model, model.concentrations)
     return {"components_": state.statistics, "resultant_lengths_": lengths, **priors}
 

@@ -84,7 +84,33 @@ class Prior(NamedTuple):
         return -float(log_vmf_normalizer(len(self.gradient), self.length))
 
 
-class SphericalModel:
+class SphericalDocuments:
+    """Documents, priors and concentrations of the model of topics; `total_samples` is the number they stand for."""
+
+    def __init__(
+        self,
+        rows: AnyDirections,
+        alpha: np.ndarray,
+        mean_direction: np.ndarray,
+        concentrations: Concentrations,
+        workers: Workers,
+        total_samples: int | None,
+    ):
+        self.rows = rows
+        self.directed = rows.directed  # rows of zeros carry no information
+        self.alpha = alpha
+        self.mean_direction = mean_direction
+        self.concentrations = concentrations
+        self.workers = workers
+        self.total_samples = len(self.directed) if total_samples is None else total_samples
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics K."""
+        return len(self.alpha)
+
+
+class SphericalModel(SphericalDocuments):
     r"""Topics :math:`\beta_k` of a spherical admixture, given documents as unit vectors :math:`v_d`.
 
     .. math:: \mu \sim \mathrm{vMF}(m, \kappa_0), \quad \beta_k \sim \mathrm{vMF}(\mu, \sigma), \quad
@@ -105,15 +131,9 @@ class SphericalModel:
         radii: np.ndarray,
         noise: np.ndarray,
         workers: Workers,
-        total_samples: int,
+        total_samples: int | None,
     ):
-        self.rows = rows
-        self.directed = rows.directed  # rows of zeros carry no information
-        self.alpha = alpha
-        self.mean_direction = mean_direction
-        self.concentrations = concentrations
-        self.workers = workers
-        self.total_samples = total_samples
+        super().__init__(rows, alpha, mean_direction, concentrations, workers, total_samples)
         self._set_metric(radii, noise)
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
@@ -128,11 +148,6 @@ class SphericalModel:
     def document_density(self) -> DocumentDensity:
         """The distribution of a document given its proportions."""
         return density_of(self.concentrations.document, self.rows.n_features)
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.alpha)
 
     def tuned(self, concentrations: Concentrations, radii: np.ndarray, noise: np.ndarray) -> SphericalModel:
         """A copy with other concentrations, radii and noise."""

@@ -101,17 +101,8 @@ class SphericalStream(DrawStream):
 
         def advance(chain: StreamChain, wanted: bool) -> tuple[StreamChain, float, dict[str, np.ndarray] | None]:
             its = model.tuned(chain.concentrations, chain.radii, chain.noise)
-            chain, log_density, weights = _advance(sampler, its, setup, n_draws, rate, chain)
-            draw = None
-            if wanted:
-                statistics = chain.statistics
-                draw = {
-                    "log_likelihood": np.array(log_density),
-                    "topic_weights": weights,
-                    "temperature": np.array(statistics.temperature),
-                    "components": statistics.topics,
-                }
-            return chain, log_density, draw
+            after, draw = _advance(sampler, its, setup, n_draws, rate, chain)
+            return after, float(draw["log_likelihood"]), draw if wanted else None
 
         return self.advanced(advance, workers)
 
@@ -125,7 +116,7 @@ class SphericalStream(DrawStream):
 
 def _advance(
     sampler: ManifoldSampler, model: SphericalModel, setup: Setup, n_draws: int, rate: float, chain: StreamChain
-) -> tuple[StreamChain, float, np.ndarray]:
+) -> tuple[StreamChain, dict[str, np.ndarray]]:
     """One minibatch: burn-in of its documents' proportions, a step of the topics, then the learned concentrations."""
     state, before = detached(chain.state), chain.statistics
     key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
@@ -149,6 +140,10 @@ def _advance(
         after = retuned(model, scales, concentrations, setup.scaled, len(model.directed))
         sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))
-    weights = proportions_of(model, proportions)
-    chain = StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step)
-    return chain, log_density_of(model, target.sums), weights
+    draw = {
+        "log_likelihood": np.array(log_density_of(model, target.sums)),
+        "topic_weights": proportions_of(model, proportions),
+        "temperature": np.array(statistics.temperature),
+        "components": statistics.topics,
+    }
+    return StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step), draw

@@ -39,7 +39,7 @@ def make_model(X, n_components, *, prior=1.3, concentrations=(60.0, 30.0, 40.0),
 def make_factors(model, n_components, seed=1):
     """Factors that are nobody's optimum."""
     rng = np.random.default_rng(seed)
-    n_features = model.directions.n_features
+    n_features = model.rows.n_features
     topics = rng.normal(0.3, 1.0, (n_features, n_components))
     topics *= rng.uniform(20.0, 80.0, n_components) / np.linalg.norm(topics, axis=0)
     mean = 50.0 * unit(rng.normal(0.5, 1.0, n_features))
@@ -65,7 +65,7 @@ def slow_objective(model, X, factors, shapes):
     np.fill_diagonal(B, 1.0)
     value = len(X) * log_vmf_normalizer(V, kappa)
     for v, a in zip(X, shapes, strict=True):
-        total, prior = a.sum(), model.doc_topic_prior
+        total, prior = a.sum(), model.alpha
         second = (np.outer(a, a) + np.diag(a)) / (total * (total + 1))
         value += kappa * (e @ a / total) @ v / np.sqrt((second * B).sum())
         value -= gammaln(total) - gammaln(a).sum() - gammaln(prior.sum()) + gammaln(prior).sum()
@@ -391,7 +391,7 @@ def test_rows_without_entries_say_nothing(sampler):
     X = make_rows(60, 12)
     model, full = make_model(X, 3, batch_size=20), make_model(X[np.any(X != 0, axis=1)], 3, batch_size=20)
     assert model.n_samples < len(X)
-    np.testing.assert_array_equal(model.rows, np.flatnonzero(np.any(X != 0, axis=1)))
+    np.testing.assert_array_equal(model.directed, np.flatnonzero(np.any(X != 0, axis=1)))
     assert run(sampler, model, 3)[0].position.topics.tobytes() == run(sampler, full, 3)[0].position.topics.tobytes()
 
 
@@ -429,8 +429,8 @@ def test_minibatches_are_a_partition_and_their_model_the_rows():
     assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(model.n_samples))
     assert not np.array_equal(batches[0], np.arange(8))
     batch = model.batch(batches[1])
-    alone = make_model(X[model.rows[batches[1]]], 3)
-    for got, wanted in zip(batch.directions[:3], alone.directions[:3], strict=True):
+    alone = make_model(X[model.directed[batches[1]]], 3)
+    for got, wanted in zip(batch.rows[:3], alone.rows[:3], strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
     assert batch.scale == 500 / len(batches[1])
