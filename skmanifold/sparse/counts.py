@@ -170,15 +170,14 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
 
 
 def _is_text(cell) -> bool:
-    return isinstance(cell, str) and not _is_number(cell)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
+    """Whether a cell is a string that is not a number."""
+    if not isinstance(cell, str):
         return False
-    return True
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def check_signs(csr: sp.csr_array, estimator) -> None:
