@@ -10,7 +10,6 @@ from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
-from skmanifold.models import MeanFieldModel
 from skmanifold.random._keys import root_key
 from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, StochasticMeanField
 from skmanifold.sparse.directions import as_directions
@@ -151,20 +150,6 @@ def test_documents_end_where_differences_vanish(prior):
 def test_the_curvature_of_the_digamma_function():
     for x in (1e-6, 0.3, 1.0, 4.7, 9.99, 10.0, 37.0, 1e5):
         assert _tetragamma(x) == pytest.approx(polygamma(2, x), rel=3e-14)
-
-
-def test_a_document_step_never_lowers_and_starts_from_what_it_is_given():
-    X = make_rows(40, 11)
-    model = make_model(X, 4, prior=0.1, concentrations=(3000.0, 300.0, 40.0))
-    factors, rows = make_factors(model, 4)
-    value = model.objective(factors, rows, 1.0)
-    for _ in range(30):
-        rows, _ = model.fit_rows(rows, 1, 0.0)
-        new = model.objective(factors, rows, 1.0)
-        assert new >= value - 1e-9
-        value = new
-    again, _ = model.fit_rows(rows, 20, 1e-6)
-    assert model.objective(factors, again, 1.0) == pytest.approx(value, abs=1e-2)
 
 
 def test_the_mean_is_the_best_for_given_topics():
@@ -444,26 +429,3 @@ def test_minibatches_of_a_partition_pull_as_all_rows_do():
     for name in ("weighted", "coupling", "objective"):
         total = sum(getattr(part, name) for part in parts)
         np.testing.assert_allclose(total, getattr(whole, name), rtol=1e-11, atol=1e-12)
-
-
-def test_a_stream_finds_planted_topics():
-    sampler = StochasticMeanField()
-    model, topics, _ = planted_model(batch_size=100)
-    state = None
-    for n, chosen in enumerate([*model.choose_batches(KEY)] * 12):
-        batch = model.batch(chosen)
-        if state is None:
-            state = sampler.init_stream(batch, KEY, 600 / len(chosen))
-        else:
-            resumed = sampler.resume_stream(batch, state.position, KEY, n)
-            state = sampler.step_stream(batch, resumed, (10 + n) ** -0.7, 600 / len(chosen))
-    assert matched(state.statistics, topics).min() > 0.98
-
-
-def test_it_is_a_model_of_its_protocol_and_reproducible():
-    model = make_model(make_rows(40, 12), 3)
-    assert isinstance(model, MeanFieldModel)
-    first, second = (run(MeanField(), model, 3)[0] for _ in range(2))
-    assert first.position.topics.tobytes() == second.position.topics.tobytes()
-    other = MeanField().init(model, root_key(1))
-    assert np.abs(other.position.topics - MeanField().init(model, KEY).position.topics).max() > 1e-3

@@ -108,12 +108,16 @@ def test_what_is_refused():
             with pytest.raises(IncompatibleError, match="has one concentration for all documents: use a sampler"):
                 SphericalAdmixture(2, sampler=sampler, document_concentration=given).fit(X)
     for wrong in ([1.0, 2.0, 3.0], [1.0, -2.0], [np.nan, 1.0], [[1.0, 2.0]]):
-        with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
+        with pytest.raises(
+            ValueError, match="document_concentration must be 'auto', 'per_topic', a positive number or one"
+        ):
             SphericalAdmixture(2, document_concentration=wrong).fit(X)
     for given in ("per_topic", [10.0, 20.0]):
         with pytest.raises(ValueError, match="n_components=None needs one concentration of all documents"):
             OrthogonalSphericalAdmixture(document_concentration=given).fit(X)
-    with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
+    with pytest.raises(
+        ValueError, match="document_concentration must be 'auto', 'per_topic', a positive number or one"
+    ):
         OrthogonalSphericalAdmixture(2, document_concentration=[1.0, 2.0, 3.0]).fit(X)
     sparse = SphericalAdmixture(2, document_concentration="per_topic", max_iter=4, random_state=0)
     assert np.isfinite(sparse.fit(sp.csr_array(X)).score(X))
