@@ -59,6 +59,20 @@ class GivenRows(MinibatchSAM):
         return terms
 
 
+STEP_KEYS = np.array([20160711], np.uint64)
+
+
+def log_density_of(target, topics):
+    return target.log_density(target.model.to_position(topics)[None])[0]
+
+
+def gradient_of(target, topics, keys=None):
+    position = target.model.to_position(topics)[None]
+    out = np.full_like(position, np.nan)
+    target.grad_log_density(position, keys, out)
+    return out[0]
+
+
 def signed_rows(n=30, n_features=8):
     """Rows of both signs, half of the entries zero, one row without any."""
     rng = np.random.default_rng(0)
