@@ -359,30 +359,22 @@ def search(X, n_start, alpha, kappa, n_rounds, n_moves, n_most=20, workers=ONE, 
     return topics, theta, trace
 
 
-@pytest.mark.extended
-def test_from_one_topic_the_planted_number_is_found():
-    planted, X = plant(500, 200, 6, 0.2, 200.0, 0)
-    topics, theta, trace = search(X, 1, 0.2, 200.0, 32, 6)
-    assert trace[-24:] == [6] * 24
-    np.testing.assert_allclose(topics @ topics.T, np.eye(6), atol=1e-12)
+@pytest.mark.parametrize(
+    ("corpus", "n_start", "n_rounds", "n_moves", "n_last", "similarity"),
+    [
+        pytest.param((500, 200, 6, 0.2, 200.0, 0), 1, 32, 6, 24, 0.7, marks=pytest.mark.extended),
+        pytest.param((300, 60, 4, 0.3, 200.0, 1), 8, 36, 12, 3, 0.9, marks=pytest.mark.long),
+        pytest.param((500, 200, 6, 0.1, 200.0, 0), 12, 40, 12, 6, 0.95, marks=pytest.mark.long),
+    ],
+    ids=["from one topic", "from twice as many", "from twice as many in a larger corpus"],
+)
+def test_the_planted_number_is_found(corpus, n_start, n_rounds, n_moves, n_last, similarity):
+    planted, X = plant(*corpus)
+    topics, theta, trace = search(X, n_start, *corpus[3:5], n_rounds, n_moves)
+    assert trace[-n_last:] == [corpus[2]] * n_last
+    np.testing.assert_allclose(topics @ topics.T, np.eye(corpus[2]), atol=1e-12)
     np.testing.assert_allclose(theta.sum(axis=1), 1.0)
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.7
-
-
-@pytest.mark.long
-def test_from_twice_as_many_topics_the_planted_number_is_found():
-    planted, X = plant(300, 60, 4, 0.3, 200.0, 1)
-    topics, _, trace = search(X, 8, 0.3, 200.0, 36, 12)
-    assert trace[-3:] == [4] * 3
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.9
-
-
-@pytest.mark.long
-def test_from_twice_as_many_topics_the_planted_number_is_found_in_a_larger_corpus():
-    planted, X = plant(500, 200, 6, 0.1, 200.0, 0)
-    topics, _, trace = search(X, 12, 0.1, 200.0, 40, 12)
-    assert trace[-6:] == [6] * 6
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.95
+    assert np.abs(topics @ planted.T).max(axis=0).min() > similarity
 
 
 # --- the rest of the contract ---------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ import scipy.sparse as sp
 from samplers._evidence import Estimate, summarize
 
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.random._keys import root_key
+from skmanifold.samplers import GSGNHT, SGGMC
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
@@ -32,6 +34,26 @@ def in_batches(series, n=20):
 
 def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
+
+
+KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
+
+
+def minibatches(kind, h, batch_size, friction=2.0, **options):
+    return SphericalMinibatchPasses(kind(h, friction, n_steps=2, **options), batch_size, 5, 0)
+
+
+def chain_of_topics(model, passes, statistics, reference, n_passes, burn_in=100):
+    """Means of statistics of the topics less the reference, and the mean temperature."""
+    state = passes.init(model, KEY)
+    state.latents.log_steps[:] = np.log(0.35)
+    series, temperature = [], 0.0
+    for t in range(burn_in + n_passes):
+        state = passes.step(model, state)
+        if t >= burn_in:
+            series.append(statistics(passes.parameters(model, state)))
+            temperature += state.statistics.temperature / n_passes
+    return difference(in_batches(series), reference), temperature
 
 
 def make_rows(n_rows, n_features=7, seed=0):
