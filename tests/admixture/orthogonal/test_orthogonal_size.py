@@ -364,7 +364,7 @@ def search(X, n_start, alpha, kappa, n_rounds, n_moves, n_most=20, workers=ONE, 
     [
         pytest.param((500, 200, 6, 0.2, 200.0, 0), 1, 32, 6, 24, 0.7, marks=pytest.mark.extended),
         pytest.param((300, 60, 4, 0.3, 200.0, 1), 8, 36, 12, 3, 0.9, marks=pytest.mark.long),
-        pytest.param((500, 200, 6, 0.1, 200.0, 0), 12, 40, 12, 6, 0.95, marks=pytest.mark.long),
+        pytest.param((500, 200, 6, 0.1, 200.0, 0), 12, 120, 12, 6, 0.95, marks=pytest.mark.long),
     ],
     ids=["from one topic", "from twice as many", "from twice as many in a larger corpus"],
 )

@@ -150,7 +150,9 @@ def joint_chains(alpha, n_chains, n_passes, **options):
     [
         pytest.param("on the sphere", {"concentrations": OF_TOPICS}, marks=pytest.mark.extended),
         pytest.param("at its edge", {"concentrations": OF_TOPICS}, marks=pytest.mark.long),
-        pytest.param("in logarithms", {"concentrations": OF_TOPICS}, marks=pytest.mark.long),
+        pytest.param(
+            "in logarithms", {"concentrations": OF_TOPICS, "sampler": BlockwiseGMC(0.15, 5)}, marks=pytest.mark.long
+        ),
         pytest.param("on the sphere", {"sampler": GMC(0.3, 3), "n_draws": 1}, marks=pytest.mark.extended),
         pytest.param(
             "on the sphere", {"sampler": BlockwiseGMC(0.6, 3), "radii": (1.5, 2.0, 4.0)}, marks=pytest.mark.long
