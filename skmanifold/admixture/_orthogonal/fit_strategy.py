@@ -23,7 +23,7 @@ from ...sparse.directions import AnyDirections, read_directions
 from ...utils._threads import Workers
 from .._spherical.fit_strategies import DrawFit, mean_topics
 from .._spherical.model import initialize_topics
-from .._spherical.passes import SphericalMinibatchPasses, add_topics
+from .._spherical.passes import SphericalMinibatchPasses
 from .._spherical.setup import (
     Setup,
     check_enough,
@@ -212,7 +212,7 @@ class OrthogonalFit(DrawFit):
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the topics of two passes; if the number of topics is inferred, a sum for each number."""
-        return (add_topics if self._inferred is None else add_by_number)(left, right)
+        return super().add(left, right) if self._inferred is None else add_by_number(left, right)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw, with its number of topics if that is inferred."""
@@ -253,11 +253,7 @@ class OrthogonalFit(DrawFit):
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about chains that have not reached the best mode, and about a kinetic temperature that is not 1."""
-        self._warn_of_low_chains()
         warn_temperature(fitted["_posterior"]["temperature"], self._n_coordinates, stacklevel=6)
-
-    def _warn_of_low_chains(self) -> None:
-        """Warn about chains whose log evidence is far below that of the best initialisation or chain."""
         if self._inferred is None:
             return
         fall = max(self._inferred.start.log_evidence, self._log_evidence.max()) - self._log_evidence
@@ -268,7 +264,7 @@ class OrthogonalFit(DrawFit):
                 f"{fall.max():.0f} nats below the highest that was found, so these chains have not reached the best "
                 "mode: ignore their draws, or raise burn_in and max_iter.",
                 ConvergenceWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
 
 

@@ -18,7 +18,7 @@ from .._spherical.model import Concentrations, DocumentTerms, Prior, ProportionC
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
 from .._spherical.setup import Setup
 from .._spherical.targets import ConditionalSAM, PassSums, place_proportions
-from .reversible_jump import propose_size
+from .reversible_jump import Documents, propose_size
 
 
 class OrthogonalModel(SphericalModel):
@@ -171,11 +171,11 @@ class FramePasses(BlockwisePasses):
         """Birth and death moves of topics, at the current proportions of the documents."""
         statistics = state.statistics
         alpha, kappa = float(model.alpha[0]), cast(float, model.concentrations.document)
+        documents = Documents(model.rows, model.directed, alpha, kappa, model.workers)
         topics, moved = statistics.topics, False
         key = subkey(state.key[0], Purpose.SIZE_MOVES, statistics.n_passes)
         for i in range(self.n_size_moves):
-            state_of_move = topics, proportions, alpha, kappa, log_prior
-            move = propose_size(model.rows, model.directed, *state_of_move, subkey(key, i), model.workers)
+            move = propose_size(documents, topics, proportions, log_prior, subkey(key, i))
             topics, proportions, moved = move.topics, move.proportions, moved or move.accepted
         if not moved:
             return state

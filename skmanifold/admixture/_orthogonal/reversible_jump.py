@@ -74,8 +74,8 @@ class SizeMove(NamedTuple):
     rotates: bool  # whether it was a split or merger
 
 
-class _Documents:
-    """Documents that are not zero, processed in parallel by ranges."""
+class Documents:
+    """Documents that are not zero, processed in parallel by ranges, with their prior and concentration."""
 
     def __init__(self, rows: AnyDirections, directed: np.ndarray, alpha: float, kappa: float, workers: Workers):
         self.rows = rows
@@ -146,21 +146,13 @@ class _DirectionProposal(NamedTuple):
 
 
 def propose_size(
-    rows: AnyDirections,
-    directed: np.ndarray,
-    topics: np.ndarray,
-    proportions: np.ndarray,
-    alpha: float,
-    kappa: float,
-    log_prior: np.ndarray,
-    key: np.uint64,
-    workers: Workers,
+    documents: Documents, topics: np.ndarray, proportions: np.ndarray, log_prior: np.ndarray, key: np.uint64
 ) -> SizeMove:
     """Propose a birth, death, split or merger with equal probabilities, and accept or reject it.
 
-    The posterior of topics, (K, V), and of the proportions, (n, K), of the `directed` rows (those that are not zero) is
-    invariant under the move. A number of topics whose `log_prior` is minus infinity, or that exceeds V, is never
-    reached: such a proposal is rejected. After an accepted move the topics are in random order.
+    The posterior of topics, (K, V), and of the proportions of the documents, (n, K), is invariant under the move. A
+    number of topics whose `log_prior` is minus infinity, or that exceeds V, is never reached: such a proposal is
+    rejected. After an accepted move the topics are in random order.
     """
     grows, rotates = bool(uniform(key, _GROWS) < 0.5), bool(uniform(key, _ROTATES) < 0.5)
     before = len(topics)
@@ -168,12 +160,10 @@ def propose_size(
     unchanged = SizeMove(topics, proportions, False, -np.inf, grows, rotates)
     if not 0 < after < min(len(log_prior), topics.shape[1] + 1) or not log_prior[after] > -np.inf:
         return unchanged
-    documents = _Documents(rows, directed, alpha, kappa, workers)
-
     # The topics to remove: the one to split, the one of a death, or the pair of a merger.
     cosine, sine, log_choice = 0.0, 1.0, 0.0
     if rotates and not grows:
-        merger = _MergerProposal(proportions, kappa)
+        merger = _MergerProposal(proportions, documents.kappa)
         removed, angle = merger.draw(key)
         log_choice = merger.log_density(removed, angle)
     else:
@@ -206,7 +196,7 @@ def propose_size(
     log_added, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.SHARES))
 
     if rotates and grows:
-        log_choice = _MergerProposal(theta, kappa).log_density(np.array([after - 2, after - 1]), angle)
+        log_choice = _MergerProposal(theta, documents.kappa).log_density(np.array([after - 2, after - 1]), angle)
     log_choice -= proposal.log_density(topic)
     log_ratio = float(
         log_added - log_removed + log_prior[after] - log_prior[before] + (log_choice if grows else -log_choice)

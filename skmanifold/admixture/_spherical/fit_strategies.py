@@ -23,7 +23,6 @@ from .passes import (
     WAIT,
     BlockwisePasses,
     SphericalMinibatchPasses,
-    add_topics,
     first_proportions,
     learn_concentrations,
     proportions_of,
@@ -118,8 +117,8 @@ class DrawFit(SphericalFit):
         return self.passes.target(model)
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of the topics of two passes."""
-        return add_topics(left, right)
+        """The statistics of the later pass, with the sum of the topics of both."""
+        return right._replace(topics=left.topics + right.topics)
 
     def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
         """The model with new estimates of the concentrations and radii that are "auto"."""

@@ -65,11 +65,6 @@ class TopicStatistics(NamedTuple):
     n_passes: int
 
 
-def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
-    """The statistics of the later pass, with the sum of the topics of both."""
-    return right._replace(topics=left.topics + right.topics)
-
-
 def temperature_of(sampler: ManifoldSampler, target: Any, state: Any) -> float:
     """The kinetic temperature after a step; NaN for samplers without momentum."""
     return float(sampler.stats(target, state).get("temperature", [np.nan])[0])
