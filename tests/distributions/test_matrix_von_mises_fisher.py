@@ -39,14 +39,15 @@ def scores(parameter, n_sweeps=6000, n_frames=60_000):
     chain = MatrixVonMisesFisher(parameter).sample(n_sweeps, burn_in=50, random_state=1)
     batches = statistics(chain, parameter).reshape(60, -1, values.shape[1]).mean(axis=1)
     variance += batches.var(axis=0, ddof=1) / 60
-    return np.abs(batches.mean(axis=0) - expected) / np.sqrt(variance)
+    return np.abs(batches.mean(axis=0) - expected) / np.sqrt(np.maximum(variance, 1e-300))
 
 
 @pytest.mark.extended
 @pytest.mark.every(3)
+@pytest.mark.parametrize("scale", [1.0, 0.0])
 @pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3), (2, 2)], ids=str)
-def test_sweeps_agree_with_importance_sampling(shape):
-    parameter = np.random.default_rng(2).standard_normal(shape)
+def test_sweeps_agree_with_importance_sampling(shape, scale):
+    parameter = scale * np.random.default_rng(2).standard_normal(shape)
     assert scores(parameter).max() < 4.5
 
 
@@ -88,25 +89,6 @@ def test_a_single_sign_has_its_logistic_probability():
     signs = MatrixVonMisesFisher([[0.4]]).sample(8000, burn_in=0, random_state=0)
     np.testing.assert_array_equal(np.abs(signs), 1.0)
     assert abs(signs.mean() - np.tanh(0.4)) < 4 / np.cosh(0.4) / np.sqrt(8000)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("shape", [(4, 2), (3, 3)], ids=str)
-def test_a_sweep_without_parameter_leaves_the_uniform_law(shape):
-    n, n_rows = 3000, shape[0]
-    rng = np.random.default_rng(4)
-    after = np.array([gibbs_sweep(X, np.zeros(shape), rng) for X in uniform_frames(n, *shape, rng)])
-    flat = after.reshape(n, -1)
-    assert np.max(np.abs(flat.mean(axis=0))) < 4.2 / np.sqrt(n * n_rows)
-    fourth = 3 / (n_rows * (n_rows + 2))
-    together = 1 / (n_rows * (n_rows + 2))  # E x_1k^2 x_2k^2 in one column
-    across = (n_rows + 1) / ((n_rows - 1) * n_rows * (n_rows + 2))  # E x_1j^2 x_2k^2 in two
-    for values, expected in [
-        (flat**4, fourth),
-        (after[:, 0, 0] ** 2 * after[:, 1, 0] ** 2, together),
-        (after[:, 0, 0] ** 2 * after[:, 1, 1] ** 2, across),
-    ]:
-        assert np.all(np.abs(values.mean(axis=0) - expected) < 4.2 * values.std(axis=0) / np.sqrt(n))
 
 
 @pytest.mark.covering

@@ -152,7 +152,7 @@ class VariationalFit(SphericalFit):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior."""
-        return mean_field_model(self.setup, workers, self.admixture.batch_size)
+        return MeanFieldSAM(*self.setup[:4], workers, batch_size=self.admixture.batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The mean proportions and, in some draws, the topics."""
@@ -216,7 +216,7 @@ class VariationalBatch(SphericalBatch):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior, in which the minibatch represents the whole stream."""
-        return mean_field_model(self.setup, workers, None, self.batch.total_samples)
+        return MeanFieldSAM(*self.setup[:4], workers, total_samples=self.batch.total_samples)
 
     def advance(self, model: MeanFieldSAM, workers: Workers) -> dict[str, Any]:
         """Update the factors by one step."""
@@ -261,14 +261,6 @@ def draw_store(admixture: Any, n_components: int, n_features: int) -> DrawStore:
     """A store for as many draws of topics as fit into `max_draws_bytes`."""
     draw_bytes = 8 * n_components * (n_features + admixture.n_stored_rows)
     return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
-
-
-def mean_field_model(
-    setup: Setup, workers: Workers, batch_size: int | None, total_samples: int | None = None
-) -> MeanFieldSAM:
-    """The mean-field model of the posterior."""
-    given = setup.rows, setup.alpha, setup.mean_direction, setup.concentrations
-    return MeanFieldSAM(*given, workers, batch_size=batch_size, total_samples=total_samples)
 
 
 def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:

@@ -38,8 +38,7 @@ class Setup(NamedTuple):
 
     def model(self, workers: Workers, total: int | None = None, kind: type[SphericalModel] = SphericalModel) -> Any:
         """The posterior of the topics, for these documents, or for a total number that they stand for."""
-        given = self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise
-        return kind(*given, workers, total)
+        return kind(*self[:4], self.radii, self.noise, workers, total)
 
     def tuned(
         self,

@@ -56,24 +56,6 @@ def test_the_number_of_planted_topics_is_found():
     assert model.score(held_out) > wrong.score(held_out) + 1
 
 
-@pytest.mark.long
-def test_draws_of_minibatches_are_those_of_sweeps():
-    """Means and spreads of the topics, near together as the data know them."""
-    X, _ = planted(n=100, V=10)
-    options = {"document_concentration": 200.0, "max_iter": 300, "burn_in": 120, "n_chains": 2}
-    moments = {}
-    for sampler in SAMPLERS:
-        draws = make(sampler, n_doc_samples=3, **options).fit(X).posterior_["components"]
-        mean = draws.mean(axis=1)
-        moments[sampler] = mean, draws.std(axis=1).mean()
-    exact, spread = moments.pop("gibbs")
-    for mean, of_minibatches in moments.values():
-        for chain in mean:
-            order = match_topics(exact[0], chain).other
-            assert np.sqrt(np.mean((exact[0] - chain[order]) ** 2)) < spread  # means over autocorrelated draws
-        assert of_minibatches == pytest.approx(spread, rel=0.25)
-
-
 @each_sampler
 def test_a_single_topic_is_the_mean_direction(sampler):
     X = 0.1 * np.random.default_rng(0).standard_normal((60, 8)) + np.arange(8)

@@ -65,6 +65,21 @@ def make_rows(n_rows, n_features=7, seed=0):
     return X
 
 
+class WithoutProjection(SphericalModel):
+    """The gradient of a document's cosine without the part along its mean."""
+
+    def fill_gradient(self, rows, terms, *rest):
+        return super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
+
+
+class ScalesThePrior(SphericalModel):
+    """The prior counts once for each minibatch of an epoch."""
+
+    def prior(self, word_topic):
+        prior = super().prior(word_topic)
+        return prior._replace(gradient=2.0 * prior.gradient)
+
+
 class GivenRows(MinibatchSAM):
     """The minibatch is what it is told, and chains stay where they stood."""
 

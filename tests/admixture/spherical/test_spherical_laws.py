@@ -21,6 +21,8 @@ from ._spherical_draws import (
     KEY,
     KINDS,
     MEAN,
+    ScalesThePrior,
+    WithoutProjection,
     chain_of_topics,
     difference,
     draw_documents,
@@ -29,13 +31,6 @@ from ._spherical_draws import (
     make_model,
     minibatches,
 )
-
-
-class WithoutProjection(SphericalModel):
-    """The gradient of a document's cosine without the part along its mean."""
-
-    def fill_gradient(self, rows, terms, *rest):
-        return super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
 
 
 class WithoutNormalizer(SphericalModel):
@@ -50,14 +45,6 @@ class PrintedExponent(SphericalModel):
 
     def __init__(self, rows, alpha, *rest):
         super().__init__(rows, alpha - 0.5, *rest)
-
-
-class ScalesThePrior(SphericalModel):
-    """The prior counts once for each minibatch of an epoch."""
-
-    def prior(self, word_topic):
-        prior = super().prior(word_topic)
-        return prior._replace(gradient=2.0 * prior.gradient)
 
 
 # --- the joint law: documents drawn anew after each pass --------------------------------------------------

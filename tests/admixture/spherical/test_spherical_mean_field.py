@@ -380,24 +380,6 @@ def test_rows_without_entries_say_nothing(sampler):
     assert run(sampler, model, 3)[0].position.topics.tobytes() == run(sampler, full, 3)[0].position.topics.tobytes()
 
 
-def test_a_reflection_of_the_data_reflects_the_topics():
-    """Nothing depends on the sign of entries: axes turned over, the fit turns over."""
-    rng = np.random.default_rng(3)
-    X, signs = make_rows(60, 12), rng.choice([-1.0, 1.0], 12)
-    one, other = make_model(X, 3), make_model(X * signs, 3)
-    other.mean_direction = other.mean_direction * signs
-    factors, rows = one.init_factors(KEY)
-    turned = factors._replace(topics=factors.topics * signs[:, None], mean=factors.mean * signs)
-    turned_rows = other.refresh_rows(turned, rows)
-    for _ in range(5):
-        rows, pull = one.fit_rows(rows, 3, 1e-6)
-        turned_rows, turned_pull = other.fit_rows(turned_rows, 3, 1e-6)
-        factors = one.move_topics(factors, pull, 1.0, 1.0)
-        turned = other.move_topics(turned, turned_pull, 1.0, 1.0)
-        rows, turned_rows = one.refresh_rows(factors, rows), other.refresh_rows(turned, turned_rows)
-    np.testing.assert_allclose(turned.topics, factors.topics * signs[:, None], rtol=1e-8, atol=1e-8)
-
-
 def test_a_minibatch_may_have_fewer_rows_than_topics():
     sampler = StochasticMeanField()
     state = sampler.init(make_model(make_rows(30, 12), 5), KEY)

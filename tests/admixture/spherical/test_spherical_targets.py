@@ -17,7 +17,18 @@ from skmanifold.topics.spherical_kernels import fill_document_gradients
 from skmanifold.utils._threads import Workers
 
 from ..orthogonal import _orthogonal_draws as orthogonal
-from ._spherical_draws import KEY, ONE, STEP_KEYS, GivenRows, gradient_of, log_density_of, make_rows, unit
+from ._spherical_draws import (
+    KEY,
+    ONE,
+    STEP_KEYS,
+    GivenRows,
+    ScalesThePrior,
+    WithoutProjection,
+    gradient_of,
+    log_density_of,
+    make_rows,
+    unit,
+)
 
 K, V = 3, 7
 RADII = np.array([0.5, 3.0, 20.0])
@@ -27,13 +38,13 @@ each_law = pytest.mark.parametrize("concentrations", [CONCENTRATIONS, OF_TOPICS]
 ALPHA = np.array([0.7, 1.5, 3.0])
 
 
-def make_model(X, *, alpha=ALPHA, concentrations=CONCENTRATIONS, radii=RADII, workers=ONE, total_samples=None):
+def make_model(
+    X, *, alpha=ALPHA, concentrations=CONCENTRATIONS, radii=RADII, workers=ONE, total_samples=None, kind=SphericalModel
+):
     rows = as_directions(sp.csr_array(X))
     mean = unit(np.linspace(1.0, -0.4, X.shape[1]))
     n = len(rows.directed) if total_samples is None else total_samples
-    return SphericalModel(
-        rows, np.array(alpha), mean, concentrations, np.array(radii), np.zeros(len(alpha)), workers, n
-    )
+    return kind(rows, np.array(alpha), mean, concentrations, np.array(radii), np.zeros(len(alpha)), workers, n)
 
 
 def make_topics(n, n_features=V, seed=1):
@@ -85,25 +96,6 @@ def slopes_by_differences(target, topics):
     return slopes
 
 
-def documents_part(model, X, topics, draws, term):
-    """Sum over documents of the mean over draws of ``theta_k term(v, mean direction, length)``, times kappa."""
-    out = np.zeros_like(topics)
-    documents = unit(X[np.any(X != 0, axis=1)])
-    for v, thetas in zip(documents, draws, strict=True):
-        for theta in thetas:
-            mixture = theta @ topics
-            length = np.linalg.norm(mixture)
-            out += np.outer(theta, term(v, mixture / length, length)) / len(thetas)
-    return model.concentrations.document * model.total_samples / len(documents) * out
-
-
-def prior_part(model, topics, ratio=bessel_ratio):
-    _, sigma, kappa_0 = model.concentrations
-    natural = kappa_0 * model.mean_direction + sigma * topics.sum(axis=0)
-    length = np.linalg.norm(natural)
-    return np.tile(sigma * ratio(topics.shape[1], length) * natural / length, (len(topics), 1))
-
-
 def agree(gradient, slopes, rtol=1e-6):
     return np.allclose(gradient, slopes, rtol=0, atol=rtol * np.abs(slopes).max(axis=1, keepdims=True))
 
@@ -136,33 +128,18 @@ def test_the_gradient_is_the_slope_of_the_log_density(n_draws, total_samples, co
 
 
 def test_wrong_gradients_are_not_the_slope():
+    class ForgetsTheRadii(SphericalModel):
+        def fill_gradient(self, rows, terms, word_topic, out):
+            prior = super().fill_gradient(rows, terms, word_topic, out)
+            out *= self.radii[:, None]
+            return prior
+
     X, topics = make_rows(11), make_topics(K)
-    model = make_model(X)
-    draws = make_draws(len(model.directed), 2)
-    slopes = slopes_by_differences(ConditionalSAM(model, draws), topics)
-
-    def gradient(term, prior):
-        return tangent(topics, (documents_part(model, X, topics, draws, term) + prior) / RADII[:, None])
-
-    def right(v, mean, length):
-        return (v - mean * (mean @ v)) / length
-
-    def as_printed(v, mean, length):  # v'mean where its gradient should be
-        return np.full(V, v @ mean)
-
-    def not_projected(v, mean, length):
-        return v / length
-
-    def of_a_unit_mixture(v, mean, length):
-        return v - mean * (mean @ v)
-
-    prior = prior_part(model, topics)
-    assert agree(gradient(right, prior), slopes)
-    for term in (as_printed, not_projected, of_a_unit_mixture):
-        assert not agree(gradient(term, prior), slopes, 1e-2)
-    for wrong in (0 * prior, prior_part(model, topics, lambda dim, length: 1.0), 1.1 * prior):
-        assert not agree(gradient(right, wrong), slopes, 1e-4)
-    assert not agree(gradient(right, prior) * RADII[:, None], slopes, 1e-2)
+    draws = make_draws(len(make_model(X).directed), 2)
+    slopes = slopes_by_differences(ConditionalSAM(make_model(X), draws), topics)
+    for kind in (WithoutProjection, ScalesThePrior, ForgetsTheRadii):
+        wrong = ConditionalSAM(make_model(X, kind=kind), draws)
+        assert not agree(tangent(topics, gradient_of(wrong, topics)), slopes, 1e-4)
 
 
 def test_a_prior_that_cancels_out_has_no_gradient():
@@ -356,5 +333,8 @@ def test_the_prior_is_not_scaled_with_the_documents():
         gradients.append(gradient_of(target, topics, STEP_KEYS))
     documents = (gradients[1] - gradients[0]) / 45
     np.testing.assert_allclose(gradients[2] - gradients[1], 450 * documents, rtol=1e-9)
-    prior = prior_part(model, topics) / RADII[:, None]
+    _, sigma, kappa_0 = model.concentrations
+    natural = kappa_0 * model.mean_direction + sigma * topics.sum(axis=0)
+    length = np.linalg.norm(natural)
+    prior = sigma * bessel_ratio(V, length) * natural / length / RADII[:, None]
     np.testing.assert_allclose(gradients[0] - 5 * documents, prior, rtol=1e-9, atol=1e-9 * np.abs(gradients[0]).max())
