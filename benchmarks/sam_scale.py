@@ -101,7 +101,7 @@ def measure_parts():
         out = np.empty_like(state.position)
         draws = np.empty((len(rows), 1, 20))
         turned = model.to_word_major(state.position[0])
-        of_chains = times_of(lambda: move_chains(model, target.chains, rows, 1, *turned, 1, True, draws), 3)
+        of_chains = times_of(lambda: move_chains(model, target.chains, rows, 1, turned, 1, True, draws), 3)
         row(("one transition of the proportions of all documents", of_chains))
         conditional = ConditionalSAM(model, draws)
         of_gradient = times_of(lambda: conditional.grad_log_density(state.position, None, out), 10)

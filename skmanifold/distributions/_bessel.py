@@ -189,13 +189,16 @@ def log_vmf_normalizer(dim: ArrayLike, concentration: ArrayLike) -> Any:
     return log_density_at_mode(dim, concentration) - np.asarray(concentration, dtype=np.float64)
 
 
-@overload
-def log_density_at_mode(dim: float, concentration: float) -> float: ...
-@overload
-def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any: ...
 def log_density_at_mode(dim: ArrayLike, concentration: ArrayLike) -> Any:
     r"""The log density :math:`\log c_V(\kappa) + \kappa` at the mean direction, accurate also for a large kappa."""
     return _evaluate(_fill_log_mode, _checked(dim, "dim", 2), _checked(concentration, "concentration"))
+
+
+def log_peak(dim: int, concentration: Any) -> Any:
+    """Log density at the mean direction relative to the uniform distribution; in one dimension that on two points."""
+    if dim == 1:
+        return np.log(2.0) - np.logaddexp(0.0, -2.0 * concentration)
+    return log_density_at_mode(dim, concentration) - log_density_at_mode(dim, 0.0)
 
 
 def _checked(values: ArrayLike, name: str, least: float = 0) -> np.ndarray:

@@ -328,7 +328,8 @@ def dirichlet_rosenblatt(draws: ArrayLike, concentration: ArrayLike, *, log: boo
     first = concentration[:-1]
     second = np.cumsum(concentration[::-1])[-2::-1]
     below = log_fraction < log_rest
-    lower = _beta_cdf(np.where(below, log_fraction, log_rest), *_in_order(below, first, second))
+    a, b = np.where(below, first, second), np.where(below, second, first)
+    lower = _beta_cdf(np.where(below, log_fraction, log_rest), a, b)
     return np.where(below, lower, 1.0 - lower)
 
 
@@ -376,10 +377,6 @@ def _beta_cdf(log_x, a, b):
     tiny = log_x < -700.0
     power = np.exp(np.where(tiny, a * log_x - np.log(a) - betaln(a, b), -np.inf))
     return np.where(tiny, np.minimum(power, 1.0), betainc(a, b, np.exp(log_x)))
-
-
-def _in_order(below, first, second):
-    return np.where(below, first, second), np.where(below, second, first)
 
 
 def _checked_concentration(concentration: ArrayLike, least: int) -> np.ndarray:

@@ -76,8 +76,7 @@ class MatrixVonMisesFisher:
         ndarray of shape (n_rows, n_columns)
             Orthonormal columns; one of several modes if F does not have full rank.
         """
-        left, _, right = np.linalg.svd(self.parameter, full_matrices=False)
-        return left @ right
+        return nearest_frame(self.parameter)
 
     def log_normalizer(self) -> float:
         r"""Log of the constant c for which :math:`c \exp(\mathrm{tr}(F' X))` is the density relative to uniform X.
@@ -120,13 +119,16 @@ class MatrixVonMisesFisher:
         ValueError
             If the shape is wrong or columns are not orthonormal.
         """
-        frames = np.asarray(X, dtype=np.float64)
-        if frames.shape[-2:] != self.parameter.shape:
-            n_rows, n_columns = self.parameter.shape
-            raise ValueError(f"X must have shape (..., {n_rows}, {n_columns}); got {frames.shape}.")
-        if not np.allclose(frames.mT @ frames, np.eye(frames.shape[-1]), rtol=0.0, atol=1e-8):
-            raise ValueError("X must have orthonormal columns.")
+        frames = self._checked_frames("X", X)
         return np.einsum("...vk,vk->...", frames, self.parameter) + self.log_normalizer()
+
+    def _checked_frames(self, name: str, X: ArrayLike, most_axes: float = np.inf) -> np.ndarray:
+        frames = np.asarray(X, dtype=np.float64)
+        if frames.shape[-2:] != self.parameter.shape or frames.ndim > most_axes:
+            raise ValueError(f"{name} must have shape {self.parameter.shape}, like the parameter; got {frames.shape}.")
+        if not np.allclose(frames.mT @ frames, np.eye(frames.shape[-1]), rtol=0.0, atol=1e-8):
+            raise ValueError(f"{name} must have orthonormal columns.")
+        return frames
 
     def sample(
         self,
@@ -165,7 +167,7 @@ class MatrixVonMisesFisher:
             if value < least:
                 raise ValueError(f"{name} must be at least {least}; got {value}.")
         rng = as_generator(random_state)
-        state = self.mode() if initial is None else _checked_frame(initial, self.parameter)
+        state = self.mode() if initial is None else self._checked_frames("initial", initial, most_axes=2)
         draws = np.empty((n_draws, *self.parameter.shape))
         for _ in range(burn_in):
             state = gibbs_sweep(state, self.parameter, rng)
@@ -216,25 +218,37 @@ def gibbs_sweep(X: np.ndarray, parameter: np.ndarray, rng: np.random.Generator) 
 def _draw_column(X, k, vector, rng):
     """Replace column k by a von Mises-Fisher draw of parameter `vector` on the sphere orthogonal to the others."""
     X[:, k] = 0.0  # so that X holds only the other columns
-    direction = _project_off(X, vector)
+    direction = project_off(X, vector)
     concentration = float(np.linalg.norm(direction))
     if concentration > 0.0:
         direction /= concentration
     else:  # all directions are equally probable
-        direction = _project_off(X, rng.standard_normal(len(vector)))
+        direction = project_off(X, rng.standard_normal(len(vector)))
         direction /= np.linalg.norm(direction)
-    dim = X.shape[0] - X.shape[1] + 1
-    if dim == 1:
-        X[:, k] = -direction if rng.logistic() > 2.0 * concentration else direction
-        return
     X[:, k] = direction
-    tangent = _project_off(X, rng.standard_normal(len(vector)))
+    X[:, k] = draw_in_complement(X, direction, concentration, rng)
+
+
+def draw_in_complement(
+    frame: np.ndarray, direction: np.ndarray, concentration: float, rng: np.random.Generator
+) -> np.ndarray:
+    """A von Mises-Fisher draw about a column of an orthonormal frame, on the sphere orthogonal to the others."""
+    dim = frame.shape[0] - frame.shape[1] + 1
+    if dim == 1:
+        return direction if rng.logistic() <= 2.0 * concentration else -direction
+    tangent = project_off(frame, rng.standard_normal(len(frame)))
     complement = sample_cosine_complement(dim, concentration, 1, rng)[0]
     tangent *= np.sqrt(complement * (2.0 - complement)) / np.linalg.norm(tangent)
-    X[:, k] = (1.0 - complement) * direction + tangent
+    return (1.0 - complement) * direction + tangent
 
 
-def _project_off(frame, vector):
+def nearest_frame(matrix: np.ndarray) -> np.ndarray:
+    """The nearest matrix of orthonormal rows, or columns: the factor of the polar decomposition."""
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    return left @ right
+
+
+def project_off(frame, vector):
     """The part of `vector` orthogonal to the columns of `frame`; the second projection removes cancellation errors."""
     for _ in range(2):
         vector = vector - frame @ (frame.T @ vector)
@@ -251,15 +265,6 @@ def _rotate_pair(X, parameter, pair, rng):
     angle = np.arctan2(sine, cosine) + (angle if rng.random() < 0.5 else -angle)
     rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     X[:, pair] = plane @ rotation
-
-
-def _checked_frame(initial: ArrayLike, parameter: np.ndarray) -> np.ndarray:
-    frame = np.array(initial, dtype=np.float64)
-    if frame.shape != parameter.shape:
-        raise ValueError(f"initial must have shape {parameter.shape}, like the parameter; got {frame.shape}.")
-    if not np.allclose(frame.T @ frame, np.eye(frame.shape[1]), rtol=0.0, atol=1e-8):
-        raise ValueError("initial must have orthonormal columns.")
-    return frame
 
 
 _TERMS = 512  # of a series that are computed at a time

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms
 from ..sparse.counts import canonical_csr
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._typing import ArrayLike, MatrixLike
-from ..utils._validation import check_array
+from ..utils._validation import check_array, validate_sample_weight
 from ._bessel import bessel_ratio, inverse_bessel_ratio, log_density_at_mode
 from ._generator import GeneratorLike, SizeLike, as_generator, as_shape
 
@@ -105,7 +105,8 @@ class VonMisesFisher:
         """
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_features=2)
         X = canonical_csr(X) if sp.issparse(X) else X  # lengths need each entry to occur once
-        weights = _checked_weights(sample_weight, X.shape[0])
+        weights = validate_sample_weight(1.0 if sample_weight is None else sample_weight, X)
+        weights = weights / weights.sum()
         mean = np.asarray(X.T @ (weights / _unit_lengths(X))).ravel()
         length = float(np.linalg.norm(mean))
         if length >= 1.0 - 1e-14:
@@ -260,15 +261,3 @@ def _unit_lengths(X):
     if np.any(wrong):
         raise ValueError(f"The vectors in X must have unit length; one has length {np.asarray(lengths)[wrong][0]}.")
     return lengths
-
-
-def _checked_weights(sample_weight, n_samples):
-    """Sample weights, checked and normalised to the sum 1."""
-    if sample_weight is None:
-        return np.full(n_samples, 1.0 / n_samples)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), one per row; got {weights.shape}.")
-    if not (np.all(weights >= 0.0) and 0.0 < weights.sum() < np.inf):
-        raise ValueError("sample_weight must be finite, not negative, and not all zero.")
-    return weights / weights.sum()

@@ -30,6 +30,11 @@ class Manifold(PlainNumbers, LinksToItsPage, BaseEstimator):
     def _set_up(self) -> None:
         """Validate the parameters and compute the derived attributes."""
 
+    def _check_counts(self, *names: str) -> None:
+        """Raise an error unless these parameters are positive integers."""
+        for name in names:
+            check_count(f"The parameter {name} of {type(self).__name__}", getattr(self, name))
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, checked as in the constructor.
 
@@ -221,9 +226,7 @@ class RowsOfVectors(Manifold):
         self._set_up()
 
     def _set_up(self) -> None:
-        check_count(f"The parameter d of {type(self).__name__}", self.d)
-        if self.n_points is not None:
-            check_count(f"The parameter n_points of {type(self).__name__}", self.n_points)
+        self._check_counts("d", *([] if self.n_points is None else ["n_points"]))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -265,6 +268,13 @@ def finite_array(x: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     if not np.isfinite(x).all():
         raise ValueError(f"A point must be finite; {np.count_nonzero(~np.isfinite(x))} of its entries are not.")
     return x
+
+
+def check_excess(excess: np.ndarray, atol: float, rule: str) -> None:
+    """Raise a ValueError that begins with `rule` if a deviation from it exceeds `atol`."""
+    largest = np.abs(excess).max(initial=0.0)
+    if largest > atol:
+        raise ValueError(f"{rule}; the largest deviation is {largest:.3g}.")
 
 
 def check_non_negative(x: np.ndarray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..utils._njit import njit
 from . import _geometry
-from ._base import RowsOfVectors, ShapedLikeArray, check_non_negative, finite_array
+from ._base import RowsOfVectors, ShapedLikeArray, check_excess, check_non_negative, finite_array
 
 
 class FlatGeometry(NamedTuple):
@@ -211,8 +211,4 @@ class Simplex(RowsOfVectors):
         """Raise a ValueError unless `x` is nowhere negative and every vector sums to one within `atol`."""
         x = finite_array(x, self.shape)
         check_non_negative(x)
-        excess = np.abs(x.sum(axis=-1) - 1)
-        if (excess > atol).any():
-            raise ValueError(
-                f"The entries of a point of the simplex must sum to 1; the largest deviation is {excess.max():.3g}."
-            )
+        check_excess(x.sum(axis=-1) - 1, atol, "The entries of a point of the simplex must sum to 1")

@@ -11,7 +11,7 @@ from ..numerics.block_sums import dot
 from ..utils._njit import njit, njit_part
 from ..utils._typing import ArrayLike
 from . import _geometry
-from ._base import RowsOfVectors, finite_array
+from ._base import RowsOfVectors, check_excess, finite_array
 
 
 class SphereGeometry(NamedTuple):
@@ -75,8 +75,7 @@ class Sphere(RowsOfVectors):
                 f"radius must be a positive number, or one for each point (n_points={self.n_points}); got "
                 f"{self.radius!r}."
             )
-        radii = radii.reshape(-1)
-        self._radii = radii
+        self._radii = radii.reshape(-1)
 
     @property
     def geometry(self) -> SphereGeometry:
@@ -90,12 +89,9 @@ class Sphere(RowsOfVectors):
 
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
         """Raise a ValueError unless the length of every vector is r within a relative tolerance of `atol`."""
-        excess = np.abs(np.linalg.norm(finite_array(x, self.shape), axis=-1) / self._lengths - 1)
-        if (excess > atol).any():
-            length = "1" if np.all(self._radii == 1) else "equal to the radius"
-            raise ValueError(
-                f"A point of the sphere must have length {length}; the largest deviation is {excess.max():.3g}."
-            )
+        excess = np.linalg.norm(finite_array(x, self.shape), axis=-1) / self._lengths - 1
+        length = "1" if np.all(self._radii == 1) else "equal to the radius"
+        check_excess(excess, atol, f"A point of the sphere must have length {length}")
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
         """Remove the radial part of `v`, in place."""

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ..utils._njit import njit
-from ._base import Manifold, check_count, finite_array
+from ._base import Manifold, check_excess, finite_array
 
 
 class Stiefel(Manifold):
@@ -67,8 +67,7 @@ class Stiefel(Manifold):
         self._set_up()
 
     def _set_up(self) -> None:
-        check_count("The parameter n of Stiefel", self.n)
-        check_count("The parameter p of Stiefel", self.p)
+        self._check_counts("n", "p")
         if self.p > self.n:
             raise ValueError(f"The parameter p of Stiefel must be at most n = {self.n}, got {self.p!r}.")
         if not (isinstance(self.radius, Real) and 0 < float(self.radius) < np.inf):
@@ -94,16 +93,13 @@ class Stiefel(Manifold):
     def check_point(self, x: np.ndarray, atol: float = 1e-8) -> None:
         """Raise a ValueError unless the columns, divided by r, are orthonormal within `atol`."""
         x = finite_array(x, self.shape) / self.radius
-        excess = np.abs(x.mT @ x - np.eye(self.p))
-        if (excess > atol).any():
-            over = "" if self.radius == 1 else ", divided by the radius,"
-            raise ValueError(
-                f"The columns of a frame{over} must be orthonormal; the largest deviation is {excess.max():.3g}."
-            )
+        over = "" if self.radius == 1 else ", divided by the radius,"
+        check_excess(x.mT @ x - np.eye(self.p), atol, f"The columns of a frame{over} must be orthonormal")
 
     def project(self, x: np.ndarray, v: np.ndarray) -> None:
         """Remove the part of `v` that is normal to the manifold, in place."""
-        v -= x @ (_symmetric_part(x.mT @ v) / self._square)
+        inner = x.mT @ v
+        v -= x @ (0.5 * (inner + inner.mT) / self._square)
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
         """Move along geodesics for time `t`, in place."""
@@ -132,10 +128,6 @@ class Stiefel(Manifold):
         squares, axes = np.linalg.eigh((x.mT @ x) / self._square)
         x[...] = x @ ((axes / np.sqrt(squares)[:, None, :]) @ axes.mT)
         self.project(x, v)
-
-
-def _symmetric_part(matrices):
-    return 0.5 * (matrices + matrices.mT)
 
 
 _INVERSE_FACTORIALS = np.array([1.0 / math.factorial(j) for j in range(17)])

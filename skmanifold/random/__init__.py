@@ -6,35 +6,6 @@ threads or the order of computations. All functions except `root_key` and `subke
 numba.
 """
 
-from ._discrete_variates import poisson
-from ._keys import Purpose, fold_in, random_bits, root_key, subkey, uniform
-from ._variates import (
-    exponential,
-    fill_log_gamma_variates,
-    fill_normal,
-    fold_keys,
-    gamma_variate,
-    log_gamma_variate,
-    normal,
-    open_uniform,
-    sample_rows,
-)
+import lazy_loader as _lazy
 
-__all__ = [
-    "Purpose",
-    "exponential",
-    "fill_log_gamma_variates",
-    "fill_normal",
-    "fold_in",
-    "fold_keys",
-    "gamma_variate",
-    "log_gamma_variate",
-    "normal",
-    "open_uniform",
-    "poisson",
-    "random_bits",
-    "root_key",
-    "sample_rows",
-    "subkey",
-    "uniform",
-]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -52,19 +52,18 @@ class GammaTables(NamedTuple):
 def _edges_at(shape, log_height):
     """Points left and right where the density has a given height: roots of expm1(z) - z = q, by Newton from outside."""
     q = -log_height / shape
-    reach = math.sqrt(2.0 * q)
-    left, right = -(q + reach), math.log1p(q + reach)
+    reach = q + math.sqrt(2.0 * q)
+    return _root(-reach, q), _root(math.log1p(reach), q)
+
+
+@njit(cache=True, nogil=True)
+def _root(z, q):
     for _ in range(_MAX_NEWTON):
-        step = (math.expm1(left) - left - q) / math.expm1(left)
-        left -= step
-        if abs(step) <= 1e-15 * abs(left):
+        step = (math.expm1(z) - z - q) / math.expm1(z)
+        z -= step
+        if abs(step) <= 1e-15 * abs(z):
             break
-    for _ in range(_MAX_NEWTON):
-        step = (math.expm1(right) - right - q) / math.expm1(right)
-        right -= step
-        if abs(step) <= 1e-15 * abs(right):
-            break
-    return left, right
+    return z
 
 
 @njit(cache=True, nogil=True)

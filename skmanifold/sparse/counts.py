@@ -175,15 +175,14 @@ def refuse_texts(estimator, X, wanted: str = "counts", vectorizer: str = "CountV
 
 
 def _is_text(cell) -> bool:
-    return isinstance(cell, str) and not _is_number(cell)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
+    """Whether a cell is a string that is not a number."""
+    if not isinstance(cell, str):
         return False
-    return True
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def check_signs(csr: sp.csr_array, estimator) -> None:
@@ -212,7 +211,9 @@ def as_counts(csr: sp.csr_array) -> Counts:
     counts = csr.data.astype(np.int32, copy=False)
     if csr.data.dtype == np.float64 and (counts != csr.data).any():
         counts = csr.data
-    return Counts(csr.indptr.astype(np.int64), _writeable(csr.indices), _writeable(counts), csr.shape[1])
+    # Read-only arrays are copied, because kernels would be compiled again for them.
+    indices, counts = (np.require(array, None, ["C", "W"]) for array in (csr.indices, counts))
+    return Counts(csr.indptr.astype(np.int64), indices, counts, csr.shape[1])
 
 
 def whole_counts(csr: sp.csr_array, key: np.uint64, *, first_row: int = 0) -> Counts:
@@ -283,11 +284,6 @@ def check_token_start(
             f"X has {total} tokens, more than the limit of {most} tokens in memory: divide the counts by a "
             "constant, or pass the rows in parts."
         )
-
-
-def _writeable(array):
-    """The array, or a copy if it is read-only, because kernels would be compiled again for read-only arrays."""
-    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
 @njit(cache=True, nogil=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +14,9 @@ from ..random._keys import fold_in, row_key
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_by_task, split_range
 from ..utils._validation import validate_data
-from .counts import canonical_csr, index_columns, refuse_texts
+from .counts import canonical_csr, index_columns, refuse_texts, take_rows
+
+SumOfRows = Callable[[np.ndarray, Workers], np.ndarray]
 
 # `DenseDirections` has the same for dense rows. The kernels here serve both; they have topics with words as rows,
 # (V, K), so that the entries of a word are adjacent in memory.
@@ -49,10 +52,7 @@ class Directions(NamedTuple):
 
     def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices, copied."""
-        starts, lengths = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return self._replace(indptr=indptr, indices=self.indices[entries], data=self.data[entries])
+        return type(self)(*take_rows(*self[:3], rows), self.n_features)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums of the features over rows, and of their squares."""
@@ -79,45 +79,22 @@ class Directions(NamedTuple):
         """Keys of rows, made of their directions."""
         fill_row_keys(key, *self[:2], self.data.view(np.uint64), rows, out)
 
-    def weighted_sums(self, rows: np.ndarray) -> SparseSums:
-        """A function of weights that sums these rows."""
-        return SparseSums(self, rows)
+    def weighted_sums(self, rows: np.ndarray) -> SumOfRows:
+        """A function of weights, (n, K), and workers: the sum of these rows, all that have entries, times weights."""
+        indptr, entries = np.empty(self.n_features + 1, np.int64), np.empty(len(self.indices), np.int64)
+        index_columns(self.indices, indptr, entries)
+        places = np.repeat(np.arange(len(rows)), np.diff(self.indptr)[rows])
+        return partial(_sum_by_word, (indptr, places[entries], self.data[entries]))
 
 
-class SparseSums:
-    """Sums of sparse rows, all that have entries, times weights, word by word."""
-
-    def __init__(self, directions: Directions, rows: np.ndarray) -> None:
-        indptr = np.empty(directions.n_features + 1, np.int64)
-        entries = np.empty(len(directions.indices), np.int64)
-        index_columns(directions.indices, indptr, entries)
-        places = np.repeat(np.arange(len(rows)), np.diff(directions.indptr)[rows])
-        self.by_word = indptr, places[entries], directions.data[entries]
-
-    def __call__(self, weights: np.ndarray, workers: Workers) -> np.ndarray:
-        """The sum of rows times weights, (n, K), as (n_features, K)."""
-        indptr = self.by_word[0]
-        out = np.empty((len(indptr) - 1, weights.shape[1]))
-        work = (indptr[:-1] + np.arange(len(out))) * weights.shape[1]
-        tasks = split_by_task(work // _CELLS_OF_TASK)
-        workers.run(sum_words, [(*part, *self.by_word, weights, out) for part in tasks])
-        return out
-
-
-def validate_numbers(estimator, X, dtype, *, reset: bool):
-    """A user's dense or sparse X of finite numbers of either sign, in a CSR format if it is sparse.
-
-    ValueError if X has strings, values that are not finite, or a single column.
-    """
-    refuse_texts(estimator, X, "directions", "TfidfVectorizer")
-    least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
-    try:
-        return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=dtype, ensure_min_features=least)
-    except ValueError as error:
-        if "contains NaN" not in str(error):
-            raise
-        cure = "put an imputer before it in a pipeline, or remove these rows"
-        raise ValueError(f"X contains NaN, but directions have no missing cells: {cure}.") from error
+def _sum_by_word(by_word: tuple[np.ndarray, ...], weights: np.ndarray, workers: Workers) -> np.ndarray:
+    """The sum of rows times weights, (n, K), as (n_features, K), from entries in the order of words."""
+    indptr = by_word[0]
+    out = np.empty((len(indptr) - 1, weights.shape[1]))
+    work = (indptr[:-1] + np.arange(len(out))) * weights.shape[1]
+    tasks = split_by_task(work // _CELLS_OF_TASK)
+    workers.run(sum_words, [(*part, *by_word, weights, out) for part in tasks])
+    return out
 
 
 def as_directions(X) -> Directions:
@@ -133,8 +110,7 @@ def as_directions(X) -> Directions:
         for reduce, power in ((np.maximum, False), (np.add, True)):
             sizes = reduce.reduceat(data * data if power else np.abs(data), starts)
             data /= np.repeat(np.sqrt(sizes) if power else sizes, n_entries[full])
-    indices = csr.indices if csr.indices.flags.writeable else csr.indices.copy()
-    return Directions(indptr, np.ascontiguousarray(indices, np.int32), data, csr.shape[1])
+    return Directions(indptr, np.require(csr.indices, np.int32, ["C", "W"]), data, csr.shape[1])
 
 
 # Rows in CSR format
@@ -380,32 +356,25 @@ class DenseDirections(UnitRows):
         for a, b, units in self._blocks(rows, 0, len(rows)):
             fill_dense_keys(key, (units + 0.0).view(np.uint64), out[a:b])
 
-    def weighted_sums(self, rows: np.ndarray) -> DenseSums:
-        """A function of weights that sums these rows."""
-        return DenseSums(self, rows)
+    def weighted_sums(self, rows: np.ndarray) -> SumOfRows:
+        """A function of weights, (n, K), and workers: the sum of these rows times weights."""
+        return partial(self._sum_in_blocks, rows)
+
+    def _sum_in_blocks(self, rows: np.ndarray, weights: np.ndarray, workers: Workers) -> np.ndarray:
+        """The sum of rows times weights, (n, K), as (n_features, K), in blocks that depend only on n."""
+        n = len(rows)
+        blocks = split_range(n, max(_BLOCK_ROWS, -(-n // _MAX_BLOCKS)))
+        parts = np.zeros((len(blocks), self.n_features, weights.shape[1]))
+
+        def add(block: int, start: int, stop: int) -> None:
+            self.add_pulls(rows[start:stop], weights[start:stop], 1.0, parts[block])
+
+        workers.run(add, [(block, *task) for block, task in enumerate(blocks)])
+        return np.add.reduce(parts, axis=0)
 
     def _blocks(self, rows: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, int, np.ndarray]]:
         for a, b in split_range(stop - start, _BLOCK_ROWS):
             yield start + a, start + b, self.dense(rows[start + a : start + b])
-
-
-class DenseSums:
-    """Sums of dense rows times weights, in blocks that depend only on the number of rows."""
-
-    def __init__(self, directions: DenseDirections, rows: np.ndarray) -> None:
-        self.directions, self.rows = directions, rows
-
-    def __call__(self, weights: np.ndarray, workers: Workers) -> np.ndarray:
-        """The sum of rows times weights, (n, K), as (n_features, K)."""
-        n = len(self.rows)
-        blocks = split_range(n, max(_BLOCK_ROWS, -(-n // _MAX_BLOCKS)))
-        parts = np.zeros((len(blocks), self.directions.n_features, weights.shape[1]))
-
-        def add(block: int, start: int, stop: int) -> None:
-            self.directions.add_pulls(self.rows[start:stop], weights[start:stop], 1.0, parts[block])
-
-        workers.run(add, [(block, *task) for block, task in enumerate(blocks)])
-        return np.add.reduce(parts, axis=0)
 
 
 AnyDirections = Directions | DenseDirections
@@ -418,7 +387,16 @@ def read_directions(
 
     ValueError if X has strings, values that are not finite, or a single column.
     """
-    valid = validate_numbers(estimator, X, [np.float64, np.float32], reset=reset)
+    refuse_texts(estimator, X, "directions", "TfidfVectorizer")
+    least = 2 if reset else 1  # not at later calls, where the error about a different number of columns is more helpful
+    types = [np.float64, np.float32]
+    try:
+        valid = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=types, ensure_min_features=least)
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        cure = "put an imputer before it in a pipeline, or remove these rows"
+        raise ValueError(f"X contains NaN, but directions have no missing cells: {cure}.") from error
     if sp.issparse(valid):
         return as_directions(valid.astype(np.float64, copy=False))
     return dense_type(valid)

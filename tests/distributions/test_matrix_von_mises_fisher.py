@@ -39,14 +39,15 @@ def scores(parameter, n_sweeps=6000, n_frames=60_000):
     chain = MatrixVonMisesFisher(parameter).sample(n_sweeps, burn_in=50, random_state=1)
     batches = statistics(chain, parameter).reshape(60, -1, values.shape[1]).mean(axis=1)
     variance += batches.var(axis=0, ddof=1) / 60
-    return np.abs(batches.mean(axis=0) - expected) / np.sqrt(variance)
+    return np.abs(batches.mean(axis=0) - expected) / np.sqrt(np.maximum(variance, 1e-300))
 
 
 @pytest.mark.extended
 @pytest.mark.every(3)
-@pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3)], ids=str)
-def test_sweeps_agree_with_importance_sampling(shape):
-    parameter = np.random.default_rng(2).standard_normal(shape)
+@pytest.mark.parametrize("scale", [1.0, 0.0])
+@pytest.mark.parametrize("shape", [(4, 2), (3, 2), (5, 3), (3, 3), (2, 2)], ids=str)
+def test_sweeps_agree_with_importance_sampling(shape, scale):
+    parameter = scale * np.random.default_rng(2).standard_normal(shape)
     assert scores(parameter).max() < 4.5
 
 
@@ -71,7 +72,7 @@ def test_a_complement_of_the_wrong_dimension_is_noticed(monkeypatch, step):
 
 
 def test_columns_without_projection_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(_matrix_von_mises_fisher, "_project_off", lambda frame, vector: vector.copy())
+    monkeypatch.setattr(_matrix_von_mises_fisher, "project_off", lambda frame, vector: vector.copy())
     X = gibbs_sweep(np.eye(4, 2), np.ones((4, 2)), np.random.default_rng(0))
     assert np.abs(X.T @ X - np.eye(2)).max() > 0.01
 
@@ -84,45 +85,10 @@ def test_one_column_is_von_mises_fisher():
     assert kstest(chain[:, 0, 0], exact[:, 0]).pvalue > 1e-4
 
 
-@pytest.mark.extended
-def test_two_by_two_agrees_with_quadrature():
-    parameter = np.array([[0.8, -0.3], [0.5, 0.4]])
-    angle = np.arange(400) * (2 * np.pi / 400)
-    cos, sin = np.cos(angle), np.sin(angle)
-    turns = np.array([[cos, -sin], [sin, cos]]).transpose(2, 0, 1)
-    frames = np.concatenate([turns, turns * [1.0, -1.0]])
-    weights = np.exp(np.einsum("nvk,vk->n", frames, parameter))
-    expected = weights @ statistics(frames, parameter) / weights.sum()
-    start = turns[70]
-    chain = MatrixVonMisesFisher(parameter).sample(6000, burn_in=20, random_state=3, initial=start)
-    batches = statistics(chain, parameter).reshape(60, 100, -1).mean(axis=1)
-    errors = batches.std(axis=0, ddof=1) / np.sqrt(60)
-    assert np.max(np.abs(batches.mean(axis=0) - expected) / errors) < 4.5
-
-
 def test_a_single_sign_has_its_logistic_probability():
     signs = MatrixVonMisesFisher([[0.4]]).sample(8000, burn_in=0, random_state=0)
     np.testing.assert_array_equal(np.abs(signs), 1.0)
     assert abs(signs.mean() - np.tanh(0.4)) < 4 / np.cosh(0.4) / np.sqrt(8000)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("shape", [(4, 2), (3, 3)], ids=str)
-def test_a_sweep_without_parameter_leaves_the_uniform_law(shape):
-    n, n_rows = 3000, shape[0]
-    rng = np.random.default_rng(4)
-    after = np.array([gibbs_sweep(X, np.zeros(shape), rng) for X in uniform_frames(n, *shape, rng)])
-    flat = after.reshape(n, -1)
-    assert np.max(np.abs(flat.mean(axis=0))) < 4.2 / np.sqrt(n * n_rows)
-    fourth = 3 / (n_rows * (n_rows + 2))
-    together = 1 / (n_rows * (n_rows + 2))  # E x_1k^2 x_2k^2 in one column
-    across = (n_rows + 1) / ((n_rows - 1) * n_rows * (n_rows + 2))  # E x_1j^2 x_2k^2 in two
-    for values, expected in [
-        (flat**4, fourth),
-        (after[:, 0, 0] ** 2 * after[:, 1, 0] ** 2, together),
-        (after[:, 0, 0] ** 2 * after[:, 1, 1] ** 2, across),
-    ]:
-        assert np.all(np.abs(values.mean(axis=0) - expected) < 4.2 * values.std(axis=0) / np.sqrt(n))
 
 
 @pytest.mark.covering
@@ -164,6 +130,8 @@ def test_seeds_and_frozen_parameter():
     law = MatrixVonMisesFisher(np.eye(4, 2))
     first = law.sample(3, random_state=5)
     np.testing.assert_array_equal(law.sample(3, random_state=np.random.default_rng(5)), first)
+    other = law.sample(1, burn_in=0, random_state=5, initial=np.eye(4)[:, 2:])
+    np.testing.assert_array_equal(other[0], gibbs_sweep(np.eye(4)[:, 2:], law.parameter, np.random.default_rng(5)))
     with pytest.raises(ValueError, match="read-only"):
         law.parameter[0, 0] = 2.0
 

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.integrate import quad
 from scipy.stats import kstest, vonmises_fisher
 
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
@@ -83,15 +82,6 @@ def test_mean_at_the_poles_of_the_reflection():
         )
 
 
-def test_density_integrates_to_one():
-    law = VonMisesFisher([0.6, 0.8], 3.0)
-    total = quad(lambda t: np.exp(law.log_density([np.cos(t), np.sin(t)])), 0, 2 * np.pi, epsabs=1e-12)[0]
-    assert abs(total - 1) < 1e-10
-    law = VonMisesFisher([0.0, 0.0, 1.0], 40.0)
-    total = quad(lambda z: 2 * np.pi * np.exp(law.log_density([np.sqrt(1 - z * z), 0.0, z])), -1, 1, epsabs=1e-12)[0]
-    assert abs(total - 1) < 1e-10
-
-
 @pytest.mark.parametrize(("dim", "concentration"), [(2, 1.5), (3, 20.0), (10, 4.0), (40, 60.0)])
 def test_agrees_with_scipy_where_scipy_works(dim, concentration):
     ours, theirs = VonMisesFisher(unit_vector(dim), concentration), vonmises_fisher(unit_vector(dim), concentration)
@@ -114,23 +104,6 @@ def test_entropy_and_density_at_extremes():
         assert abs(law.entropy() + log_density.mean()) < 4.5 * spread + 1e-8
     uniform = VonMisesFisher(unit_vector(7), 0.0)
     assert uniform.entropy() == -log_vmf_normalizer(7, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("dim", "concentration"), [(2, 2.0), (3, 1e6), (50, 30.0), (2000, 5000.0)], ids=lambda value: f"{value:g}"
-)
-def test_fit_recovers_the_law(dim, concentration):
-    n = 2000
-    law = VonMisesFisher(unit_vector(dim), concentration)
-    fitted = VonMisesFisher.fit(law.sample(n, random_state=5))
-    slope, ratio = bessel_ratio_derivative(dim, concentration), bessel_ratio(dim, concentration)
-    # The resultant is too long by about (V - 1) A / (2 n kappa A^2) on average.
-    bias = (dim - 1) / (2 * n * concentration) / slope
-    assert abs(fitted.concentration - concentration - bias) < 4 / np.sqrt(n * slope) + 0.1 * bias
-    distance = 2 * (1 - fitted.mean_direction @ law.mean_direction)
-    expected = (dim - 1) / (n * concentration * ratio)
-    assert distance < expected * (1 + 4 * np.sqrt(2 / (dim - 1))) * 1.5
-    np.testing.assert_allclose(fitted.mean(), ratio * law.mean_direction, atol=6 / np.sqrt(n))
 
 
 def test_fit_makes_the_gradient_zero():
@@ -204,9 +177,12 @@ def test_value_is_frozen_and_picklable():
         (lambda law: VonMisesFisher.fit([[1.0, 0.0], [3.0, 0.0]]), "unit length; one has length 3"),
         (lambda law: VonMisesFisher.fit(sp.csr_array([[1.0, 0.0], [0.0, 0.0]])), "unit length; one has length 0"),
         (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.6, 0.8]]), "are equal"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0]), "sample_weight must have shape"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]), "not negative"),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "not all zero"),
+        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0]), "sample_weight.shape"),
+        (
+            lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]),
+            "Negative values in data passed to `sample_weight`",
+        ),
+        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "at least one non-zero number"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(call, words):

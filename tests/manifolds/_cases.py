@@ -58,9 +58,3 @@ def projector(manifold, point):
     basis = np.eye(manifold.size).reshape(-1, *manifold.shape)
     manifold.project(np.ascontiguousarray(np.broadcast_to(point, basis.shape)), basis)
     return basis.reshape(manifold.size, manifold.size).T
-
-
-def tangent_basis(manifold, point):
-    """An orthonormal basis of the tangent space, in columns."""
-    eigenvalues, eigenvectors = np.linalg.eigh(projector(manifold, point))
-    return eigenvectors[:, eigenvalues > 0.5]

@@ -22,13 +22,6 @@ def test_skew_matrices_turn_as_the_library_says(size, norm):
     np.testing.assert_allclose(turned[0].T @ turned[0], np.eye(size), rtol=0, atol=1e-15 * max(4.0, norm))
 
 
-def test_the_plane_turns_by_sine_and_cosine():
-    angles = np.array([0.0, 1e-8, 0.3, 2.0, -30.0])
-    turned = exponential(angles[:, None, None] * np.array([[0.0, -1.0], [1.0, 0.0]]))
-    rows = [[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]
-    np.testing.assert_allclose(turned, np.moveaxis(rows, 2, 0), rtol=0, atol=1e-14)
-
-
 def test_matrices_that_are_not_skew_and_one_at_a_time_the_same_bits():
     a = np.random.default_rng(3).standard_normal((4, 5, 5)) * np.array([0.1, 1.0, 3.0, 0.0])[:, None, None]
     together = exponential(a)

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from samplers._evidence import assert_agrees, assert_disagrees, expectations
 
 from skmanifold.manifolds import Sphere, Stiefel
 from skmanifold.models import Density
@@ -73,40 +72,6 @@ def test_a_larger_radius_is_a_slower_manifold(manifold, name):
     np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
     np.testing.assert_allclose(ends[2], ends[0], atol=1e-9)
     assert np.abs(ends[0] - start).max() > 0.5
-
-
-def moments(x):
-    """Of directions or frames of radius one."""
-    flat = x.reshape(len(x), -1)
-    return np.hstack([flat, flat**2])
-
-
-def exact_moments(name):
-    """In closed form, or by weighted uniform frames, whose error is the second result."""
-    if name == "sphere":
-        mean = 1 / np.tanh(5.0) - 1 / 5.0
-        return np.array([0, 0, mean, mean / 5, mean / 5, 1 - 2 * mean / 5]), 0.002
-    frames = points(Stiefel(3, 2), 40_000, seed=0)
-    weight = np.exp(np.einsum("cnp,np->c", frames, PARAMETERS[name]))
-    exact = weight @ moments(frames) / weight.sum()
-    return exact, 4.5 * np.sqrt(weight**2 @ (moments(frames) - exact) ** 2) / weight.sum()
-
-
-@pytest.mark.extended
-@pytest.mark.short_cases("sphere")
-@pytest.mark.parametrize(
-    ("manifold", "name"), [*(("sphere", name) for name in SAMPLERS), ("frames", "gmc")], ids=lambda value: value
-)
-def test_the_law_does_not_feel_the_radius(manifold, name):
-    exact, bias = exact_moments(manifold)
-    sampler = SAMPLERS[name](1.0)  # steps that were not made longer turn by half the angle
-
-    def estimate(target, n_steps):
-        return expectations(sampler, target, lambda s: moments(s.position / 2), n_steps, burn_in=200, n_chains=300)
-
-    assert_agrees(estimate(linear(manifold, 2.0), 500), exact, bias)
-    wrong = Density.linear(of_radius(manifold, 2.0), PARAMETERS[manifold])  # slopes that were not divided
-    assert_disagrees(estimate(wrong, 100), exact, bias)
 
 
 @pytest.mark.parametrize("radius", [0.0, -1, np.nan, np.inf, None, "big", [1.0, 0.0], [1.0, 2.0, 3.0], [], [[1.0]] * 2])

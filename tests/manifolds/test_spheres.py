@@ -31,14 +31,6 @@ def test_the_flow_is_the_great_circle(sphere):
         np.testing.assert_allclose((there[i], velocity[i]), great_circle(x[i], v[i], 0.9), atol=1e-13)
 
 
-def test_a_quarter_turn_and_a_whole_one():
-    x, v = np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 2.0, 0.0]])
-    there, velocity = moved(Sphere(3), x, v, np.pi / 4)
-    np.testing.assert_allclose(there, [[0, 1, 0]], atol=1e-15)
-    np.testing.assert_allclose(velocity, [[-2, 0, 0]], atol=1e-15)
-    np.testing.assert_allclose(moved(Sphere(3), x, v, np.pi), (x, v), atol=1e-14)
-
-
 def test_inner_products_add_up_in_one_order_compiled_or_not():
     rng = np.random.default_rng(0)
     for length in (0, 1, 7, 8, 9, 16, 23, 1000):
@@ -79,18 +71,6 @@ def test_square_frames_are_the_orthogonal_group_with_its_one_parameter_subgroups
     np.testing.assert_allclose(there, x @ expm(1.7 * generators), atol=1e-13)
     np.testing.assert_allclose(velocity, there @ generators, atol=1e-13)
     np.testing.assert_allclose(np.linalg.det(there), np.linalg.det(x), atol=1e-12)
-
-
-def test_frames_of_great_circles_that_do_not_meet_move_like_spheres():
-    # With X'V = 0 and V'V diagonal every column goes round on its own
-    frames = Stiefel(6, 3)
-    x = np.eye(6)[None, :, :3].copy()
-    rates = np.array([0.5, 2.0, 0.0])
-    v = np.eye(6)[None, :, 3:] * rates
-    there, velocity = moved(frames, x, v, 1.2)
-    np.testing.assert_allclose(there[0, :3], np.diag(np.cos(1.2 * rates)), atol=1e-14)
-    np.testing.assert_allclose(there[0, 3:], np.diag(np.sin(1.2 * rates)), atol=1e-14)
-    np.testing.assert_allclose(velocity[0, 3:], np.diag(rates * np.cos(1.2 * rates)), atol=1e-14)
 
 
 @pytest.mark.parametrize("speed", [1e-3, 30.0, 1e4])

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from scipy.stats import chi2, norm
@@ -47,17 +45,6 @@ def test_mixing_can_be_undone():
         assert slow_unmix(slow_mix(x)) == x
 
 
-def test_one_bit_in_moves_half_the_bits_out():
-    flips = np.zeros((64, 64))
-    words = some_words(150)
-    for x, bit in itertools.product(words, range(64)):
-        change = slow_mix(x) ^ int(mix64(np.uint64(x ^ 1 << bit)))
-        flips[bit] += [change >> i & 1 for i in range(64)]
-    z = (flips / len(words) - 0.5) * 2 * np.sqrt(len(words))
-    assert np.abs(z).max() < 6
-    assert np.abs(z.mean(axis=1)).max() < 1
-
-
 def test_children_and_draws_are_one_round_over_different_steps():
     for key, value in zip(some_words(), reversed(some_words()), strict=True):
         for function, step in ((fold_in, 0xD1342543DE82EF95), (random_bits, 0x9E3779B97F4A7C15)):
@@ -102,14 +89,6 @@ def test_draws_of_one_key_are_uniform_and_independent():
         assert p_independent(u[:-lag], u[lag:]) > 1e-3
 
 
-def test_first_draws_of_sibling_keys_are_uniform_and_independent():
-    u = np.array([[uniform(subkey(KEY, value), counter) for counter in (0, 1)] for value in range(20_000)]).T
-    assert p_uniform(u[0]) > 1e-3
-    assert p_independent(*u) > 1e-3
-    for lag in (1, 2, 256):
-        assert p_independent(u[0, :-lag], u[0, lag:]) > 1e-3
-
-
 def test_keys_of_rows_and_words_are_all_different():
     pairs = [(row << 32) | word for row in range(150) for word in range(150)]
     keys = [int(subkey(KEY, pair)) for pair in pairs]
@@ -152,11 +131,6 @@ def test_a_name_that_came_later_has_the_number_of_one_that_was_there():
     assert later["NOISE_PRECISION"] == Purpose.CONCENTRATION
 
 
-def test_purposes_are_different_streams():
-    purposes = [getattr(Purpose, name) for name in PURPOSES]
-    assert len({int(subkey(KEY, purpose)) for purpose in purposes}) == len(purposes) > 5
-
-
 # Keys
 
 
@@ -176,13 +150,8 @@ def test_root_key_of_a_seed_is_fixed_and_of_none_is_fresh():
     assert root_key(3) != root_key(4)
     assert isinstance(root_key(0), np.uint64)
     assert len({int(root_key(None)) for _ in range(5)}) == 5
-
-
-def test_root_key_of_a_generator_goes_on_with_it():
-    generator = np.random.RandomState(3)
-    keys = [root_key(generator) for _ in range(3)]
-    assert len({int(key) for key in keys}) == 3
-    assert keys[0] == root_key(3)
+    generator = np.random.RandomState(3)  # goes on
+    assert root_key(generator) == root_key(3) != root_key(generator)
 
 
 def test_root_key_uses_all_64_bits():

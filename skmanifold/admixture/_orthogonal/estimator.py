@@ -327,9 +327,3 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         concentration = checked_document_concentration(given, number)
         topics = np.ascontiguousarray(Stiefel(n_features, number).random_point(rng).T)
         return DrawnTopics(topics, prior_of_proportions(self, number), concentration)
-
-    def _prior_of(self, topics: np.ndarray) -> np.ndarray:
-        return np.full(len(topics), self.doc_topic_prior_[0])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import Run, best_chain
 from ...distributions import log_vmf_normalizer
-from ...distributions._bessel import log_density_at_mode
+from ...distributions._bessel import log_peak
+from ...distributions._matrix_von_mises_fisher import nearest_frame
 from ...inference._chains import Chain
 from ...inference._convergence import warn_temperature
 from ...metrics._spherical_held_out import integrate_documents
@@ -22,7 +23,7 @@ from ...sparse.directions import AnyDirections, read_directions
 from ...utils._threads import Workers
 from .._spherical.fit_strategies import DrawFit, mean_topics
 from .._spherical.model import initialize_topics
-from .._spherical.passes import SphericalMinibatchPasses, add_topics
+from .._spherical.passes import SphericalMinibatchPasses
 from .._spherical.setup import (
     Setup,
     check_enough,
@@ -31,7 +32,7 @@ from .._spherical.setup import (
     initial_document_concentration,
 )
 from .._spherical.targets import PassSums
-from .passes import FramePasses, OrthogonalModel, add_by_number, as_sums, nearest_frame, unit_setup
+from .passes import FramePasses, OrthogonalModel, add_by_number, as_sums, unit_setup
 from .uncertainty import matched_shares
 
 # Reversible jumps add or remove one topic at a time, and the best concentration depends on the number of topics. So the
@@ -48,11 +49,9 @@ _N_DRAWS = 20  # importance draws of a document's proportions
 class _FrameModes(FramePasses):
     """Passes that draw the proportions given the topics, then set the topics to their conditional mode."""
 
-    def _move_topics(self, model, state, keys, draws, terms, word_topic) -> tuple[np.ndarray, PassSums, float | None]:
-        sums = PassSums(model.n_components)
-        sums.add(terms, model.prior(word_topic))
+    def _move_topics(self, model, state, keys, draws, before) -> tuple[np.ndarray, PassSums, float | None]:
         parameter = self.target_type(model, draws).linear_parameter()
-        return model.to_position(nearest_frame(parameter.T))[None], sums, None
+        return model.to_position(nearest_frame(parameter.T))[None], before, None
 
 
 class FrameStart(NamedTuple):
@@ -84,7 +83,7 @@ def best_start(
         of_run = subkey(subkey(key, number), int(number in found))
         start = _run(rows, alpha, concentration, number, n_draws, of_run, workers)
         start = start._replace(log_evidence=start.log_evidence + float(log_prior[number]))
-        found[number] = max(start, found.get(number, start), key=_log_evidence)
+        found[number] = max(start, found.get(number, start), key=lambda run: run.log_evidence)
 
     for number in _spaced(min(len(log_prior) - 1, len(rows.directed))):
         improve(number)
@@ -98,10 +97,6 @@ def best_start(
             improve(number)
     improve(best)
     return found[best]
-
-
-def _log_evidence(start: FrameStart) -> float:
-    return start.log_evidence
 
 
 def _spaced(most: int) -> list[int]:
@@ -174,11 +169,7 @@ def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> 
     singular_values = np.linalg.svd(parameter, compute_uv=False)  # in decreasing order
     log_posterior = np.einsum("vk,kv->", parameter, topics) - singular_values.sum()  # relative to the mode
     for i, value in enumerate(singular_values):
-        dim = n_features - i
-        if dim == 1:  # the sphere is two points
-            log_posterior += np.log(2.0) - np.logaddexp(0.0, -2.0 * value)
-            continue
-        log_posterior += log_density_at_mode(dim, value) - log_density_at_mode(dim, 0.0)
+        log_posterior += log_peak(n_features - i, value)
         log_posterior += 0.5 * np.log1p(singular_values[i + 1 :] / value).sum() if value > 0.0 else 0.0
     return float(log_likelihood + gammaln(n_components + 1.0) - log_posterior)
 
@@ -221,7 +212,7 @@ class OrthogonalFit(DrawFit):
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of the topics of two passes; if the number of topics is inferred, a sum for each number."""
-        return (add_topics if self._inferred is None else add_by_number)(left, right)
+        return super().add(left, right) if self._inferred is None else add_by_number(left, right)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """A draw, with its number of topics if that is inferred."""
@@ -262,11 +253,7 @@ class OrthogonalFit(DrawFit):
 
     def warn(self, fitted: dict[str, Any]) -> None:
         """Warn about chains that have not reached the best mode, and about a kinetic temperature that is not 1."""
-        self._warn_of_low_chains()
         warn_temperature(fitted["_posterior"]["temperature"], self._n_coordinates, stacklevel=6)
-
-    def _warn_of_low_chains(self) -> None:
-        """Warn about chains whose log evidence is far below that of the best initialisation or chain."""
         if self._inferred is None:
             return
         fall = max(self._inferred.start.log_evidence, self._log_evidence.max()) - self._log_evidence
@@ -277,7 +264,7 @@ class OrthogonalFit(DrawFit):
                 f"{fall.max():.0f} nats below the highest that was found, so these chains have not reached the best "
                 "mode: ignore their draws, or raise burn_in and max_iter.",
                 ConvergenceWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
 
 

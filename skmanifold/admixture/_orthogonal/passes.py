@@ -7,17 +7,18 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ...distributions._matrix_von_mises_fisher import nearest_frame
 from ...manifolds import Stiefel
 from ...metrics import match_topics
 from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs, State
 from ...sparse.directions import AnyDirections
 from ...topics.document_densities import relative_concentrations
-from .._spherical.model import Concentrations, DocumentTerms, Prior, ProportionChains, SphericalModel
+from .._spherical.model import Concentrations, DocumentTerms, Prior, ProportionChains, SphericalModel, WordMajor
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
 from .._spherical.setup import Setup
 from .._spherical.targets import ConditionalSAM, PassSums, place_proportions
-from .reversible_jump import propose_size
+from .reversible_jump import Documents, propose_size
 
 
 class OrthogonalModel(SphericalModel):
@@ -70,22 +71,21 @@ class OrthogonalModel(SphericalModel):
 
     # Parts of the log posterior
 
-    def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Unit topics with words as rows, (V, K), and their Gram matrix, which is the identity."""
-        return position / self.radii, np.eye(self.n_components)
+    def to_word_major(self, position: np.ndarray) -> WordMajor:
+        """The topics of one chain's position, whose Gram matrix is the identity."""
+        return WordMajor(position / self.radii, np.eye(self.n_components))
 
     def prior(self, word_topic: np.ndarray) -> Prior:
         """The uniform prior, whose gradient is zero."""
         return Prior(self.mean_direction, 0.0, np.zeros(2))
 
-    def fill_gradient(
-        self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, prior: Prior, out: np.ndarray
-    ) -> None:
+    def fill_gradient(self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, out: np.ndarray) -> Prior:
         """Write the gradient of the log posterior at the position, (V, K), as estimated from documents `rows`."""
         out[:] = 0.0
         self.add_parameter(rows, terms.weights, out)
+        return self.prior(word_topic)
 
-    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: WordMajor) -> np.ndarray:
         """Gradients of each document's log likelihood at the position, (n, V, K): means over draws of proportions."""
         scale = self.document_density.reference / float(self.radii[0])
         return scale * np.einsum("nv,nk->nvk", self.rows.dense(rows), self.weights(draws))
@@ -99,12 +99,6 @@ class OrthogonalModel(SphericalModel):
         """Add F / R, estimated from the weights, (n, K), of documents `rows`."""
         scale = self.document_density.reference * self.total_samples / (len(rows) * float(self.radii[0]))
         self.rows.add_pulls(rows, weights, scale, out)
-
-
-def nearest_frame(topics: np.ndarray) -> np.ndarray:
-    """The orthonormal rows nearest to `topics`, (K, V): the factor of its polar decomposition."""
-    left, _, right = np.linalg.svd(topics, full_matrices=False)
-    return left @ right
 
 
 def unit_setup(
@@ -166,30 +160,22 @@ class FramePasses(BlockwisePasses):
         return state if self.log_prior is None else self._resize(model, state, draws[:, -1], self.log_prior)
 
     def _move_topics(
-        self,
-        model: Any,
-        state: State,
-        keys: np.ndarray,
-        draws: np.ndarray,
-        terms: DocumentTerms,
-        word_topic: np.ndarray,
+        self, model: Any, state: State, keys: np.ndarray, draws: np.ndarray, before: PassSums
     ) -> tuple[np.ndarray, PassSums, float | None]:
         """An exact draw needs no gradient: the running means are updated at the topics before it."""
-        sums = PassSums(model.n_components)
-        sums.add(terms, model.prior(word_topic))
         target = ConditionalFrames(model, draws[:, -1:])
         moving = self.sampler.step(target, self.sampler.init(target, keys, state.position))
-        return moving.position, sums, None
+        return moving.position, before, None
 
     def _resize(self, model: OrthogonalModel, state: State, proportions: np.ndarray, log_prior: np.ndarray) -> State:
         """Birth and death moves of topics, at the current proportions of the documents."""
         statistics = state.statistics
         alpha, kappa = float(model.alpha[0]), cast(float, model.concentrations.document)
+        documents = Documents(model.rows, model.directed, alpha, kappa, model.workers)
         topics, moved = statistics.topics, False
         key = subkey(state.key[0], Purpose.SIZE_MOVES, statistics.n_passes)
         for i in range(self.n_size_moves):
-            state_of_move = topics, proportions, alpha, kappa, log_prior
-            move = propose_size(model.rows, model.directed, *state_of_move, subkey(key, i), model.workers)
+            move = propose_size(documents, topics, proportions, log_prior, subkey(key, i))
             topics, proportions, moved = move.topics, move.proportions, moved or move.accepted
         if not moved:
             return state

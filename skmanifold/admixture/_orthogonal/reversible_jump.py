@@ -45,10 +45,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from ...distributions._bessel import log_density_at_mode
+from ...distributions._bessel import log_peak
 from ...distributions._generator import as_generator
-from ...distributions._matrix_von_mises_fisher import _project_off
-from ...distributions._von_mises_fisher import sample_cosine_complement
+from ...distributions._matrix_von_mises_fisher import draw_in_complement, project_off
 from ...random._keys import Purpose, subkey, uniform
 from ...sparse.directions import AnyDirections
 from ...utils._threads import Workers, split_range
@@ -75,8 +74,8 @@ class SizeMove(NamedTuple):
     rotates: bool  # whether it was a split or merger
 
 
-class _Documents:
-    """Documents that are not zero, processed in parallel by ranges."""
+class Documents:
+    """Documents that are not zero, processed in parallel by ranges, with their prior and concentration."""
 
     def __init__(self, rows: AnyDirections, directed: np.ndarray, alpha: float, kappa: float, workers: Workers):
         self.rows = rows
@@ -131,49 +130,29 @@ class _DirectionProposal(NamedTuple):
     direction: np.ndarray  # (V,)
     concentrations: np.ndarray
 
-    @property
-    def dim(self) -> int:
-        return self.frame.shape[0] - self.frame.shape[1]
-
     def draw(self, rng) -> np.ndarray:
         """Draw a unit vector orthogonal to the frame."""
         concentration = float(rng.choice(self.concentrations, p=_WEIGHTS))
-        if self.dim == 1:
-            return self.direction if rng.logistic() < 2.0 * concentration else -self.direction
         fixed = np.column_stack([self.frame, self.direction])
-        tangent = _project_off(fixed, rng.standard_normal(len(fixed)))
-        complement = sample_cosine_complement(self.dim, concentration, 1, rng)[0]
-        tangent *= np.sqrt(complement * (2.0 - complement)) / np.linalg.norm(tangent)
-        topic = _project_off(self.frame, (1.0 - complement) * self.direction + tangent)
+        topic = project_off(self.frame, draw_in_complement(fixed, self.direction, concentration, rng))
         return topic / np.linalg.norm(topic)
 
     def log_density(self, topic: np.ndarray) -> float:
         """Log density relative to the uniform distribution."""
-        exponents = self.concentrations * (float(self.direction @ topic) - 1.0)
-        if self.dim == 1:
-            log_densities = exponents - np.logaddexp(0.0, -2.0 * self.concentrations) + np.log(2.0)
-        else:
-            log_densities = exponents + log_density_at_mode(self.dim, self.concentrations)
-            log_densities -= log_density_at_mode(self.dim, 0.0)
+        n_features, n_fixed = self.frame.shape
+        log_densities = self.concentrations * (float(self.direction @ topic) - 1.0)
+        log_densities += log_peak(n_features - n_fixed, self.concentrations)
         return float(np.logaddexp.reduce(np.log(_WEIGHTS) + log_densities))
 
 
 def propose_size(
-    rows: AnyDirections,
-    directed: np.ndarray,
-    topics: np.ndarray,
-    proportions: np.ndarray,
-    alpha: float,
-    kappa: float,
-    log_prior: np.ndarray,
-    key: np.uint64,
-    workers: Workers,
+    documents: Documents, topics: np.ndarray, proportions: np.ndarray, log_prior: np.ndarray, key: np.uint64
 ) -> SizeMove:
     """Propose a birth, death, split or merger with equal probabilities, and accept or reject it.
 
-    The posterior of topics, (K, V), and of the proportions, (n, K), of the `directed` rows (those that are not zero) is
-    invariant under the move. A number of topics whose `log_prior` is minus infinity, or that exceeds V, is never
-    reached: such a proposal is rejected. After an accepted move the topics are in random order.
+    The posterior of topics, (K, V), and of the proportions of the documents, (n, K), is invariant under the move. A
+    number of topics whose `log_prior` is minus infinity, or that exceeds V, is never reached: such a proposal is
+    rejected. After an accepted move the topics are in random order.
     """
     grows, rotates = bool(uniform(key, _GROWS) < 0.5), bool(uniform(key, _ROTATES) < 0.5)
     before = len(topics)
@@ -181,12 +160,10 @@ def propose_size(
     unchanged = SizeMove(topics, proportions, False, -np.inf, grows, rotates)
     if not 0 < after < min(len(log_prior), topics.shape[1] + 1) or not log_prior[after] > -np.inf:
         return unchanged
-    documents = _Documents(rows, directed, alpha, kappa, workers)
-
     # The topics to remove: the one to split, the one of a death, or the pair of a merger.
     cosine, sine, log_choice = 0.0, 1.0, 0.0
     if rotates and not grows:
-        merger = _MergerProposal(proportions, kappa)
+        merger = _MergerProposal(proportions, documents.kappa)
         removed, angle = merger.draw(key)
         log_choice = merger.log_density(removed, angle)
     else:
@@ -219,7 +196,7 @@ def propose_size(
     log_added, theta = documents.attach(shares, products, documents.multiply(new), subkey(key, Purpose.SHARES))
 
     if rotates and grows:
-        log_choice = _MergerProposal(theta, kappa).log_density(np.array([after - 2, after - 1]), angle)
+        log_choice = _MergerProposal(theta, documents.kappa).log_density(np.array([after - 2, after - 1]), angle)
     log_choice -= proposal.log_density(topic)
     log_ratio = float(
         log_added - log_removed + log_prior[after] - log_prior[before] + (log_choice if grows else -log_choice)
@@ -284,13 +261,13 @@ def _fit_direction(documents, common, products, rotated, cosine, sine, key) -> _
     gradient = rows.dense(np.array([seed]))[0]
     size = 0.0
     for step in range(_N_ASCENT_STEPS + 1):
-        gradient = _project_off(frame, gradient)
+        gradient = project_off(frame, gradient)
         size = float(np.linalg.norm(gradient))
         if not size > _LEAST_GRADIENT or step == _N_ASCENT_STEPS:
             break
         gradient = documents.direction_gradient(squares, rotated_products, gradient / size, cosine, sine)
     if not size > _LEAST_GRADIENT:  # the gradient is zero: a random direction, the same for the reverse move
         rng = as_generator(int(subkey(key, Purpose.DIRECTION)))
-        gradient = _project_off(frame, rng.standard_normal(len(gradient)))
+        gradient = project_off(frame, rng.standard_normal(len(gradient)))
         return _DirectionProposal(frame, gradient / np.linalg.norm(gradient), np.zeros(len(_WEIGHTS)))
     return _DirectionProposal(frame, gradient / size, size * _CONCENTRATIONS)

@@ -401,6 +401,3 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
                 f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
             )
         super()._check_continues(sampler)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")

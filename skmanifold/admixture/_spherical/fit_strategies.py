@@ -23,7 +23,6 @@ from .passes import (
     WAIT,
     BlockwisePasses,
     SphericalMinibatchPasses,
-    add_topics,
     first_proportions,
     learn_concentrations,
     proportions_of,
@@ -118,8 +117,8 @@ class DrawFit(SphericalFit):
         return self.passes.target(model)
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of the topics of two passes."""
-        return add_topics(left, right)
+        """The statistics of the later pass, with the sum of the topics of both."""
+        return right._replace(topics=left.topics + right.topics)
 
     def adapt(self, model: SphericalModel, state: Any) -> SphericalModel:
         """The model with new estimates of the concentrations and radii that are "auto"."""
@@ -153,7 +152,7 @@ class VariationalFit(SphericalFit):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior."""
-        return mean_field_model(self.setup, workers, self.admixture.batch_size)
+        return MeanFieldSAM(*self.setup[:4], workers, batch_size=self.admixture.batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The mean proportions and, in some draws, the topics."""
@@ -217,7 +216,7 @@ class VariationalBatch(SphericalBatch):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior, in which the minibatch represents the whole stream."""
-        return mean_field_model(self.setup, workers, None, self.batch.total_samples)
+        return MeanFieldSAM(*self.setup[:4], workers, total_samples=self.batch.total_samples)
 
     def advance(self, model: MeanFieldSAM, workers: Workers) -> dict[str, Any]:
         """Update the factors by one step."""
@@ -264,14 +263,6 @@ def draw_store(admixture: Any, n_components: int, n_features: int) -> DrawStore:
     return DrawStore.within(admixture.max_draws_bytes, draw_bytes * admixture.n_chains, admixture.thin)
 
 
-def mean_field_model(
-    setup: Setup, workers: Workers, batch_size: int | None, total_samples: int | None = None
-) -> MeanFieldSAM:
-    """The mean-field model of the posterior."""
-    given = setup.rows, setup.alpha, setup.mean_direction, setup.concentrations
-    return MeanFieldSAM(*given, workers, batch_size=batch_size, total_samples=total_samples)
-
-
 def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
     """Mean directions of n draws, and the lengths of the mean vectors."""
     lengths = np.sqrt(np.einsum("kv,kv->k", total, total))
@@ -280,7 +271,7 @@ def mean_topics(total: np.ndarray, n: int) -> dict[str, np.ndarray]:
 
 def fitted_factors(model: MeanFieldSAM, state: MeanFieldState) -> dict[str, Any]:
     """The factors as fitted attributes."""
-    lengths = bessel_ratio(model.directions.n_features, state.position.concentrations)
+    lengths = bessel_ratio(model.rows.n_features, state.position.concentrations)
     priors = fitted_priors(model, model.concentrations)
     return {"components_": state.statistics, "resultant_lengths_": lengths, **priors}
 

@@ -335,12 +335,12 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
         with Workers(self.n_jobs) as workers:
             for i, drawn in enumerate(topics):
                 drawn = np.ascontiguousarray(drawn, np.float64)
-                alpha, kappa = self._prior_of(drawn), self.document_concentration_
+                # Draws of another number of topics have the same parameter for each topic.
+                alpha, kappa = np.resize(self.doc_topic_prior_, len(drawn)), self.document_concentration_
                 yield integrate_documents(rows, drawn, alpha, kappa, subkey(key, i), self.n_importance_draws, workers)
 
-    def _prior_of(self, topics: np.ndarray) -> np.ndarray:
-        """Dirichlet parameters of documents' proportions of these topics."""
-        return self.doc_topic_prior_
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "doc_topic_prior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,13 @@ class DocumentTerms(NamedTuple):
     beyond: np.ndarray  # (n,): mean log normaliser minus that at the reference concentration
 
 
+class WordMajor(NamedTuple):
+    """Unit topics with words as rows."""
+
+    topics: np.ndarray  # (V, K)
+    gram: np.ndarray  # (K, K): beta'beta
+
+
 class Prior(NamedTuple):
     """Prior of the topics with their mean integrated out, at one point."""
 
@@ -77,7 +84,33 @@ class Prior(NamedTuple):
         return -float(log_vmf_normalizer(len(self.gradient), self.length))
 
 
-class SphericalModel:
+class SphericalDocuments:
+    """Documents, priors and concentrations of the model of topics; `total_samples` is the number they stand for."""
+
+    def __init__(
+        self,
+        rows: AnyDirections,
+        alpha: np.ndarray,
+        mean_direction: np.ndarray,
+        concentrations: Concentrations,
+        workers: Workers,
+        total_samples: int | None,
+    ):
+        self.rows = rows
+        self.directed = rows.directed  # rows of zeros carry no information
+        self.alpha = alpha
+        self.mean_direction = mean_direction
+        self.concentrations = concentrations
+        self.workers = workers
+        self.total_samples = len(self.directed) if total_samples is None else total_samples
+
+    @property
+    def n_components(self) -> int:
+        """Number of topics K."""
+        return len(self.alpha)
+
+
+class SphericalModel(SphericalDocuments):
     r"""Topics :math:`\beta_k` of a spherical admixture, given documents as unit vectors :math:`v_d`.
 
     .. math:: \mu \sim \mathrm{vMF}(m, \kappa_0), \quad \beta_k \sim \mathrm{vMF}(\mu, \sigma), \quad
@@ -98,15 +131,9 @@ class SphericalModel:
         radii: np.ndarray,
         noise: np.ndarray,
         workers: Workers,
-        total_samples: int,
+        total_samples: int | None,
     ):
-        self.rows = rows
-        self.directed = rows.directed  # rows of zeros carry no information
-        self.alpha = alpha
-        self.mean_direction = mean_direction
-        self.concentrations = concentrations
-        self.workers = workers
-        self.total_samples = total_samples
+        super().__init__(rows, alpha, mean_direction, concentrations, workers, total_samples)
         self._set_metric(radii, noise)
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
@@ -121,11 +148,6 @@ class SphericalModel:
     def document_density(self) -> DocumentDensity:
         """The distribution of a document given its proportions."""
         return density_of(self.concentrations.document, self.rows.n_features)
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.alpha)
 
     def tuned(self, concentrations: Concentrations, radii: np.ndarray, noise: np.ndarray) -> SphericalModel:
         """A copy with other concentrations, radii and noise."""
@@ -179,8 +201,8 @@ class SphericalModel:
 
     # Parts of the log posterior
 
-    def to_word_major(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Unit topics with words as rows, (V, K), and their Gram matrix beta'beta, (K, K)."""
+    def to_word_major(self, position: np.ndarray) -> WordMajor:
+        """The topics of one chain's position, with words as rows."""
         K, V = position.shape
         word_topic, tasks = np.empty((V, K)), split_range(V, _WORDS)
         gram = np.empty((len(tasks), K, K))
@@ -190,24 +212,24 @@ class SphericalModel:
             multiply_columns(start, stop, word_topic, gram[task])
 
         self.workers.run(transpose_words, [(task, *words) for task, words in enumerate(tasks)])
-        return word_topic, whole_gram(gram)
+        return WordMajor(word_topic, whole_gram(gram))
 
-    def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, fill_terms) -> DocumentTerms:
+    def accumulate_terms(self, rows: np.ndarray, word_topic: np.ndarray, fill_terms: Any, *given: Any) -> DocumentTerms:
         """Likelihood terms of documents `rows`.
 
-        ``fill_terms(start, stop, products, weights, coupling, cosine, beyond)`` writes those of ``start:stop``.
+        ``fill_terms(start, stop, products, terms, *given)`` writes those of ``start:stop``.
         """
-        K, tasks = self.n_components, split_range(len(rows), max(_DOCUMENTS, -(-len(rows) // _TASKS)))
-        products, weights, cosine = np.empty((len(rows), K)), np.empty((len(rows), K)), np.empty(len(rows))
-        beyond = np.empty(len(rows))
-        coupling = np.empty((len(tasks), K, K))
+        n, K = len(rows), self.n_components
+        tasks = split_range(n, max(_DOCUMENTS, -(-n // _TASKS)))
+        terms = DocumentTerms(np.empty((n, K)), np.empty((len(tasks), K, K)), np.empty(n), np.empty(n))
+        products = np.empty((n, K))
 
-        def run_task(task: int, start: int, stop: int) -> None:
+        def run_task(start: int, stop: int, coupling: np.ndarray) -> None:
             self.rows.fill_products(rows, start, stop, word_topic, products)
-            fill_terms(start, stop, products, weights, coupling[task], cosine, beyond)
+            fill_terms(start, stop, products, terms._replace(coupling=coupling), *given)
 
-        self.workers.run(run_task, [(task, *some) for task, some in enumerate(tasks)])
-        return DocumentTerms(weights, coupling.sum(axis=0), cosine, beyond)
+        self.workers.run(run_task, [(*task, each) for task, each in zip(tasks, terms.coupling, strict=True)])
+        return terms._replace(coupling=terms.coupling.sum(axis=0))
 
     def prior(self, word_topic: np.ndarray) -> Prior:
         """Prior of the topics at `word_topic`, (V, K)."""
@@ -216,27 +238,21 @@ class SphericalModel:
         length, *spread = collapsed_mean_prior(word_topic, self.mean_direction, kappa_0, sigma, gradient)
         return Prior(gradient, length, np.array(spread))
 
-    def fill_gradient(
-        self,
-        rows: np.ndarray,
-        terms: DocumentTerms,
-        word_topic: np.ndarray,
-        prior: Prior,
-        out: np.ndarray,
-    ) -> None:
+    def fill_gradient(self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, out: np.ndarray) -> Prior:
         """Write the gradient of the log posterior at the position, (K, V), as estimated from documents `rows`."""
-        scale = self.document_density.reference * self.total_samples / len(rows)
+        prior, scale = self.prior(word_topic), self.document_density.reference * self.total_samples / len(rows)
         gradient, tasks = np.empty_like(word_topic), split_range(len(word_topic), _WORDS)
         self.workers.run(combine_columns, [(*words, word_topic, -scale * terms.coupling, gradient) for words in tasks])
         self.rows.add_pulls(rows, terms.weights, scale, gradient)
         self.workers.run(finish_gradient, [(gradient, prior.gradient, self.radii, *words, out) for words in tasks])
+        return prior
 
-    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, word_major: tuple[np.ndarray, ...]) -> np.ndarray:
+    def document_gradients(self, rows: np.ndarray, draws: np.ndarray, turned: WordMajor) -> np.ndarray:
         """Gradients of each document's log likelihood, (n, K, V): means over draws of proportions, (n, n_draws, K).
 
-        `word_major` is from `to_word_major`. Sums do not use BLAS, whose rounding depends on the number of threads.
+        Sums do not use BLAS, whose rounding depends on the number of threads.
         """
-        word_topic, gram = word_major
+        word_topic, gram = turned
         documents, topics = self.rows.dense(rows), np.ascontiguousarray(word_topic.T)
         shares = draws / np.sqrt(np.einsum("nsk,kj,nsj->ns", draws, gram, draws))[:, :, None]
         products = np.empty((len(rows), self.n_components))

@@ -13,7 +13,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
 from ...utils._conditions import Array, Real
-from .model import MOST_CONCENTRATED, Concentrations, DocumentTerms, ProportionChains, SphericalModel
+from .model import MOST_CONCENTRATED, Concentrations, ProportionChains, SphericalModel
 from .targets import (
     NO_DRAWS,
     ConditionalSAM,
@@ -65,12 +65,9 @@ class TopicStatistics(NamedTuple):
     n_passes: int
 
 
-def add_topics(left: TopicStatistics, right: TopicStatistics) -> TopicStatistics:
-    """The statistics of the later pass, with the sum of the topics of both."""
-    return right._replace(topics=left.topics + right.topics)
-
-
-_NO_TEMPERATURE = np.array([np.nan])  # of samplers without momentum
+def temperature_of(sampler: ManifoldSampler, target: Any, state: Any) -> float:
+    """The kinetic temperature after a step; NaN for samplers without momentum."""
+    return float(sampler.stats(target, state).get("temperature", [np.nan])[0])
 
 
 class SphericalPasses(BaseSampler):
@@ -104,10 +101,12 @@ class SphericalPasses(BaseSampler):
         """Move a chain, in place, from the spheres of one model to those of another."""
         self.sampler.rescale(state.moving, (after.radii / before.radii)[:, None], after.noise_covariance())
 
-    def _finish(self, model: SphericalModel, state: Any, before: TopicStatistics, sums: PassSums, **last) -> Any:
-        scales = blend(before.scales, sums, max(_MEMORY, 1.0 / (before.n_passes + 1)), last.get("rate"))
-        topics = model.topics(state.position[0])
-        statistics = TopicStatistics(topics, scales, last.get("temperature", np.nan), before.n_passes + 1)
+    def _finish(
+        self, model: SphericalModel, state: Any, sums: PassSums, rate: float | None = None, temperature: float = np.nan
+    ) -> Any:
+        _, scales, _, n_passes = state.statistics
+        scales = blend(scales, sums, max(_MEMORY, 1.0 / (n_passes + 1)), rate)
+        statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, n_passes + 1)
         return state._replace(statistics=statistics, log_density=model.total_samples * log_density_of(model, sums))
 
     def parameters(self, model: SphericalModel, state: Any) -> np.ndarray:
@@ -140,10 +139,11 @@ class SphericalMinibatchPasses(SphericalPasses, MinibatchPasses):
         return target, target, max(1, round(target.n_samples / (batch_size * self.sampler.n_steps)))
 
     def _after_step(self, view: MinibatchSAM, moving: Any) -> None:
-        view.sums.add_temperature(self.sampler.stats(view, moving).get("temperature", _NO_TEMPERATURE)[0])
+        view.sums.temperatures.append(temperature_of(self.sampler, view, moving))
 
     def _end_pass(self, model: SphericalModel, target: MinibatchSAM, state: PassState) -> PassState:
-        return self._finish(model, state, state.statistics, target.sums, temperature=target.sums.temperature)
+        temperatures = target.sums.temperatures
+        return self._finish(model, state, target.sums, temperature=sum(temperatures) / len(temperatures))
 
 
 class BlockwisePasses(SphericalPasses):
@@ -178,26 +178,22 @@ class BlockwisePasses(SphericalPasses):
         before, rows = state.statistics, model.directed
         key = subkey(state.key[0], Purpose.SWEEP, before.n_passes)
         draws = np.empty((len(rows), self.n_draws, model.n_components))
-        word_topic, gram = model.to_word_major(state.position[0])
+        turned = model.to_word_major(state.position[0])
         adapts = before.n_passes < self.n_adapting
-        terms = move_chains(model, state.latents, rows, key, word_topic, gram, self.n_draws, adapts, draws)
+        terms = move_chains(model, state.latents, rows, key, turned, self.n_draws, adapts, draws)
         keys = np.array([subkey(state.key[0], Purpose.TOPICS, before.n_passes)], np.uint64)  # `key` is for documents
-        position, sums, rate = self._move_topics(model, state, keys, draws, terms, word_topic)
+        sums = PassSums(model.n_components)
+        sums.add(terms, model.prior(turned.topics))
+        position, sums, rate = self._move_topics(model, state, keys, draws, sums)
         state = state._replace(position=position, n_steps=state.n_steps + 1)
-        return self._finish(model, state, before, sums, rate=rate), draws
+        return self._finish(model, state, sums, rate), draws
 
     def _move_topics(
-        self,
-        model: SphericalModel,
-        state: State,
-        keys: np.ndarray,
-        draws: np.ndarray,
-        terms: DocumentTerms,
-        word_topic: np.ndarray,
+        self, model: SphericalModel, state: State, keys: np.ndarray, draws: np.ndarray, before: PassSums
     ) -> tuple[np.ndarray, PassSums, float | None]:
         """The topics after a transition given proportions, sums for the scales, and the acceptance rate, if any.
 
-        `terms` and `word_topic` belong to the topics before the transition.
+        The sums `before` are of the topics before the transition.
         """
         target = ConditionalSAM(model, draws[:, -1:] if self.sampler.conditions_on_last_draw else draws)
         moving = self.sampler.init(target, keys, state.position)
@@ -292,11 +288,11 @@ def learn_topic_concentrations(
     0.001.
     """
     rows = model.directed[:: -(-len(model.directed) // _N_LEARNING_ROWS)]
-    word_topic, gram = model.to_word_major(model.to_position(topics))
+    turned = model.to_word_major(model.to_position(topics))
     products = np.empty((len(rows), model.n_components))
-    model.rows.fill_products(rows, 0, len(rows), word_topic, products)
+    model.rows.fill_products(rows, 0, len(rows), turned.topics, products)
     theta = proportions_of_rows(chains.points, rows, model.on_sphere)
-    lengths = np.sqrt(np.einsum("nk,kj,nj->n", theta, gram, theta))
+    lengths = np.sqrt(np.einsum("nk,kj,nj->n", theta, turned.gram, theta))
     cosines = np.einsum("nk,nk->n", products, theta) / lengths
     weights = np.full(len(rows), model.total_samples / len(rows))
     of_prior = np.full(model.n_components, _PSEUDO_RESULTANT)
@@ -329,18 +325,18 @@ def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None
     return strength * (1.0 - scales.cosine**2) * scales.squared_pull / model.rows.n_features
 
 
-def natural_radii(model: SphericalModel, scales: Scales, noise: np.ndarray) -> np.ndarray:
-    """Radii for which the curvature of the log posterior plus the variance of its gradient is about one."""
-    return np.exp(scales.stretch) * np.sqrt(model.curvature_plus_noise(scales.drag, noise))
-
-
 def retuned(
     model: SphericalModel, scales: Scales, concentrations: Concentrations, scaled: bool, batch_size: int | None
 ) -> SphericalModel:
-    """The model with new concentrations, and the noise and (if they are learned) the radii recomputed for them."""
+    """The model with new concentrations, and the noise and (if they are learned) the radii recomputed for them.
+
+    With these radii the curvature of the log posterior plus the variance of its gradient is about one.
+    """
     model = model.tuned(concentrations, model.radii, model.noise)
-    noise = gradient_noise(model, scales, batch_size)
-    return model.tuned(concentrations, natural_radii(model, scales, noise) if scaled else model.radii, noise)
+    noise, radii = gradient_noise(model, scales, batch_size), model.radii
+    if scaled:
+        radii = np.exp(scales.stretch) * np.sqrt(model.curvature_plus_noise(scales.drag, noise))
+    return model.tuned(concentrations, radii, noise)
 
 
 def initially_tuned(
@@ -351,9 +347,9 @@ def initially_tuned(
     Much too small radii make the first steps too long, and a thermostat takes many steps to recover.
     """
     rows = model.directed[:: -(-len(model.directed) // _N_PILOT_ROWS)]
-    word_topic, gram = model.to_word_major(model.to_position(topics))
-    terms = move_chains(model, model.init_chains(0), rows, key, word_topic, gram, _N_PILOT_TRANSITIONS, True, NO_DRAWS)
+    turned = model.to_word_major(model.to_position(topics))
+    terms = move_chains(model, model.init_chains(0), rows, key, turned, _N_PILOT_TRANSITIONS, True, NO_DRAWS)
     sums = PassSums(model.n_components)
-    sums.add(terms, model.prior(word_topic))
+    sums.add(terms, model.prior(turned.topics))
     scales = blend(no_scales(model.n_components), sums, 1.0)
     return retuned(model, scales, model.concentrations, scaled, batch_size)

@@ -38,9 +38,7 @@ class Setup(NamedTuple):
 
     def model(self, workers: Workers, total: int | None = None, kind: type[SphericalModel] = SphericalModel) -> Any:
         """The posterior of the topics, for these documents, or for a total number that they stand for."""
-        total = len(self.rows.directed) if total is None else total
-        given = self.rows, self.alpha, self.mean_direction, self.concentrations, self.radii, self.noise
-        return kind(*given, workers, total)
+        return kind(*self[:4], self.radii, self.noise, workers, total)
 
     def tuned(
         self,
@@ -81,11 +79,11 @@ def without_metric(estimator: Any, rows: AnyDirections, key: np.uint64) -> tuple
     others = estimator.topic_concentration, estimator.mean_concentration
     given = (document, *(value if isinstance(value, str) else float(value) for value in others))
     learned = tuple(isinstance(value, str) for value in given)
-    radii = _checked_radii(estimator.topic_scale, K)
+    scale, scaled = estimator.topic_scale, isinstance(estimator.topic_scale, str)
+    radii = np.ones(K) if scaled else _for_each_topic("topic_scale", "'auto'", scale, K, np.finfo(float).max)
     start = initialize_topics(rows, K, subkey(key, Purpose.START))
     concentrations = _initial_concentrations(given, rows.n_features, start, mean_direction)
-    metric = np.ones(K) if radii is None else radii, np.zeros(K)
-    return Setup(rows, alpha, mean_direction, concentrations, learned, *metric, scaled=radii is None), start
+    return Setup(rows, alpha, mean_direction, concentrations, learned, radii, np.zeros(K), scaled), start
 
 
 def set_up(
@@ -132,24 +130,17 @@ def checked_document_concentration(given: Any, n_components: int) -> Any:
         return given
     if np.ndim(given) == 0:
         return float(given)
+    return _for_each_topic("document_concentration", "'auto', 'per_topic'", given, n_components, MOST_CONCENTRATED)
+
+
+def _for_each_topic(name: str, words: str, given: Any, n_components: int, most: float) -> np.ndarray:
+    """A number for each topic, (K,), from one for each or one for all."""
     values = np.array(given, dtype=np.float64)
-    if values.shape != (n_components,) or not np.all((values > 0.0) & (values <= MOST_CONCENTRATED)):
+    if values.shape not in ((), (n_components,)) or not np.all((values > 0.0) & (values <= most)):
         raise ValueError(
-            f"document_concentration must be 'auto', 'per_topic', a number or one positive number for each topic "
-            f"({n_components}); got {given!r}."
+            f"{name} must be {words}, a positive number or one for each topic ({n_components}); got {given!r}."
         )
-    return values
-
-
-def _checked_radii(given: Any, n_components: int) -> np.ndarray | None:
-    if isinstance(given, str):
-        return None
-    radii = np.array(given, dtype=np.float64)
-    if radii.shape not in ((), (n_components,)) or not np.all((radii > 0) & (radii < np.inf)):
-        raise ValueError(
-            f"topic_scale must be 'auto', a positive number or one for each topic ({n_components}); got {given!r}."
-        )
-    return np.array(np.broadcast_to(radii, n_components))
+    return np.array(np.broadcast_to(values, n_components))
 
 
 def _initial_concentrations(given: tuple, V: int, start: InitialTopics, mean_direction: np.ndarray) -> Concentrations:

@@ -23,6 +23,7 @@ from .passes import (
     log_density_of,
     proportions_of,
     retuned,
+    temperature_of,
 )
 from .setup import NOISE, RADII, Setup
 from .targets import NO_DRAWS, MinibatchSAM, move_chains
@@ -100,17 +101,8 @@ class SphericalStream(DrawStream):
 
         def advance(chain: StreamChain, wanted: bool) -> tuple[StreamChain, float, dict[str, np.ndarray] | None]:
             its = model.tuned(chain.concentrations, chain.radii, chain.noise)
-            chain, log_density, weights = _advance(sampler, its, setup, n_draws, rate, chain)
-            draw = None
-            if wanted:
-                statistics = chain.statistics
-                draw = {
-                    "log_likelihood": np.array(log_density),
-                    "topic_weights": weights,
-                    "temperature": np.array(statistics.temperature),
-                    "components": statistics.topics,
-                }
-            return chain, log_density, draw
+            after, draw = _advance(sampler, its, setup, n_draws, rate, chain)
+            return after, float(draw["log_likelihood"]), draw if wanted else None
 
         return self.advanced(advance, workers)
 
@@ -124,7 +116,7 @@ class SphericalStream(DrawStream):
 
 def _advance(
     sampler: ManifoldSampler, model: SphericalModel, setup: Setup, n_draws: int, rate: float, chain: StreamChain
-) -> tuple[StreamChain, float, np.ndarray]:
+) -> tuple[StreamChain, dict[str, np.ndarray]]:
     """One minibatch: burn-in of its documents' proportions, a step of the topics, then the learned concentrations."""
     state, before = detached(chain.state), chain.statistics
     key = subkey(state.key[0], Purpose.MINIBATCH, before.n_passes)
@@ -132,13 +124,12 @@ def _advance(
     proportions.log_steps[:] = chain.log_step
     turned = model.to_word_major(state.position[0])
     warming = subkey(state.key[0], Purpose.WARM_UP, before.n_passes)  # rows have the children of `key`
-    move_chains(model, proportions, model.directed, warming, *turned, _WARM_UP, True, NO_DRAWS)
+    move_chains(model, proportions, model.directed, warming, turned, _WARM_UP, True, NO_DRAWS)
     target = MinibatchSAM(model, proportions, key, None, n_draws, True)
     state = sampler.step(target, state)
     t = before.n_passes + 1
     scales = blend(before.scales, target.sums, rate if before.n_passes else 1.0)
-    temperature = float(sampler.stats(target, state).get("temperature", [np.nan])[0])
-    statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature, t)
+    statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature_of(sampler, target, state), t)
     after = model
     if t <= _OFTEN or t & (t - 1) == 0:  # later at powers of two alone, since between changes the metric is constant
         concentrations, old = model.concentrations, model.concentrations.document
@@ -149,6 +140,10 @@ def _advance(
         after = retuned(model, scales, concentrations, setup.scaled, len(model.directed))
         sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))
-    weights = proportions_of(model, proportions)
-    chain = StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step)
-    return chain, log_density_of(model, target.sums), weights
+    draw = {
+        "log_likelihood": np.array(log_density_of(model, target.sums)),
+        "topic_weights": proportions_of(model, proportions),
+        "temperature": np.array(statistics.temperature),
+        "components": statistics.topics,
+    }
+    return StreamChain(state, statistics, after.concentrations, after.radii, after.noise, log_step), draw

@@ -12,7 +12,7 @@ from ...random._variates import log_gamma_variate
 from ...topics.document_densities import cosine_terms, relative_terms
 from ...topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
 from ...utils._njit import njit
-from .model import DocumentTerms, Prior, ProportionChains, SphericalModel
+from .model import DocumentTerms, Prior, ProportionChains, SphericalModel, WordMajor
 
 # The gradient of the log likelihood with respect to topic k is
 #
@@ -50,39 +50,21 @@ def _add_draw(density, theta, b, gram, share, weights, coupling, scratch):
 
 @njit(cache=True, nogil=True)
 def move_proportions(
-    rows,
-    start,
-    stop,
-    products,
-    gram,
-    exponents,
-    on_sphere,
-    density,
-    n_draws,
-    n_steps,
-    key,
-    adapts,
-    points,
-    log_steps,
-    out_weights,
-    out_coupling,
-    out_cosine,
-    out_beyond,
-    out_draws,
+    start, stop, products, out, rows, gram, exponents, on_sphere, density, n_draws, n_steps, key, adapts, chains, draws
 ):
     """Advance the chains of documents ``rows[start:stop]`` by `n_draws` transitions each and average their terms.
 
-    `points` and `log_steps` have the chains of all documents and are updated. `exponents` are 2 alpha - 1 on the
-    sphere, alpha in logarithms. `out_coupling`, (K, K), gets the sum over these documents; `out_draws` the thetas, (n,
-    n_draws, K), unless its second axis has length 0.
+    `chains` are those of all documents and are updated. `exponents` are 2 alpha - 1 on the sphere, alpha in logarithms.
+    `out` are `DocumentTerms`, with the sum of the coupling over these documents. `draws` gets the thetas, (n, n_draws,
+    K), unless its second axis has length 0.
     """
     n = products.shape[1]
-    work = np.empty((4, n))
-    out_coupling[:] = 0.0
+    work, log_steps = np.empty((4, n)), chains.log_steps
+    out.coupling[:] = 0.0
     for i in range(start, stop):
         row = rows[i]
-        b, x, theta = products[i], points[row], work[0]
-        out_weights[i] = 0.0
+        b, x, theta = products[i], chains.points[row], work[0]
+        out.weights[i] = 0.0
         cosines, beyond = 0.0, 0.0
         # Draws depend on the document's row, not on the minibatch or the task that it is in.
         row_key = fold_in(key, row)
@@ -96,31 +78,30 @@ def move_proportions(
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
             # `move_on_sphere` and `move_in_logs` leave theta in the first row of `work`.
-            terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out_weights[i], out_coupling, work[1])
+            terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out.weights[i], out.coupling, work[1])
             cosines += terms[0]
             beyond += terms[1]
-            if out_draws.shape[1] > 0:
+            if draws.shape[1] > 0:
                 for k in range(n):
-                    out_draws[i, draw, k] = theta[k]
-        out_cosine[i], out_beyond[i] = cosines / n_draws, beyond / n_draws
+                    draws[i, draw, k] = theta[k]
+        out.cosine[i], out.beyond[i] = cosines / n_draws, beyond / n_draws
 
 
 @njit(cache=True, nogil=True)
-def fill_terms_given_proportions(
-    density, draws, start, stop, products, gram, weights, coupling, out_cosine, out_beyond
-):
+def fill_terms_given_proportions(start, stop, products, out, gram, density, draws):
     """Write the terms of documents ``start:stop`` given draws of proportions, (n, n_draws, K)."""
     n_draws = draws.shape[1]
     scratch = np.empty(draws.shape[2])
-    coupling[:] = 0.0
+    out.coupling[:] = 0.0
     for i in range(start, stop):
-        weights[i] = 0.0
+        weights, b = out.weights[i], products[i]
+        weights[:] = 0.0
         cosines, beyond = 0.0, 0.0
         for draw in range(n_draws):
-            terms = _add_draw(density, draws[i, draw], products[i], gram, 1.0 / n_draws, weights[i], coupling, scratch)
+            terms = _add_draw(density, draws[i, draw], b, gram, 1.0 / n_draws, weights, out.coupling, scratch)
             cosines += terms[0]
             beyond += terms[1]
-        out_cosine[i], out_beyond[i] = cosines / n_draws, beyond / n_draws
+        out.cosine[i], out.beyond[i] = cosines / n_draws, beyond / n_draws
 
 
 @njit(cache=True, nogil=True)
@@ -188,7 +169,7 @@ class PassSums:
         self.squared_weights = np.zeros(n_components)  # sum over documents
         self.coupling = np.zeros((n_components, n_components))  # sum over documents of the absolute values
         self.spread = np.zeros(2)  # sum over steps
-        self._temperatures: list[float] = []  # kinetic temperatures after steps
+        self.temperatures: list[float] = []  # kinetic temperatures after steps
 
     def add(self, terms: DocumentTerms, prior: Prior) -> None:
         """Add the terms of one step."""
@@ -199,15 +180,6 @@ class PassSums:
         self.squared_weights += (terms.weights * terms.weights).sum(axis=0)
         self.coupling += np.abs(terms.coupling)
         self.spread += prior.spread
-
-    def add_temperature(self, temperature: float) -> None:
-        """Add the kinetic temperature after a step."""
-        self._temperatures.append(temperature)
-
-    @property
-    def temperature(self) -> float:
-        """Mean kinetic temperature."""
-        return sum(self._temperatures) / len(self._temperatures)
 
 
 class MinibatchSAM(MinibatchTarget):
@@ -254,51 +226,48 @@ class MinibatchSAM(MinibatchTarget):
         if keys is not None:
             self._estimate(self._rows(keys), position, keys[0], out)
             return
-        rows = self.model.directed
-        word_topic, gram = self.model.to_word_major(position[0])
+        rows, turned = self.model.directed, self.model.to_word_major(position[0])
         self.key = subkey(self.key, 0)
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
-        self._move(rows, self.key, word_topic, gram, draws)
+        self._move(rows, self.key, turned, draws)
         self.chains.reference[rows] = draws.mean(axis=1)
-        self._fill(rows, self._reference_terms(rows, word_topic, gram), word_topic, out)
+        terms = self._reference_terms(rows, turned)
+        self.sums.add(terms, self.model.fill_gradient(rows, terms, turned.topics, out[0]))
 
     def grad_with_deviations(self, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Gradient of a minibatch, and the deviations of its documents' gradients, which estimate its covariance."""
-        rows, word_major = self._rows(keys), self.model.to_word_major(position[0])
+        rows = self._rows(keys)
         draws = np.empty((len(rows), self.n_draws, self.model.n_components))
-        self._fill(rows, self._move(rows, keys[0], *word_major, draws), word_major[0], out)
-        gradients = self.model.document_gradients(rows, draws, word_major)
+        turned = self._estimate(rows, position, keys[0], out, draws)
+        gradients = self.model.document_gradients(rows, draws, turned)
         return self._centre(gradients[None], self.model.total_samples)
 
     def grad_difference(self, anchor: np.ndarray, position: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
         """Estimate the gradient at `position` minus the gradient at the last `anchor`, from one minibatch."""
         rows = self._rows(keys)
         self._estimate(rows, position, keys[0], out)
-        word_topic, gram = self.model.to_word_major(anchor[0])
-        at_anchor = np.empty_like(out[0])
-        terms = self._reference_terms(rows, word_topic, gram)
-        self.model.fill_gradient(rows, terms, word_topic, self.model.prior(word_topic), at_anchor)
+        turned, at_anchor = self.model.to_word_major(anchor[0]), np.empty_like(out[0])
+        self.model.fill_gradient(rows, self._reference_terms(rows, turned), turned.topics, at_anchor)
         out[0] -= at_anchor
 
-    def _estimate(self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
-        """Estimate the gradient from documents `rows` and advance their chains."""
-        word_topic, gram = self.model.to_word_major(position[0])
-        self._fill(rows, self._move(rows, key, word_topic, gram, NO_DRAWS), word_topic, out)
-
-    def _fill(self, rows: np.ndarray, terms: DocumentTerms, word_topic: np.ndarray, out: np.ndarray) -> None:
-        prior = self.model.prior(word_topic)
-        self.sums.add(terms, prior)
-        self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
+    def _estimate(
+        self, rows: np.ndarray, position: np.ndarray, key: np.uint64, out: np.ndarray, draws: np.ndarray = NO_DRAWS
+    ) -> WordMajor:
+        """Estimate the gradient from documents `rows` and advance their chains; returns the topics."""
+        turned = self.model.to_word_major(position[0])
+        terms = self._move(rows, key, turned, draws)
+        self.sums.add(terms, self.model.fill_gradient(rows, terms, turned.topics, out[0]))
+        return turned
 
     def _rows(self, keys: np.ndarray) -> np.ndarray:
         chosen = self._chosen_rows(keys)
         return self.model.directed if chosen is None else self.model.directed[chosen[0]]
 
-    def _move(self, rows: np.ndarray, key: np.uint64, word_topic, gram, draws: np.ndarray) -> DocumentTerms:
-        return move_chains(self.model, self.chains, rows, key, word_topic, gram, self.n_draws, self.adapts, draws)
+    def _move(self, rows: np.ndarray, key: np.uint64, turned: WordMajor, draws: np.ndarray) -> DocumentTerms:
+        return move_chains(self.model, self.chains, rows, key, turned, self.n_draws, self.adapts, draws)
 
-    def _reference_terms(self, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray) -> DocumentTerms:
-        return terms_given_proportions(self.model, self.chains.reference[rows][:, None], rows, word_topic, gram)
+    def _reference_terms(self, rows: np.ndarray, turned: WordMajor) -> DocumentTerms:
+        return terms_given_proportions(self.model, self.chains.reference[rows][:, None], rows, turned)
 
 
 class ConditionalSAM:
@@ -319,25 +288,18 @@ class ConditionalSAM:
 
     def grad_log_density(self, position: np.ndarray, keys: np.ndarray | None, out: np.ndarray) -> None:
         """Gradient at the chain's position, from all documents."""
-        rows, word_topic, terms, prior = self._terms_at(position)
-        self.sums.add(terms, prior)
-        self.model.fill_gradient(rows, terms, word_topic, prior, out[0])
+        topics, terms = self._terms_at(position)
+        self.sums.add(terms, self.model.fill_gradient(self.model.directed, terms, topics, out[0]))
 
     def log_density(self, position: np.ndarray) -> np.ndarray:
         """Log density up to a constant at the chain's position, shape (1,)."""
-        _, _, terms, prior = self._terms_at(position)
+        topics, terms = self._terms_at(position)
         scale = self.model.document_density.reference * self.model.total_samples / len(terms.cosine)
-        return np.array([scale * terms.cosine.sum() + prior.log_density])
+        return np.array([scale * terms.cosine.sum() + self.model.prior(topics).log_density])
 
-    def _terms_at(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, DocumentTerms, Prior]:
-        rows = self.model.directed
-        word_topic, gram = self.model.to_word_major(position[0])
-        return (
-            rows,
-            word_topic,
-            terms_given_proportions(self.model, self.draws, rows, word_topic, gram),
-            self.model.prior(word_topic),
-        )
+    def _terms_at(self, position: np.ndarray) -> tuple[np.ndarray, DocumentTerms]:
+        turned = self.model.to_word_major(position[0])
+        return turned.topics, terms_given_proportions(self.model, self.draws, self.model.directed, turned)
 
 
 def move_chains(
@@ -345,8 +307,7 @@ def move_chains(
     chains: ProportionChains,
     rows: np.ndarray,
     key: np.uint64,
-    word_topic: np.ndarray,
-    gram: np.ndarray,
+    turned: WordMajor,
     n_draws: int,
     adapts: bool,
     draws: np.ndarray,
@@ -355,44 +316,15 @@ def move_chains(
 
     The draws are written to `draws`, (n, n_draws, K), unless its second axis has length 0.
     """
-    density = model.document_density
     exponents = 2.0 * model.alpha - 1.0 if model.on_sphere else model.alpha
-
-    def move(start, stop, products, weights, coupling, cosine, beyond):
-        move_proportions(
-            rows,
-            start,
-            stop,
-            products,
-            gram,
-            exponents,
-            model.on_sphere,
-            density,
-            n_draws,
-            _N_STEPS,
-            key,
-            adapts,
-            chains.points,
-            chains.log_steps,
-            weights,
-            coupling,
-            cosine,
-            beyond,
-            draws,
-        )
-
-    return model.accumulate_terms(rows, word_topic, move)
+    of_model = exponents, model.on_sphere, model.document_density
+    given = rows, turned.gram, *of_model, n_draws, _N_STEPS, key, adapts, chains, draws
+    return model.accumulate_terms(rows, turned.topics, move_proportions, *given)
 
 
 def terms_given_proportions(
-    model: SphericalModel, draws: np.ndarray, rows: np.ndarray, word_topic: np.ndarray, gram: np.ndarray
+    model: SphericalModel, draws: np.ndarray, rows: np.ndarray, turned: WordMajor
 ) -> DocumentTerms:
     """Likelihood terms of documents `rows` with given draws of proportions, (n, n_draws, K)."""
-    draws = np.ascontiguousarray(draws)
-
-    density = model.document_density
-
-    def fill_terms(start, stop, products, weights, coupling, cosine, beyond):
-        fill_terms_given_proportions(density, draws, start, stop, products, gram, weights, coupling, cosine, beyond)
-
-    return model.accumulate_terms(rows, word_topic, fill_terms)
+    given = turned.gram, model.document_density, np.ascontiguousarray(draws)
+    return model.accumulate_terms(rows, turned.topics, fill_terms_given_proportions, *given)

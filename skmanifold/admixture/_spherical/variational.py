@@ -16,8 +16,8 @@ from ...sparse.directions import AnyDirections
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._threads import Workers, split_by_task, split_range
-from .model import MOST_CONCENTRATED, Concentrations, initialize_topics
-from .variational_kernels import fill_gains, fit_rows, score_rows, solve_topics
+from .model import MOST_CONCENTRATED, Concentrations, SphericalDocuments, initialize_topics
+from .variational_kernels import expectation_gains, fit_rows, score_rows, solve_topics
 
 _ROWS_OF_TASK = 64  # a millisecond or more
 _CELLS_OF_TASK = 1 << 19
@@ -48,7 +48,7 @@ class SphereFactors(NamedTuple):
 
     def gains(self) -> np.ndarray:
         """Factors that turn the columns of `topics` into the topics' expectations, (K,)."""
-        return _gains(len(self.topics), self.concentrations)
+        return expectation_gains(len(self.topics), self.concentrations)
 
     def directions(self) -> np.ndarray:
         """Mean directions of the topics, unit rows of shape (K, V)."""
@@ -57,7 +57,7 @@ class SphereFactors(NamedTuple):
 
     def expected_mean(self) -> np.ndarray:
         """Expectation of the topics' mean direction, (V,)."""
-        return _gains(len(self.mean), np.array([self.mean_concentration])) * self.mean
+        return expectation_gains(len(self.mean), np.array([self.mean_concentration])) * self.mean
 
 
 class RowFactors(NamedTuple):
@@ -93,7 +93,7 @@ class Alignment(NamedTuple):
     mean: float  # between the expectation of the mean and the given mean direction
 
 
-class MeanFieldSAM:
+class MeanFieldSAM(SphericalDocuments):
     r"""Mean-field approximation of the posterior of a spherical admixture.
 
     The model ([1]_), with unit vectors :math:`v_d` whose entries have either sign:
@@ -134,8 +134,8 @@ class MeanFieldSAM:
     after the other, each with the new values of the topics before it; otherwise topics that share documents would
     overshoot. The mean is updated last, to its optimum for given topics, :math:`\kappa_0 m + \sigma \sum_k e_k`.
 
-    Documents without entries carry no information and have no factor; `rows` are the indices of the others.
-    `batch_size` None uses all documents, and `total_samples` is their number in the objective.
+    Documents without entries have no factor. `batch_size` None uses all documents, and `total_samples` is their number
+    in the objective.
 
     References
     ----------
@@ -145,8 +145,8 @@ class MeanFieldSAM:
 
     def __init__(
         self,
-        directions: AnyDirections,
-        doc_topic_prior: np.ndarray,
+        rows: AnyDirections,
+        alpha: np.ndarray,
         mean_direction: np.ndarray,
         concentrations: Concentrations,
         workers: Workers,
@@ -154,34 +154,22 @@ class MeanFieldSAM:
         batch_size: int | None = None,
         total_samples: int | None = None,
     ):
-        self.directions = directions
-        self.doc_topic_prior = doc_topic_prior
-        self.mean_direction = mean_direction
-        self.concentrations = concentrations
-        self.workers = workers
+        super().__init__(rows, alpha, mean_direction, concentrations, workers, total_samples)
         self.batch_size = batch_size
-        self.rows = directions.directed
-        self.total_samples = len(self.rows) if total_samples is None else total_samples
 
     @property
     def n_samples(self) -> int:
         """Number of documents that are not zero."""
-        return len(self.rows)
+        return len(self.directed)
 
     @property
     def scale(self) -> float:
         """Number of documents that each of these represents."""
         return self.total_samples / max(self.n_samples, 1)
 
-    @property
-    def alpha(self) -> np.ndarray:
-        """Dirichlet parameters of the proportions."""
-        return self.doc_topic_prior
-
     def tuned(self, concentrations: Concentrations) -> MeanFieldSAM:
         """A copy with other concentrations."""
         other = copy.copy(self)
-        other.__dict__.pop("_log_peak", None)
         other.concentrations = concentrations
         return other
 
@@ -189,8 +177,8 @@ class MeanFieldSAM:
 
     def init_factors(self, key: np.uint64) -> tuple[SphereFactors, RowFactors]:
         """Initial factors: topics between the mean direction and the centres of clusters, and factors of documents."""
-        n_components = len(self.doc_topic_prior)
-        start = initialize_topics(self.directions, n_components, key)
+        n_components = self.n_components
+        start = initialize_topics(self.rows, n_components, key)
         share = bessel_ratio(len(self.mean_direction), start.concentration) / n_components
         topics = (self.concentrations.document * self.total_samples * share) * start.topics.T
         topics += (self.concentrations.topic * self.mean_direction)[:, np.newaxis]
@@ -204,10 +192,10 @@ class MeanFieldSAM:
     def init_rows(self, factors: SphereFactors) -> RowFactors:
         """Initial factors of documents, given the topics."""
         projections, overlaps = self._project_and_overlap(factors)
-        n_components = len(self.doc_topic_prior)
+        n_components = self.n_components
         positive = np.maximum(projections, 1e-3 / n_components)
         shares = positive / np.add.reduce(positive, axis=1)[:, np.newaxis]
-        return RowFactors(self.doc_topic_prior + _FIRST_WEIGHT * n_components * shares, projections, overlaps)
+        return RowFactors(self.alpha + _FIRST_WEIGHT * n_components * shares, projections, overlaps)
 
     def refresh_rows(self, factors: SphereFactors, rows: RowFactors) -> RowFactors:
         """The same factors of documents, with projections and overlaps of other topics."""
@@ -219,7 +207,7 @@ class MeanFieldSAM:
         shapes, weights = rows.shapes.copy(), np.empty_like(rows.shapes)
         ranges = split_range(self.n_samples, _ROWS_OF_TASK)
         couplings = np.empty((len(ranges), n_components, n_components))
-        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.concentrations.document, n_steps, tol
+        shared = rows.projections, rows.overlaps, self.alpha, self.concentrations.document, n_steps, tol
         parts = self.workers.run(
             fit_rows,
             [(*part, *shared, shapes, weights, coupling) for part, coupling in zip(ranges, couplings, strict=True)],
@@ -274,20 +262,20 @@ class MeanFieldSAM:
         """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
-        some = self.directions.take(self.rows[chosen])
-        prior = self.doc_topic_prior, self.mean_direction, self.concentrations
+        some = self.rows.take(self.directed[chosen])
+        prior = self.alpha, self.mean_direction, self.concentrations
         return MeanFieldSAM(some, *prior, self.workers, total_samples=self.total_samples)
 
     # Parts
 
-    @cached_property
+    @property
     def _log_peak(self) -> float:
-        return float(log_density_at_mode(self.directions.n_features, self.concentrations.document))
+        return float(log_density_at_mode(self.rows.n_features, self.concentrations.document))
 
     @cached_property
     def _sums(self) -> Any:
         """A function that sums documents times their weights."""
-        return self.directions.weighted_sums(self.rows)
+        return self.rows.weighted_sums(self.directed)
 
     def _mean_cosines(self, factors: SphereFactors) -> tuple[float, float]:
         """Mean cosine of the expectations of topics and mean, and cosine of the mean's and the given direction."""
@@ -324,22 +312,16 @@ class MeanFieldSAM:
 
     def _project(self, topics: np.ndarray, gains: np.ndarray) -> np.ndarray:
         out = np.empty((self.n_samples, topics.shape[1]))
-        tasks = split_by_task(self.directions.work_before(self.rows) * topics.shape[1] // _CELLS_OF_TASK)
-        self.workers.run(self.directions.fill_products, [(self.rows, *part, topics, out) for part in tasks])
+        tasks = split_by_task(self.rows.work_before(self.directed) * topics.shape[1] // _CELLS_OF_TASK)
+        self.workers.run(self.rows.fill_products, [(self.directed, *part, topics, out) for part in tasks])
         return out * gains
 
     def _score(self, rows: RowFactors) -> tuple[float, float]:
         """Terms of the documents in the objective, and the sum of their expected cosines."""
-        shared = rows.projections, rows.overlaps, self.doc_topic_prior, self.concentrations.document, rows.shapes
+        shared = rows.projections, rows.overlaps, self.alpha, self.concentrations.document, rows.shapes
         tasks = [(*part, *shared) for part in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
         parts = self.workers.run(score_rows, tasks)
         return sum(part[0] for part in parts) + self.n_samples * self._log_peak, sum(part[1] for part in parts)
-
-
-def _gains(n_features: int, concentrations) -> np.ndarray:
-    out = np.empty(len(concentrations))
-    fill_gains(n_features, concentrations, out)
-    return out
 
 
 def _lengths(columns: np.ndarray) -> np.ndarray:

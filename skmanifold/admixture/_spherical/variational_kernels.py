@@ -68,19 +68,10 @@ def score_rows(start, stop, projections, overlaps, prior, concentration, shapes)
     """Terms in the objective of the documents from `start` to `stop`, and the sum of their cosines."""
     prior_total, prior_constant = _dirichlet_constant(prior)
     scratch = np.empty((3, len(prior)))
+    given = (overlaps, prior, prior_total, concentration, scratch[0], scratch[1], scratch[2])
     value, cosines = 0.0, 0.0
     for row in range(start, stop):
-        part, cosine = _evaluate_row(
-            shapes[row],
-            projections[row],
-            overlaps,
-            prior,
-            prior_total,
-            concentration,
-            scratch[0],
-            scratch[1],
-            scratch[2],
-        )[:2]
+        part, cosine = _evaluate_row(shapes[row], projections[row], *given)[:2]
         value += part + prior_constant
         cosines += cosine
     return value, cosines
@@ -328,7 +319,9 @@ def _gain(dim, concentration):
 
 
 @njit(cache=True, nogil=True)
-def fill_gains(dim, concentrations, out):
-    """Write the factors that turn natural parameters of these lengths into expectations."""
+def expectation_gains(dim, concentrations):
+    """The factors that turn natural parameters of these lengths into expectations."""
+    out = np.empty(len(concentrations))
     for k in range(len(out)):
         out[k] = _gain(dim, concentrations[k])
+    return out

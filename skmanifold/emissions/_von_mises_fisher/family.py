@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...distributions import bessel_ratio, inverse_bessel_ratio
+from ...distributions._bessel import log_peak
 from ...numerics.block_sums import BlockSums
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_direction
@@ -29,7 +30,6 @@ from .kernels import (
     coefficients_of,
     draw_concentration,
     log_marginals,
-    log_peak,
     tabulate,
 )
 from .rows import DenseUnitRows, DirectedRows, SparseRows, SphericalKMeans

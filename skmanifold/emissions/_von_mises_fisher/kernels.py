@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from scipy.fft import dct
 
-from ...distributions._bessel import compute_log_peak, compute_log_scaled, compute_ratio, log_density_at_mode
+from ...distributions._bessel import compute_log_peak, compute_log_scaled, compute_ratio
 from ...random._keys import fold_in, uniform
 from ...random._variates import exponential
 from ...utils._conditions import MOST_COUNTED, Real
@@ -56,11 +56,6 @@ class ConcentrationPrior(NamedTuple):
     def log_normalizer(self, d: int) -> float:
         """Log of the integral of the exponential of the log prior density, rows peak(kappa) - gap kappa."""
         return tabulate(0.5 * d - 1.0, self.rows, self.gap, np.empty(0))[2]
-
-
-def log_peak(d: int, concentrations) -> np.ndarray:
-    """Log density at the mean direction relative to the uniform distribution."""
-    return log_density_at_mode(d, concentrations) - log_density_at_mode(d, 0.0)
 
 
 @njit(cache=True, nogil=True)

@@ -10,10 +10,20 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._orthogonal.passes import FramePasses, OrthogonalModel
-from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
-from skmanifold.samplers import GSGNHT, SGGMC, ColumnGibbs
+from skmanifold.samplers import GSGNHT, ColumnGibbs
 
-from ..spherical._spherical_draws import DOCUMENTS, KEY, difference, draw_around, draw_documents, in_batches, unit
+from ..spherical._spherical_draws import (
+    DOCUMENTS,
+    KEY,
+    KINDS,
+    chain_of_topics,
+    difference,
+    draw_around,
+    draw_documents,
+    in_batches,
+    minibatches,
+    unit,
+)
 from ._orthogonal_draws import WithoutLength, draw_frames, draw_prior, make_model
 
 V, N_DOCUMENTS, KAPPA = 4, 4, 10.0
@@ -167,18 +177,9 @@ def posterior():
     return weighted_prior(60_000, np.random.default_rng(0))
 
 
-def topic_chain(passes, n_passes, radius=1.0, kind=OrthogonalModel, burn_in=100):
-    """Estimates less the exact posterior, and the mean temperature."""
+def topic_chain(passes, n_passes, radius=1.0, kind=OrthogonalModel):
     model = make_model(DOCUMENTS, 2, alpha=ALPHA, kappa=KAPPA, radius=radius, kind=kind)
-    state = passes.init(model, KEY)
-    state.latents.log_steps[:] = np.log(0.35)
-    series, temperature = [], 0.0
-    for t in range(burn_in + n_passes):
-        state = passes.step(model, state)
-        if t >= burn_in:
-            series.append(topic_statistics(passes.parameters(model, state)))
-            temperature += state.statistics.temperature / n_passes
-    return difference(in_batches(series), posterior()), temperature
+    return chain_of_topics(model, passes, topic_statistics, posterior(), n_passes)
 
 
 @pytest.mark.extended
@@ -201,13 +202,8 @@ def test_sweeps_with_half_the_parameter_are_found_out():
     assert_disagrees(topic_chain(FramePasses(ColumnGibbs(), 5, 0), 300, kind=Halved)[0], 0.0)
 
 
-def minibatches(kind, h, batch_size, friction=2.0, **options):
-    return SphericalMinibatchPasses(kind(h, friction, n_steps=2, **options), batch_size, 5, 0)
-
-
 # biases are of the first order in the step: proportions lag behind topics, and minibatches heat
 BIASES = {("gsgnht", None): 0.01, ("sggmc", None): 0.015, ("gsgnht", 3): 0.02, ("sggmc", 3): 0.05}
-KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
 @pytest.mark.extended

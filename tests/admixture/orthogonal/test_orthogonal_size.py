@@ -14,7 +14,12 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from skmanifold.admixture._orthogonal import reversible_jump
-from skmanifold.admixture._orthogonal.reversible_jump import _DirectionProposal, _MergerProposal, propose_size
+from skmanifold.admixture._orthogonal.reversible_jump import (
+    Documents,
+    _DirectionProposal,
+    _MergerProposal,
+    propose_size,
+)
 from skmanifold.admixture._orthogonal.reversible_jump_kernels import birth_death_factors
 from skmanifold.distributions._matrix_von_mises_fisher import gibbs_sweep
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement
@@ -41,10 +46,11 @@ def draw_documents(topics, theta, kappa, rng):
     return (1 - complement) * means + np.sqrt(complement * (2 - complement)) * tangents
 
 
-def dense_directions(X):
+def documents_of(X, alpha, kappa, workers=ONE):
     n, width = X.shape
     columns = np.tile(np.arange(width, dtype=np.int32), n)
-    return Directions(np.arange(0, n * width + 1, width), columns, np.ascontiguousarray(X).ravel(), width)
+    rows = Directions(np.arange(0, n * width + 1, width), columns, np.ascontiguousarray(X).ravel(), width)
+    return Documents(rows, np.arange(n), alpha, kappa, workers)
 
 
 @njit(cache=True)
@@ -138,7 +144,9 @@ def test_the_law_of_directions_is_drawn_from_as_its_density_says(n_topics):
     weights = np.exp([-law.log_density(draw) for draw in draws])
     cosine = draws @ law.direction
     # reweighted to the uniform law on the sphere of the remaining dimensions
-    assert_agrees(summarize(np.stack([weights, weights * cosine, weights * cosine**2], axis=1)), [1, 0, 1 / law.dim])
+    assert_agrees(
+        summarize(np.stack([weights, weights * cosine, weights * cosine**2], axis=1)), [1, 0, 1 / (4 - n_topics)]
+    )
     assert_disagrees(summarize(cosine), 0.0)
 
 
@@ -194,7 +202,7 @@ def drift_of_the_joint_chain(setting, wrong_prior=None):
     Moves are those which their keys make turn or not, as is wanted: a choice whatever the state.
     """
     prior, alpha, kappa, n_documents, n_features, turns, n_chains, n_steps = setting
-    rng, directed = np.random.default_rng(2), np.arange(n_documents)
+    rng = np.random.default_rng(2)
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior if wrong_prior is None else wrong_prior)
     drifts, kinds = [], set()
@@ -208,7 +216,7 @@ def drift_of_the_joint_chain(setting, wrong_prior=None):
             key = subkey(KEY, chain, step)
             topics, theta = move_at_fixed_size(X, topics, theta, alpha, kappa, 0.4, subkey(key, 0), rng)
             key = next(child for child in (subkey(key, 1 + i) for i in range(100)) if kind_of(child)[1] in turns)
-            move = propose_size(dense_directions(X), directed, topics, theta, alpha, kappa, log_prior, key, ONE)
+            move = propose_size(documents_of(X, alpha, kappa), topics, theta, log_prior, key)
             assert (move.is_birth, move.rotates) == kind_of(key)
             topics, theta = move.topics, move.proportions
             if move.accepted:
@@ -233,8 +241,7 @@ def mean_gap_of_first_and_last(n_chains=60, n_steps=120):
     for chain in range(n_chains):
         topics, theta, total = draw_frame(1, 3, np.random.default_rng(chain)), np.ones((3, 1)), 0.0
         for step in range(n_steps):
-            of_move = topics, theta, 0.5, 6.0, log_prior, subkey(KEY, chain, step), ONE
-            move = propose_size(dense_directions(X), np.arange(3), *of_move)
+            move = propose_size(documents_of(X, 0.5, 6.0), topics, theta, log_prior, subkey(KEY, chain, step))
             topics, theta = move.topics, move.proportions
             total += (theta[:, 0] - theta[:, -1]).mean()
         gaps.append(total / n_steps)
@@ -315,7 +322,7 @@ def test_the_number_has_the_posterior_that_the_evidences_say():
 
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
-    rows, directed = dense_directions(X), np.arange(len(X))
+    documents = documents_of(X, alpha, kappa)
     n_chains, n_steps, n_burn_in = 20, 90, 10
     frequency = np.zeros(n_chains)
     for chain in range(n_chains):
@@ -323,7 +330,7 @@ def test_the_number_has_the_posterior_that_the_evidences_say():
         for step in range(n_steps):
             key = subkey(KEY, chain, step)
             topics, theta = move_at_fixed_size(X, topics, theta, alpha, kappa, 0.4, subkey(key, 0), rng)
-            move = propose_size(rows, directed, topics, theta, alpha, kappa, log_prior, subkey(key, 1), ONE)
+            move = propose_size(documents, topics, theta, log_prior, subkey(key, 1))
             topics, theta = move.topics, move.proportions
             frequency[chain] += (step >= n_burn_in) * (len(topics) == 2) / (n_steps - n_burn_in)
     chance = odds / (1 + odds)
@@ -344,43 +351,35 @@ def plant(n_documents, n_features, n_topics, alpha, kappa, seed):
 def search(X, n_start, alpha, kappa, n_rounds, n_moves, n_most=20, workers=ONE, n_sweeps=4):
     rng, log_prior = np.random.default_rng(4), np.zeros(n_most + 1)
     topics, theta = draw_frame(n_start, X.shape[1], rng), rng.dirichlet(np.full(n_start, alpha), len(X))
-    rows, directed, trace = dense_directions(X), np.arange(len(X)), []
+    documents, trace = documents_of(X, alpha, kappa, workers), []
     for turn in range(n_rounds):
         for sweep in range(n_sweeps):
             key = subkey(KEY, turn, sweep)
             topics, theta = move_at_fixed_size(X, topics, theta, alpha, kappa, 1.5 / np.sqrt(kappa), key, rng, 2)
         for i in range(n_moves):
             key = subkey(KEY, turn, n_sweeps + i)
-            move = propose_size(rows, directed, topics, theta, alpha, kappa, log_prior, key, workers)
+            move = propose_size(documents, topics, theta, log_prior, key)
             topics, theta = move.topics, move.proportions
         trace.append(len(topics))
     return topics, theta, trace
 
 
-@pytest.mark.extended
-def test_from_one_topic_the_planted_number_is_found():
-    planted, X = plant(500, 200, 6, 0.2, 200.0, 0)
-    topics, theta, trace = search(X, 1, 0.2, 200.0, 32, 6)
-    assert trace[-24:] == [6] * 24
-    np.testing.assert_allclose(topics @ topics.T, np.eye(6), atol=1e-12)
+@pytest.mark.parametrize(
+    ("corpus", "n_start", "n_rounds", "n_moves", "n_last", "similarity"),
+    [
+        pytest.param((500, 200, 6, 0.2, 200.0, 0), 1, 32, 6, 24, 0.7, marks=pytest.mark.extended),
+        pytest.param((300, 60, 4, 0.3, 200.0, 1), 8, 36, 12, 3, 0.9, marks=pytest.mark.long),
+        pytest.param((500, 200, 6, 0.1, 200.0, 0), 12, 120, 12, 6, 0.95, marks=pytest.mark.long),
+    ],
+    ids=["from one topic", "from twice as many", "from twice as many in a larger corpus"],
+)
+def test_the_planted_number_is_found(corpus, n_start, n_rounds, n_moves, n_last, similarity):
+    planted, X = plant(*corpus)
+    topics, theta, trace = search(X, n_start, *corpus[3:5], n_rounds, n_moves)
+    assert trace[-n_last:] == [corpus[2]] * n_last
+    np.testing.assert_allclose(topics @ topics.T, np.eye(corpus[2]), atol=1e-12)
     np.testing.assert_allclose(theta.sum(axis=1), 1.0)
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.7
-
-
-@pytest.mark.long
-def test_from_twice_as_many_topics_the_planted_number_is_found():
-    planted, X = plant(300, 60, 4, 0.3, 200.0, 1)
-    topics, _, trace = search(X, 8, 0.3, 200.0, 36, 12)
-    assert trace[-3:] == [4] * 3
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.9
-
-
-@pytest.mark.long
-def test_from_twice_as_many_topics_the_planted_number_is_found_in_a_larger_corpus():
-    planted, X = plant(500, 200, 6, 0.1, 200.0, 0)
-    topics, _, trace = search(X, 12, 0.1, 200.0, 40, 12)
-    assert trace[-6:] == [6] * 6
-    assert np.abs(topics @ planted.T).max(axis=0).min() > 0.95
+    assert np.abs(topics @ planted.T).max(axis=0).min() > similarity
 
 
 # --- the rest of the contract ---------------------------------------------------------------------------------
@@ -400,11 +399,11 @@ def test_the_number_of_threads_changes_no_byte():
 def test_numbers_without_prior_mass_and_above_the_dimension_are_never_reached():
     rng = np.random.default_rng(5)
     X = unit(rng.standard_normal((4, 3)))
-    rows, directed, log_prior = dense_directions(X), np.arange(4), np.full(9, 5.0).cumsum()
+    documents, log_prior = documents_of(X, 0.5, 0.1), np.full(9, 5.0).cumsum()
     log_prior[[0, 1]] = -np.inf
     topics, theta, seen = draw_frame(2, 3, rng), np.full((4, 2), 0.5), set()
     for step in range(300):
-        move = propose_size(rows, directed, topics, theta, 0.5, 0.1, log_prior, subkey(KEY, step), ONE)
+        move = propose_size(documents, topics, theta, log_prior, subkey(KEY, step))
         assert move.accepted or (move.topics is topics and move.proportions is theta)
         topics, theta = move.topics, move.proportions
         seen.add((len(topics), move.is_birth, move.rotates, np.isfinite(move.log_ratio)))
@@ -421,8 +420,8 @@ def test_rows_without_direction_stay_out_of_it():
     topics, theta = draw_frame(2, 10, rng), rng.dirichlet([0.3, 0.3], 40)
     for step in range(12):
         key = subkey(KEY, step)
-        one = propose_size(rows, rows.directed, topics, theta, 0.3, 30.0, log_prior, key, ONE)
-        two = propose_size(dense_directions(X), np.arange(40), topics, theta, 0.3, 30.0, log_prior, key, ONE)
+        one = propose_size(Documents(rows, rows.directed, 0.3, 30.0, ONE), topics, theta, log_prior, key)
+        two = propose_size(documents_of(X, 0.3, 30.0), topics, theta, log_prior, key)
         assert one.log_ratio == pytest.approx(two.log_ratio, rel=1e-9, abs=1e-9)
 
 
@@ -431,9 +430,9 @@ def test_documents_all_of_one_topic_and_lost_shares_do_no_harm(n_topics):
     X = np.eye(4)[[0, 0, 0, 0]]
     theta = np.zeros((4, n_topics))
     theta[:, 0] = 1.0
-    rows, topics, lost = dense_directions(X), np.eye(4)[:n_topics], 0
+    documents, topics, lost = documents_of(X, 0.01, 1e5), np.eye(4)[:n_topics], 0
     for step in range(60):
-        move = propose_size(rows, np.arange(4), topics, theta, 0.01, 1e5, np.zeros(5), subkey(KEY, step), ONE)
+        move = propose_size(documents, topics, theta, np.zeros(5), subkey(KEY, step))
         assert not np.isnan(move.log_ratio)
         assert np.isfinite(move.proportions).all()
         lost += move.log_ratio == -np.inf

@@ -1,28 +1,22 @@
 """Orthonormal topics as samplers see them: gradients against differences and slow formulas, means over minibatches."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, nearest_frame, unit_setup
-from skmanifold.admixture._spherical.targets import MinibatchSAM, move_chains
+from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel
 from skmanifold.distributions import log_vmf_normalizer
-from skmanifold.sparse.directions import as_directions
-from skmanifold.utils._threads import Workers
+from skmanifold.distributions._matrix_von_mises_fisher import nearest_frame
 
-from ..spherical._spherical_draws import KEY, ONE, GivenRows, make_rows, unit
+from ..spherical._spherical_draws import gradient_of, log_density_of, make_rows, unit
 from ._orthogonal_draws import WithoutLength, draw_frames
+from ._orthogonal_draws import make_model as make_orthogonal
 
 K, V, KAPPA = 3, 7, 40.0
 OF_TOPICS = np.array([5.0, 40.0, 120.0])
-STEP_KEYS = np.array([20160711], np.uint64)
 
 
-def make_model(X, *, radius=3.0, workers=ONE, kind=OrthogonalModel, kappa=KAPPA):
-    setup = unit_setup(as_directions(sp.csr_array(X)), K, 0.7, kappa, False)._replace(radii=np.array([radius]))
-    return setup.model(workers, kind=kind)
+def make_model(X, *, radius=3.0, kind=OrthogonalModel, kappa=KAPPA):
+    return make_orthogonal(X, K, alpha=0.7, kappa=kappa, radius=radius, kind=kind)
 
 
 def make_topics(seed=1, n_features=V):
@@ -44,19 +38,8 @@ def slow_log_density(X, topics, draws, kappa=KAPPA):
     return value
 
 
-def log_density_of(target, topics):
-    return target.log_density(target.model.to_position(topics)[None])[0]
-
-
-def gradient_of(target, topics, keys=None):
-    position = target.model.to_position(topics)[None]
-    out = np.full_like(position, np.nan)
-    target.grad_log_density(position, keys, out)
-    return out
-
-
 def tangent(model, topics, gradient):
-    gradient = gradient.copy()
+    gradient = gradient[None].copy()
     model.manifold.project(model.to_position(topics)[None], gradient)
     return gradient[0]
 
@@ -114,7 +97,7 @@ def test_the_gradient_is_the_slope_of_the_log_density(n_draws, radius, kappa):
     slopes = slopes_by_differences(target, topics)
     gradient = gradient_of(target, topics)
     assert agree(tangent(model, topics, gradient), slopes)
-    np.testing.assert_allclose(gradient[0], target.linear_parameter(), rtol=1e-10)
+    np.testing.assert_allclose(gradient, target.linear_parameter(), rtol=1e-10)
 
 
 def test_wrong_gradients_are_not_the_slope():
@@ -144,42 +127,6 @@ def test_equal_pulls_of_all_documents_are_not_the_slope_with_a_concentration_for
     assert not agree(wrong, parameter, 0.05)
 
 
-def test_the_mean_over_all_minibatches_is_the_full_gradient():
-    X, topics = make_rows(7), make_topics()
-    model = make_model(X)
-    target = GivenRows(model, model.init_chains(0), KEY, 2, 3, False)
-    target.rows = model.directed
-    full = gradient_of(target, topics, STEP_KEYS)
-    draws = np.empty((5, 3, K))
-    chains = model.init_chains(0)
-    turned = model.to_word_major(model.to_position(topics))
-    move_chains(model, chains, model.directed, STEP_KEYS[0], *turned, 3, False, draws)
-    np.testing.assert_allclose(gradient_of(ConditionalFrames(model, draws), topics), full, rtol=1e-11)
-    each = []
-    for pair in combinations(model.directed, 2):
-        target.rows = np.array(pair)
-        each.append(gradient_of(target, topics, STEP_KEYS))
-    assert len(each) == 10
-    np.testing.assert_allclose(np.mean(each, axis=0), full, rtol=1e-11, atol=1e-11 * np.abs(full).max())
-    assert np.std(each, axis=0).max() > 0.1 * np.abs(full).max()
-
-
-@pytest.mark.parametrize("kappa", [KAPPA, OF_TOPICS])
-def test_the_deviations_of_documents_estimate_the_covariance_of_the_gradient(kappa):
-    model, topics = make_model(make_rows(7), kappa=kappa), make_topics()
-    target = GivenRows(model, model.init_chains(0), KEY, 2, 3, False)
-    position = model.to_position(topics)[None]
-    gradients, estimates, out = [], [], np.empty_like(position)
-    for pair in combinations(model.directed, 2):
-        target.rows = np.array(pair)
-        deviations = target.grad_with_deviations(position, STEP_KEYS, out).reshape(2, -1)
-        np.testing.assert_allclose(out.ravel(), gradient_of(target, topics, STEP_KEYS).ravel(), rtol=1e-12)
-        gradients.append(out.ravel().copy())
-        estimates.append(deviations.T @ deviations)
-    expected = np.cov(np.transpose(gradients), ddof=0)
-    np.testing.assert_allclose(np.mean(estimates, axis=0), expected, rtol=1e-8, atol=1e-10 * expected.max())
-
-
 def test_the_gram_matrix_that_is_known_is_that_of_the_topics():
     model, topics = make_model(make_rows(7)), make_topics()
     word_topic, gram = model.to_word_major(model.to_position(topics))
@@ -197,19 +144,6 @@ def test_the_nearest_frame_is_that_of_a_positive_stretch():
     np.testing.assert_allclose(frame @ frame.T, np.eye(2), atol=1e-14)
 
 
-def test_gradients_do_not_depend_on_threads():
-    X, topics = make_rows(300, 20_000), make_topics(n_features=20_000)
-    gradients = []
-    for jobs in (1, 2):
-        with Workers(jobs) as workers:
-            model = make_model(X, workers=workers)
-            target = MinibatchSAM(model, model.init_chains(0), KEY, 150, 2, True)
-            gradients.append(gradient_of(target, topics, STEP_KEYS))
-            gradients.append(target.chains.points)
-    np.testing.assert_array_equal(gradients[0], gradients[2])
-    np.testing.assert_array_equal(gradients[1], gradients[3])
-
-
 def test_the_declared_noise_and_curvature_are_those_of_unit_topics():
     """Radii are units: at the radius that is learned, curvature plus noise is at most one."""
     model = make_model(make_rows(40)).tuned(
@@ -219,7 +153,7 @@ def test_the_declared_noise_and_curvature_are_those_of_unit_topics():
     np.testing.assert_allclose(covariance.mean(axis=0), np.arange(1.0, 4) / 25, rtol=1e-12)
     topics = make_topics()
     target = ConditionalFrames(model, make_draws(model, 20, seed=3))
-    _, _, terms, _ = target._terms_at(model.to_position(topics)[None])
+    _, terms = target._terms_at(model.to_position(topics)[None])
     coupling = np.abs(terms.coupling) / len(model.directed)
     curvature = model.curvature_plus_noise(coupling, model.noise)
     assert curvature.shape == (1,)

@@ -5,9 +5,11 @@ import scipy.sparse as sp
 from samplers._evidence import Estimate, summarize
 
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.random._keys import root_key
+from skmanifold.samplers import GSGNHT, SGGMC
 from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
@@ -34,6 +36,26 @@ def difference(estimate, reference):
     return Estimate(estimate.mean - reference.mean, np.hypot(estimate.error, reference.error))
 
 
+KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
+
+
+def minibatches(kind, h, batch_size, friction=2.0, **options):
+    return SphericalMinibatchPasses(kind(h, friction, n_steps=2, **options), batch_size, 5, 0)
+
+
+def chain_of_topics(model, passes, statistics, reference, n_passes, burn_in=100):
+    """Means of statistics of the topics less the reference, and the mean temperature."""
+    state = passes.init(model, KEY)
+    state.latents.log_steps[:] = np.log(0.35)
+    series, temperature = [], 0.0
+    for t in range(burn_in + n_passes):
+        state = passes.step(model, state)
+        if t >= burn_in:
+            series.append(statistics(passes.parameters(model, state)))
+            temperature += state.statistics.temperature / n_passes
+    return difference(in_batches(series), reference), temperature
+
+
 def make_rows(n_rows, n_features=7, seed=0):
     """Sparse rows with entries of either sign; every third has none."""
     rng = np.random.default_rng(seed)
@@ -41,6 +63,21 @@ def make_rows(n_rows, n_features=7, seed=0):
     X[:, 0] += 0.1
     X[1::3] = 0.0
     return X
+
+
+class WithoutProjection(SphericalModel):
+    """The gradient of a document's cosine without the part along its mean."""
+
+    def fill_gradient(self, rows, terms, *rest):
+        return super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
+
+
+class ScalesThePrior(SphericalModel):
+    """The prior counts once for each minibatch of an epoch."""
+
+    def prior(self, word_topic):
+        prior = super().prior(word_topic)
+        return prior._replace(gradient=2.0 * prior.gradient)
 
 
 class GivenRows(MinibatchSAM):
@@ -57,6 +94,20 @@ class GivenRows(MinibatchSAM):
         for array, before in zip(self.chains, stood, strict=True):
             array[:] = before
         return terms
+
+
+STEP_KEYS = np.array([20160711], np.uint64)
+
+
+def log_density_of(target, topics):
+    return target.log_density(target.model.to_position(topics)[None])[0]
+
+
+def gradient_of(target, topics, keys=None):
+    position = target.model.to_position(topics)[None]
+    out = np.full_like(position, np.nan)
+    target.grad_log_density(position, keys, out)
+    return out[0]
 
 
 def signed_rows(n=30, n_features=8):

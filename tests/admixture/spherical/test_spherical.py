@@ -179,10 +179,11 @@ def test_samplers_are_settings(kind, suitable, wrong):
             make(refused, kind=kind).fit(signed_rows())
 
 
-def test_a_fit_whose_steps_are_not_sound_warns_of_its_temperature():
+@each_kind
+def test_a_fit_whose_steps_are_not_sound_warns_of_its_temperature(kind):
     X, _ = planted()
     with pytest.warns(ConvergenceWarning, match=r"temperature is [0-9.]+, not 1: .*sampler__step_size"):
-        model = make(SGGMC(step_size=1.5, friction=0.01, n_steps=1), max_iter=20).fit(X)
+        model = make(SGGMC(step_size=1.8, friction=0.01, n_steps=1), max_iter=20, kind=kind).fit(X)
     assert abs(np.log(model.posterior_["temperature"].mean())) > 0.2
 
 
@@ -270,31 +271,37 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_the_estimator_unfitted(ki
     assert set(vars(model)) == before
 
 
-@pytest.mark.covering
-@each_sampler
 @pytest.mark.parametrize(
-    ("params", "X", "message"),
+    ("kind", "params", "X", "message"),
     [
-        ({"mean_direction": [0, 0, 0, 0]}, np.eye(4), "mean_direction must not be zero"),
-        ({"mean_direction": [1, 0]}, np.eye(4), "mean_direction must be 4 finite numbers"),
-        ({"topic_scale": [1, 2]}, np.eye(4), "one for each topic"),
-        ({"topic_scale": [1, 2, -1]}, np.eye(4), "one for each topic"),
-        ({}, np.vstack([np.eye(4), -np.eye(4)]), "mean of the documents is zero"),
+        (SphericalAdmixture, {"mean_direction": [0, 0, 0, 0]}, np.eye(4), "mean_direction must not be zero"),
+        (SphericalAdmixture, {"mean_direction": [1, 0]}, np.eye(4), "mean_direction must be 4 finite numbers"),
+        (SphericalAdmixture, {"topic_scale": [1, 2]}, np.eye(4), "one for each topic"),
+        (SphericalAdmixture, {"topic_scale": [1, 2, -1]}, np.eye(4), "one for each topic"),
+        (SphericalAdmixture, {}, np.vstack([np.eye(4), -np.eye(4)]), "mean of the documents is zero"),
+        (OrthogonalSphericalAdmixture, {}, np.ones((5, 2)), "orthonormal topics need as many features, but X has 2"),
+        (OrthogonalSphericalAdmixture, {"doc_topic_prior": [1, 1, 1]}, np.eye(4), "doc_topic_prior"),
+        (OrthogonalSphericalAdmixture, {"n_components_penalty": -1.0}, np.eye(4), "n_components_penalty"),
     ],
 )
-def test_directions_and_scales_that_cannot_be_are_refused(sampler, params, X, message):
-    with pytest.raises(ValueError, match=message):
-        make(sampler, **params).fit(X)
+def test_what_only_one_of_the_models_cannot_have_is_refused(kind, params, X, message):
+    for sampler in kind._samplers:
+        with pytest.raises(ValueError, match=message):
+            make(sampler, kind=kind, **params).fit(X)
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("V", [2, 50, 2000])
 @pytest.mark.parametrize("kappa", [1e-3, 1e7])
-def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, V))
-    for sampler in ("gsgnht", "gmc_gibbs", "vb"):
-        model = make(sampler, document_concentration=kappa, topic_concentration=kappa, mean_concentration=kappa).fit(X)
+@each_kind
+def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa, kind):
+    X = np.random.default_rng(0).standard_normal((20, V))
+    of_topics = {} if kind is OrthogonalSphericalAdmixture else dict.fromkeys(list(NUMBERS)[1:], kappa)
+    cases = ["gsgnht", "gmc_gibbs", "vb"] if of_topics else ["gsgnht", "gibbs", None]  # None: an inferred number
+    for sampler in cases:
+        n_components = min(3, V) if sampler or of_topics else None
+        params = {"kind": kind, "document_concentration": kappa, **of_topics}
+        model = make(sampler or "gibbs", n_components, **params).fit(X)
         assert np.isfinite(model.components_).all()
         assert np.isfinite(model.log_density_trace_).all()
         assert np.isfinite(model.score_samples(X)).all()
@@ -307,6 +314,3 @@ def test_equal_rows_and_one_topic_are_no_trouble(sampler):
     assert np.isfinite(model.components_).all()
     one = make(sampler, n_components=1).fit(signed_rows())
     np.testing.assert_array_equal(one.transform(signed_rows()), np.ones((30, 1)))
-
-
-# Callbacks

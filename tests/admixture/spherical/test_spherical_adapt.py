@@ -98,35 +98,6 @@ def test_the_noise_that_minibatches_estimate_is_compensated(kind):
     assert raw.posterior_["temperature"].mean() > 1.25
 
 
-def fit(X, **options):
-    options = {"max_iter": 12, **options}
-    model = SphericalAdmixture(3, doc_topic_prior=0.5, batch_size=10, thin=1, random_state=0, **options)
-    return model.fit(X)
-
-
-def bytes_of(model, chains=slice(None)):
-    draws = [model.posterior_[name][chains].tobytes() for name in sorted(model.posterior_)]
-    return [*draws, model.log_density_trace_[chains].tobytes()]
-
-
-@pytest.mark.short_cases("gsgnht")
-@pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
-def test_rows_of_zeros_do_not_matter(sampler):
-    mean, topics, X = generate(30, 3, 200, Concentrations(300.0, 30.0, 30.0), 0.5, 2)
-    options = {"sampler": sampler, "max_iter": 40, "mean_direction": mean}
-    plain = fit(X, **options)
-    behind = fit(np.vstack((X, np.zeros((50, 30)))), **options)
-    assert bytes_of(behind) == bytes_of(plain)
-    between = np.zeros((400, 30))
-    between[::2] = X
-    other = fit(between, **options)
-    assert bytes_of(other) != bytes_of(plain)  # documents have streams of their own, by their place
-    assert all(np.isfinite(values).all() for name, values in other.posterior_.items() if name != "temperature")
-    for model in (plain, other):
-        assert cosines_of_matched(model.components_, topics).min() > 0.97
-    assert other.document_concentration_ == pytest.approx(plain.document_concentration_, rel=0.05)
-
-
 def cosines_of_matched(components, topics):
     cosines = components @ topics.T
     return cosines[linear_sum_assignment(-cosines)]

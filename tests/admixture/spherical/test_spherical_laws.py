@@ -10,7 +10,7 @@ import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._spherical.model import SphericalModel
-from skmanifold.admixture._spherical.passes import BlockwisePasses, SphericalMinibatchPasses
+from skmanifold.admixture._spherical.passes import BlockwisePasses
 from skmanifold.distributions import bessel_ratio
 from skmanifold.random._keys import subkey
 from skmanifold.samplers import GMC, GSGNHT, SGGMC, SVRG, BlockwiseGMC
@@ -19,20 +19,18 @@ from ._spherical_draws import (
     CONCENTRATIONS,
     DOCUMENTS,
     KEY,
+    KINDS,
     MEAN,
+    ScalesThePrior,
+    WithoutProjection,
+    chain_of_topics,
     difference,
     draw_documents,
     draw_prior,
     in_batches,
     make_model,
+    minibatches,
 )
-
-
-class WithoutProjection(SphericalModel):
-    """The gradient of a document's cosine without the part along its mean."""
-
-    def fill_gradient(self, rows, terms, *rest):
-        super().fill_gradient(rows, terms._replace(coupling=np.zeros_like(terms.coupling)), *rest)
 
 
 class WithoutNormalizer(SphericalModel):
@@ -47,14 +45,6 @@ class PrintedExponent(SphericalModel):
 
     def __init__(self, rows, alpha, *rest):
         super().__init__(rows, alpha - 0.5, *rest)
-
-
-class ScalesThePrior(SphericalModel):
-    """The prior counts once for each minibatch of an epoch."""
-
-    def prior(self, word_topic):
-        prior = super().prior(word_topic)
-        return prior._replace(gradient=2.0 * prior.gradient)
 
 
 # --- the joint law: documents drawn anew after each pass --------------------------------------------------
@@ -142,39 +132,26 @@ def joint_chains(alpha, n_chains, n_passes, **options):
     return summarize([estimate.mean for estimate, _ in chains]), np.mean([rate for _, rate in chains])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("prior", PRIORS)
-def test_the_blockwise_sampler_keeps_the_joint_law(prior):
-    estimate, rate = joint_chains(PRIORS[prior], 40, 40)
+@pytest.mark.parametrize(
+    ("prior", "options"),
+    [
+        pytest.param("on the sphere", {"concentrations": OF_TOPICS}, marks=pytest.mark.extended),
+        pytest.param("at its edge", {"concentrations": OF_TOPICS}, marks=pytest.mark.long),
+        pytest.param(
+            "in logarithms", {"concentrations": OF_TOPICS, "sampler": BlockwiseGMC(0.15, 5)}, marks=pytest.mark.long
+        ),
+        pytest.param("on the sphere", {"sampler": GMC(0.3, 3), "n_draws": 1}, marks=pytest.mark.extended),
+        pytest.param(
+            "on the sphere", {"sampler": BlockwiseGMC(0.6, 3), "radii": (1.5, 2.0, 4.0)}, marks=pytest.mark.long
+        ),
+    ],
+)
+def test_samplers_given_proportions_keep_the_joint_law(prior, options):
+    estimate, rate = joint_chains(PRIORS[prior], 40, 40, **options)
     assert 0.3 < rate < 0.95
     assert estimate.error[:9].max() < 0.06
-    assert_agrees(difference(estimate, prior_statistics(PRIORS[prior])), 0.0)
-
-
-@pytest.mark.extended
-@pytest.mark.short_cases("on the sphere")
-@pytest.mark.parametrize("prior", PRIORS)
-def test_the_blockwise_sampler_keeps_the_joint_law_with_a_concentration_for_each_topic(prior):
-    estimate, rate = joint_chains(PRIORS[prior], 40, 40, concentrations=OF_TOPICS)
-    assert 0.3 < rate < 0.95
-    reference = prior_statistics(PRIORS[prior], of_topics=True)
+    reference = prior_statistics(PRIORS[prior], of_topics="concentrations" in options)
     assert_agrees(difference(estimate, reference), 0.0)
-
-
-@pytest.mark.long
-def test_the_blockwise_sampler_keeps_the_joint_law_on_spheres_of_any_radius():
-    options = {"sampler": BlockwiseGMC(0.6, 3), "radii": (1.5, 2.0, 4.0)}
-    estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, **options)
-    assert rate > 0.3
-    assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
-
-
-@pytest.mark.extended
-def test_one_sampler_of_all_topics_keeps_the_joint_law_given_one_draw_of_proportions():
-    estimate, rate = joint_chains(PRIORS["on the sphere"], 40, 40, sampler=GMC(0.3, 3), n_draws=1)
-    assert 0.3 < rate < 0.95
-    assert estimate.error[:9].max() < 0.06
-    assert_agrees(difference(estimate, prior_statistics(PRIORS["on the sphere"])), 0.0)
 
 
 @pytest.mark.long
@@ -262,21 +239,8 @@ def test_the_exact_posterior_is_that_of_weighted_draws():
 
 
 def topic_chain(passes, n_passes, radii=1.0, kind=SphericalModel, burn_in=100):
-    """Estimates and the mean temperature."""
     model = make_model(DOCUMENTS, PAIR, radii=radii, kind=kind)
-    state = passes.init(model, KEY)
-    state.latents.log_steps[:] = np.log(0.35)
-    series, temperature = [], 0.0
-    for t in range(burn_in + n_passes):
-        state = passes.step(model, state)
-        if t >= burn_in:
-            series.append(topic_statistics(passes.parameters(model, state)))
-            temperature += state.statistics.temperature / n_passes
-    return difference(in_batches(series), POSTERIOR), temperature
-
-
-def minibatches(kind, h, batch_size, friction=2.0, n_steps=2, **options):
-    return SphericalMinibatchPasses(kind(h, friction, n_steps=n_steps, **options), batch_size, 5, 0)
+    return chain_of_topics(model, passes, topic_statistics, POSTERIOR, n_passes, burn_in)
 
 
 @pytest.mark.extended
@@ -287,7 +251,6 @@ def test_the_blockwise_sampler_draws_topics_from_the_posterior():
 
 # biases are of the first order in the step: proportions lag behind topics, and minibatches heat
 BIASES = {("gsgnht", None): 0.03, ("sggmc", None): 0.04, ("gsgnht", 3): 0.11, ("sggmc", 3): 0.14}
-KINDS = {"gsgnht": GSGNHT, "sggmc": SGGMC}
 
 
 @pytest.mark.extended

@@ -10,7 +10,6 @@ from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
-from skmanifold.models import MeanFieldModel
 from skmanifold.random._keys import root_key
 from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, StochasticMeanField
 from skmanifold.sparse.directions import as_directions
@@ -39,7 +38,7 @@ def make_model(X, n_components, *, prior=1.3, concentrations=(60.0, 30.0, 40.0),
 def make_factors(model, n_components, seed=1):
     """Factors that are nobody's optimum."""
     rng = np.random.default_rng(seed)
-    n_features = model.directions.n_features
+    n_features = model.rows.n_features
     topics = rng.normal(0.3, 1.0, (n_features, n_components))
     topics *= rng.uniform(20.0, 80.0, n_components) / np.linalg.norm(topics, axis=0)
     mean = 50.0 * unit(rng.normal(0.5, 1.0, n_features))
@@ -65,7 +64,7 @@ def slow_objective(model, X, factors, shapes):
     np.fill_diagonal(B, 1.0)
     value = len(X) * log_vmf_normalizer(V, kappa)
     for v, a in zip(X, shapes, strict=True):
-        total, prior = a.sum(), model.doc_topic_prior
+        total, prior = a.sum(), model.alpha
         second = (np.outer(a, a) + np.diag(a)) / (total * (total + 1))
         value += kappa * (e @ a / total) @ v / np.sqrt((second * B).sum())
         value -= gammaln(total) - gammaln(a).sum() - gammaln(prior.sum()) + gammaln(prior).sum()
@@ -151,20 +150,6 @@ def test_documents_end_where_differences_vanish(prior):
 def test_the_curvature_of_the_digamma_function():
     for x in (1e-6, 0.3, 1.0, 4.7, 9.99, 10.0, 37.0, 1e5):
         assert _tetragamma(x) == pytest.approx(polygamma(2, x), rel=3e-14)
-
-
-def test_a_document_step_never_lowers_and_starts_from_what_it_is_given():
-    X = make_rows(40, 11)
-    model = make_model(X, 4, prior=0.1, concentrations=(3000.0, 300.0, 40.0))
-    factors, rows = make_factors(model, 4)
-    value = model.objective(factors, rows, 1.0)
-    for _ in range(30):
-        rows, _ = model.fit_rows(rows, 1, 0.0)
-        new = model.objective(factors, rows, 1.0)
-        assert new >= value - 1e-9
-        value = new
-    again, _ = model.fit_rows(rows, 20, 1e-6)
-    assert model.objective(factors, again, 1.0) == pytest.approx(value, abs=1e-2)
 
 
 def test_the_mean_is_the_best_for_given_topics():
@@ -391,26 +376,8 @@ def test_rows_without_entries_say_nothing(sampler):
     X = make_rows(60, 12)
     model, full = make_model(X, 3, batch_size=20), make_model(X[np.any(X != 0, axis=1)], 3, batch_size=20)
     assert model.n_samples < len(X)
-    np.testing.assert_array_equal(model.rows, np.flatnonzero(np.any(X != 0, axis=1)))
+    np.testing.assert_array_equal(model.directed, np.flatnonzero(np.any(X != 0, axis=1)))
     assert run(sampler, model, 3)[0].position.topics.tobytes() == run(sampler, full, 3)[0].position.topics.tobytes()
-
-
-def test_a_reflection_of_the_data_reflects_the_topics():
-    """Nothing depends on the sign of entries: axes turned over, the fit turns over."""
-    rng = np.random.default_rng(3)
-    X, signs = make_rows(60, 12), rng.choice([-1.0, 1.0], 12)
-    one, other = make_model(X, 3), make_model(X * signs, 3)
-    other.mean_direction = other.mean_direction * signs
-    factors, rows = one.init_factors(KEY)
-    turned = factors._replace(topics=factors.topics * signs[:, None], mean=factors.mean * signs)
-    turned_rows = other.refresh_rows(turned, rows)
-    for _ in range(5):
-        rows, pull = one.fit_rows(rows, 3, 1e-6)
-        turned_rows, turned_pull = other.fit_rows(turned_rows, 3, 1e-6)
-        factors = one.move_topics(factors, pull, 1.0, 1.0)
-        turned = other.move_topics(turned, turned_pull, 1.0, 1.0)
-        rows, turned_rows = one.refresh_rows(factors, rows), other.refresh_rows(turned, turned_rows)
-    np.testing.assert_allclose(turned.topics, factors.topics * signs[:, None], rtol=1e-8, atol=1e-8)
 
 
 def test_a_minibatch_may_have_fewer_rows_than_topics():
@@ -429,8 +396,8 @@ def test_minibatches_are_a_partition_and_their_model_the_rows():
     assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(model.n_samples))
     assert not np.array_equal(batches[0], np.arange(8))
     batch = model.batch(batches[1])
-    alone = make_model(X[model.rows[batches[1]]], 3)
-    for got, wanted in zip(batch.directions[:3], alone.directions[:3], strict=True):
+    alone = make_model(X[model.directed[batches[1]]], 3)
+    for got, wanted in zip(batch.rows[:3], alone.rows[:3], strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
     assert batch.scale == 500 / len(batches[1])
@@ -444,26 +411,3 @@ def test_minibatches_of_a_partition_pull_as_all_rows_do():
     for name in ("weighted", "coupling", "objective"):
         total = sum(getattr(part, name) for part in parts)
         np.testing.assert_allclose(total, getattr(whole, name), rtol=1e-11, atol=1e-12)
-
-
-def test_a_stream_finds_planted_topics():
-    sampler = StochasticMeanField()
-    model, topics, _ = planted_model(batch_size=100)
-    state = None
-    for n, chosen in enumerate([*model.choose_batches(KEY)] * 12):
-        batch = model.batch(chosen)
-        if state is None:
-            state = sampler.init_stream(batch, KEY, 600 / len(chosen))
-        else:
-            resumed = sampler.resume_stream(batch, state.position, KEY, n)
-            state = sampler.step_stream(batch, resumed, (10 + n) ** -0.7, 600 / len(chosen))
-    assert matched(state.statistics, topics).min() > 0.98
-
-
-def test_it_is_a_model_of_its_protocol_and_reproducible():
-    model = make_model(make_rows(40, 12), 3)
-    assert isinstance(model, MeanFieldModel)
-    first, second = (run(MeanField(), model, 3)[0] for _ in range(2))
-    assert first.position.topics.tobytes() == second.position.topics.tobytes()
-    other = MeanField().init(model, root_key(1))
-    assert np.abs(other.position.topics - MeanField().init(model, KEY).position.topics).max() > 1e-3

@@ -14,14 +14,17 @@ from skmanifold.models import IncompatibleError
 
 from ._spherical_draws import draw_documents, make_model, unit
 
+KINDS = (SphericalAdmixture, OrthogonalSphericalAdmixture)
 PLANTED = np.array([30.0, 100.0, 300.0, 900.0])
 
 
 @cache
-def planted(n=1200, V=40):
+def planted(n=1200, V=40, kind=SphericalAdmixture):
     """Topics, proportions and documents."""
     rng = np.random.default_rng(0)
     topics = unit(rng.standard_normal((4, V)) + 0.3)
+    if kind is OrthogonalSphericalAdmixture:
+        topics = np.linalg.qr(topics.T)[0].T
     theta = rng.dirichlet(np.full(4, 0.5), n)
     return topics, theta, draw_documents(topics, theta, PLANTED, rng)
 
@@ -47,37 +50,22 @@ def test_learned_concentrations_are_where_the_slopes_are_zero():
 
 
 @pytest.mark.extended
-@pytest.mark.short_cases("gsgnht")
-@pytest.mark.parametrize("sampler", ["gsgnht", "gmc_gibbs"])
-def test_planted_concentrations_are_found_and_predict_better(sampler):
-    topics, _, X = planted()
+@pytest.mark.short_cases("SphericalAdmixture-gsgnht", "OrthogonalSphericalAdmixture")
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [(kind, sampler) for kind in KINDS for sampler in ("gsgnht", "gmc_gibbs", "gibbs") if sampler in kind._samplers],
+)
+def test_planted_concentrations_are_found_and_predict_better(kind, sampler):
+    topics, theta, X = planted(kind=kind)
     settings = {"n_components": 4, "sampler": sampler, "max_iter": 60, "random_state": 0}
-    fits = {of: SphericalAdmixture(document_concentration=of, **settings).fit(X[:800]) for of in ("auto", "per_topic")}
+    fits = {of: kind(document_concentration=of, **settings).fit(X[:800]) for of in ("auto", "per_topic")}
     model = fits["per_topic"]
     order = np.argmax(topics @ model.components_.T, axis=1)
     assert sorted(order) == [0, 1, 2, 3]
     np.testing.assert_allclose(model.document_concentration_[order], PLANTED, rtol=0.35)
     assert model.score(X[800:]) > fits["auto"].score(X[800:]) + 1.0
     proportions = model.transform(X[800:])[:, order]
-    assert np.abs(proportions - planted()[1][800:]).mean() < 0.06
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("sampler", ["gibbs", "gsgnht"])
-def test_planted_concentrations_of_orthonormal_topics_are_found(sampler):
-    rng = np.random.default_rng(0)
-    topics = np.linalg.qr(rng.standard_normal((40, 4)))[0].T
-    theta = rng.dirichlet(np.full(4, 0.5), 600)
-    X = draw_documents(topics, theta, PLANTED, rng)
-    settings = {"n_components": 4, "sampler": sampler, "max_iter": 40, "random_state": 0}
-    one, each = (
-        OrthogonalSphericalAdmixture(document_concentration=given, **settings).fit(X[:400])
-        for given in ("auto", "per_topic")
-    )
-    order = np.argmax(topics @ each.components_.T, axis=1)
-    assert sorted(order) == [0, 1, 2, 3]
-    np.testing.assert_allclose(each.document_concentration_[order], PLANTED, rtol=0.35)
-    assert each.score(X[400:]) > one.score(X[400:]) + 1.0
+    assert np.abs(proportions - theta[800:]).mean() < 0.06
 
 
 def test_given_concentrations_stay_as_they_are():
@@ -108,12 +96,16 @@ def test_what_is_refused():
             with pytest.raises(IncompatibleError, match="has one concentration for all documents: use a sampler"):
                 SphericalAdmixture(2, sampler=sampler, document_concentration=given).fit(X)
     for wrong in ([1.0, 2.0, 3.0], [1.0, -2.0], [np.nan, 1.0], [[1.0, 2.0]]):
-        with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
+        with pytest.raises(
+            ValueError, match="document_concentration must be 'auto', 'per_topic', a positive number or one"
+        ):
             SphericalAdmixture(2, document_concentration=wrong).fit(X)
     for given in ("per_topic", [10.0, 20.0]):
         with pytest.raises(ValueError, match="n_components=None needs one concentration of all documents"):
             OrthogonalSphericalAdmixture(document_concentration=given).fit(X)
-    with pytest.raises(ValueError, match="document_concentration must be 'auto', 'per_topic', a number or one"):
+    with pytest.raises(
+        ValueError, match="document_concentration must be 'auto', 'per_topic', a positive number or one"
+    ):
         OrthogonalSphericalAdmixture(2, document_concentration=[1.0, 2.0, 3.0]).fit(X)
     sparse = SphericalAdmixture(2, document_concentration="per_topic", max_iter=4, random_state=0)
     assert np.isfinite(sparse.fit(sp.csr_array(X)).score(X))

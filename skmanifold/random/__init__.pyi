@@ -1,0 +1,16 @@
+from ._discrete_variates import poisson as poisson
+from ._keys import Purpose as Purpose
+from ._keys import fold_in as fold_in
+from ._keys import random_bits as random_bits
+from ._keys import root_key as root_key
+from ._keys import subkey as subkey
+from ._keys import uniform as uniform
+from ._variates import exponential as exponential
+from ._variates import fill_log_gamma_variates as fill_log_gamma_variates
+from ._variates import fill_normal as fill_normal
+from ._variates import fold_keys as fold_keys
+from ._variates import gamma_variate as gamma_variate
+from ._variates import log_gamma_variate as log_gamma_variate
+from ._variates import normal as normal
+from ._variates import open_uniform as open_uniform
+from ._variates import sample_rows as sample_rows
