@@ -13,14 +13,14 @@ from .moves import (
     ABOBA,
     BAOAB,
     OU,
-    begin_step,
+    advance,
     drift,
     drift_freely,
     kick,
+    make_flat_steps,
     make_geodesic_steps,
     make_steps,
     projectors,
-    resample_momentum,
 )
 from .noise_covariance import Covariance, fill_matrix_noise
 
@@ -55,17 +55,11 @@ def check_friction(friction: Any, size: int) -> None:
         raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
 
 
-@make_steps.of(MatrixFriction)
-def _step_matrix_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        resample_momentum(move.resample_every, chains, t)
-        _step_with_matrix(move, covariance, chains, h)
-    return -1
+make_steps.of(MatrixFriction)(make_flat_steps)
 
 
-def _step_with_matrix(move: MatrixFriction, gradient_noise: Any, chains: Any, h: float) -> None:
+@advance.of(MatrixFriction)
+def _step_with_matrix(move, gradient_noise, chains, h):
     x, v, noise, gradient = (
         array.reshape(len(array), -1) for array in (chains.position, chains.momentum, chains.noise, chains.gradient)
     )

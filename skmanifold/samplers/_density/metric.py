@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,8 @@ import numpy as np
 from ...numerics.linalg import from_eigen
 from ...random._keys import Purpose
 from ...random._variates import fold_keys, sample_rows
-from ...utils._sklearn import Interval
 from ...utils._vectorize import call_at_all
 from .base import NonFiniteError
-
-METRIC_CONSTRAINTS: dict[str, list] = {
-    "inverse_metric": [None, callable, "array-like"],
-    "divergence": [None, callable],
-    "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
-}
 
 _CENTRAL = np.finfo(float).eps ** (1 / 5)  # balances rounding against the error of the five-point rule
 _COMPLEX = 1e-100
