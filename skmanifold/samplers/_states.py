@@ -85,6 +85,17 @@ class State(NamedTuple):
     latents: Any = None
 
 
+class LatentState(NamedTuple):
+    """One chain of a sampler of latent variables, each of which says what its position is."""
+
+    position: Any
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # of the latents, drawn or expected
+    latents: Any
+
+
 def is_of(sampler: type, state: Any) -> bool:
     """Whether a state is one that steps of a kind of sampler read."""
     return type(state) in getattr(sampler, "state_types", ())

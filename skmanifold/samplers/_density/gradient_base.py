@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -172,6 +172,9 @@ class ThermostatState(NamedTuple):
     memory: GradientMemory
     momentum: Points
     thermostat: Annotated[np.ndarray, Array("float64", "1", low=-LARGEST, high=LARGEST)]  # the friction
+
+
+MovingState: TypeAlias = GradientState | MomentumState | ThermostatState
 
 
 class GradientSampler(ManifoldSampler):
