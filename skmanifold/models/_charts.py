@@ -197,8 +197,7 @@ class Chart(TargetWrapper):
         raise NotImplementedError
 
     def _add_jacobian_gradient(self, x: np.ndarray, aid: np.ndarray, out: np.ndarray) -> None:
-        """Add the gradient of the log Jacobian to `out`."""
-        raise NotImplementedError
+        """Add the gradient of the log Jacobian to `out`, unless it is zero."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.target!r})"

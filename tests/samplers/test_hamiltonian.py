@@ -75,7 +75,7 @@ def test_a_multiple_of_the_identity_is_a_number(kind, scheme, step):
     [
         (np.eye(3), r"a positive number or of shape \(2, 2\); got \(3, 3\)"),
         ([1.0, 2.0], r"a positive number or of shape \(2, 2\); got \(2,\)"),
-        ([[1.0, 0.5], [0.0, 1.0]], "a symmetric matrix"),
+        ([[1.0, 0.5], [0.0, 1.0]], "symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], "positive definite; its least eigenvalue is -1"),
     ],
     ids=["shape", "vector", "asymmetric", "indefinite"],

@@ -14,9 +14,9 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
 from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
+from .integrator_kernels import OU
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
 from .moves import (
-    OU,
     SCHEMES,
     EulerFriction,
     EulerThermostat,

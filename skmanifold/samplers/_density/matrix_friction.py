@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...models._minibatch import check_symmetric
 from ...numerics.linalg import from_eigen, times
+from .integrator_kernels import ABOBA, BAOAB, OU
 from .moves import (
-    ABOBA,
-    BAOAB,
-    OU,
     advance,
     drift,
     drift_freely,
@@ -48,11 +47,7 @@ def check_friction(friction: Any, size: int) -> None:
     friction = np.asarray(friction)
     if friction.shape != (size, size):
         raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
-    if not np.allclose(friction, friction.T):
-        raise ValueError("friction must be a symmetric matrix.")
-    least = np.linalg.eigvalsh(friction)[0]
-    if not least > 0:
-        raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
+    check_symmetric(friction, "friction", "definite")
 
 
 make_steps.of(MatrixFriction)(make_flat_steps)

@@ -35,22 +35,23 @@ def metric_at(
         given = np.ascontiguousarray(sampler.inverse_metric, dtype=np.float64)
         return _constant_metric(given.tobytes(), given.shape, len(position), model.manifold.size, root)
     metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
-    if root:
-        return symmetric_root(metric)
-    if metric.ndim == 2:
-        _check_positive(metric)
-    return metric
+    return _checked(metric, root)
 
 
 @lru_cache(maxsize=64)
 def _constant_metric(values: bytes, shape: tuple[int, ...], n_chains: int, size: int, root: bool) -> np.ndarray:
     """A constant metric from the bytes of an array."""
-    metric = _as_metric(np.frombuffer(values).reshape(1, *shape).copy(), size)
-    if root:
-        metric = symmetric_root(metric)
-    elif metric.ndim == 2:
-        _check_positive(metric)
+    metric = _checked(_as_metric(np.frombuffer(values).reshape(1, *shape).copy(), size), root)
     return metric if metric.ndim == 3 else np.tile(metric, (n_chains, 1))
+
+
+def _checked(metric: np.ndarray, root: bool) -> np.ndarray:
+    """The metric, or its root, of diagonals that are positive."""
+    if root:
+        return symmetric_root(metric)
+    if metric.ndim == 2:
+        _check_positive(metric)
+    return metric
 
 
 def divergence_at(

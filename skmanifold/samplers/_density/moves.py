@@ -16,15 +16,16 @@ from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
 from ...utils._njit import by_type, njit, njit_or_interpreted
 from .integrator_kernels import (
+    ABOBA,
+    BAOAB,
+    OU,
     accept,
     add_scaled,
     by_chain,
     choose,
     damp_and_kick,
     damp_and_kick_afresh,
-    fill_coefficients_aboba,
-    fill_coefficients_baoab,
-    fill_coefficients_ou,
+    fill_coefficients,
     first_not_finite,
     mean_squares,
     move_thermostat,
@@ -35,7 +36,6 @@ from .integrator_kernels import (
 from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, fill_compensated, fill_matrix_noise
 
 _MOMENTUM, _NOISE = Purpose.MOMENTUM, Purpose.NOISE
-ABOBA, OU, BAOAB = 0, 1, 2
 SCHEMES = {"aboba": ABOBA, "ou": OU, "baoab": BAOAB}
 _RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousands of steps
 _NO_MOMENTUM, _NO_THERMOSTAT = np.empty((0, 0)), np.empty(0)
@@ -204,7 +204,7 @@ def _step_split_thermostat(move, covariance, chains, h):
     add_scaled(v, h, chains.gradient)
     add_scaled(x, h / 2, v)
     move_thermostat(xi, v, move.dim, h / 2 / move.mass)
-    fill_coefficients_baoab(xi, move.strength, h, coefficients)
+    fill_coefficients(BAOAB, xi, move.strength, h, coefficients)
     fill_compensated(covariance, chains.keys, coefficients[3], coefficients[4], chains.noise)
     damp_and_kick(v, coefficients, chains.gradient, chains.noise)
     move_thermostat(xi, v, move.dim, h / 2 / move.mass)
@@ -292,25 +292,15 @@ def _drift_with_thermostat(move, geometry, chains, time):
 @njit_or_interpreted(cache=True, nogil=True)
 def _kick_with_friction(move, geometry, covariance, chains, h):
     friction = np.full(len(chains.keys), move.friction)
-    _fill_coefficients(move.scheme, friction, move.friction, h, chains.coefficients)
+    fill_coefficients(move.scheme, friction, move.friction, h, chains.coefficients)
     _kick_with(covariance, geometry, chains)
 
 
 @kick.of(GeodesicThermostat)
 @njit_or_interpreted(cache=True, nogil=True)
 def _kick_with_thermostat(move, geometry, covariance, chains, h):
-    _fill_coefficients(move.scheme, chains.thermostat, move.strength, h, chains.coefficients)
+    fill_coefficients(move.scheme, chains.thermostat, move.strength, h, chains.coefficients)
     _kick_with(covariance, geometry, chains)
-
-
-@njit(cache=True, nogil=True)
-def _fill_coefficients(scheme, friction, strength, h, out):
-    if scheme == ABOBA:
-        fill_coefficients_aboba(friction, strength, h, out)
-    elif scheme == OU:
-        fill_coefficients_ou(friction, strength, h, out)
-    else:
-        fill_coefficients_baoab(friction, strength, h, out)
 
 
 @_kick_with.of(NoCovariance)

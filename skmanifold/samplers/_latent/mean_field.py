@@ -71,6 +71,10 @@ class _Factors(BaseSampler):
     averages_passes = False
     state_types = (MeanFieldState,)
     log_density_name = "objective"
+    _parameter_constraints: ClassVar[dict] = {
+        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
 
     n_document_steps: int
     tol: float
@@ -130,10 +134,6 @@ class MeanField(_Factors):
     """
 
     short_name = "vb"
-    _parameter_constraints: ClassVar[dict] = {
-        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
 
     def __init__(self, n_document_steps: int = 2, tol: float = 1e-3) -> None:
         self.n_document_steps = n_document_steps
@@ -201,8 +201,7 @@ class StochasticMeanField(_Factors):
     short_name = "svb"
     batching = "either"
     _parameter_constraints: ClassVar[dict] = {
-        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **_Factors._parameter_constraints,
         "learning_decay": [Interval(Real, 0, 1, closed="both")],
         "learning_offset": [Interval(Real, 1, None, closed="left")],
     }
