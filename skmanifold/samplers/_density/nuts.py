@@ -189,7 +189,7 @@ class NUTS(ManifoldSampler):
     def compiled_run(self, model: Any, state: NUTSState) -> Any:
         """What makes many transitions in one call of a kernel."""
         kernels = _Kernels(self, model)
-        return _NUTSRun(kernels) if kernels.functions is not None else None
+        return kernels if kernels.functions is not None else None
 
 
 def reported(reports: np.ndarray) -> dict[str, np.ndarray]:
@@ -227,7 +227,7 @@ def _windows(n_steps: int) -> list[tuple[int, bool]]:
 
 
 class _Kernels:
-    """Calls of the kernels for a target, interpreted or compiled."""
+    """Calls of the kernels for a target, interpreted or compiled; in compiled form many transitions in one call."""
 
     def __init__(self, sampler: NUTS, model: Any) -> None:
         self.sampler, self.model = sampler, model
@@ -241,16 +241,17 @@ class _Kernels:
         )
         self._work = Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
 
-    def _call(self, kernel: Any, *arguments: Any) -> Any:
-        model = self.model
+    def _call(self, kernel: Any, state: NUTSState, *arguments: Any) -> None:
+        manifold, points = self.model.manifold, [state.position, state.gradient]
+        if self.functions is not None:
+            points = [array.reshape(len(array), -1) for array in points]
+        arguments = (state.key, state.n_steps, *points, state.log_density, state.step_size, *arguments)
         if self.functions is not None:
             functions = {GRADIENT: self.functions.gradient, LOG_DENSITY: self.functions.log_density}
-            return call_compiled(kernel, functions, model.manifold.geometry, *arguments)
-        with np.errstate(all="ignore"):
-            return kernel(*functions_of(model), MethodsGeometry(model.manifold), *arguments)
-
-    def _points(self, array: np.ndarray) -> np.ndarray:
-        return array.reshape(len(array), -1) if self.functions is not None else array
+            call_compiled(kernel, functions, manifold.geometry, state.scale, self._work, *arguments)
+        else:
+            with np.errstate(all="ignore"):
+                kernel(*functions_of(self.model), MethodsGeometry(manifold), state.scale, self._work, *arguments)
 
     def run(
         self,
@@ -268,16 +269,9 @@ class _Kernels:
         adapts = averaging is not None and sampler.step_size is None
         self._call(
             run_nuts,
-            state.scale,
-            self._work,
-            state.key,
-            state.n_steps,
+            state,
             n_steps,
             sampler.max_depth,
-            self._points(state.position),
-            self._points(state.gradient),
-            state.log_density,
-            state.step_size,
             float(sampler.target_acceptance),
             np.zeros((n_chains, N_AVERAGING)) if averaging is None else averaging,
             adapts,
@@ -291,34 +285,17 @@ class _Kernels:
 
     def fill_step_sizes(self, state: NUTSState) -> None:
         """Set the first step sizes of all chains."""
-        self._call(
-            fill_step_sizes,
-            state.scale,
-            self._work,
-            state.key,
-            state.n_steps,
-            self._points(state.position),
-            self._points(state.gradient),
-            state.log_density,
-            state.step_size,
-        )
-
-
-class _NUTSRun:
-    """Draws in few calls of the compiled kernel."""
-
-    def __init__(self, kernels: _Kernels) -> None:
-        self._kernels = kernels
+        self._call(fill_step_sizes, state)
 
     def skip(self, state: NUTSState, n_steps: int) -> NUTSState:
         """Burn-in, with adaptation."""
-        return self._kernels.sampler.burn_in(self._kernels.model, state, n_steps)
+        return self.sampler.burn_in(self.model, state, n_steps)
 
     def draw(self, state: NUTSState, thin: int, positions: np.ndarray, stats: dict[str, np.ndarray]) -> NUTSState:
         """Make `thin` steps for each draw."""
         n_chains, n_draws = positions.shape[:2]
         reports = np.zeros((n_chains, n_draws, N_REPORTED))
-        state = self._kernels.run(
+        state = self.run(
             state,
             n_draws * thin,
             thin=thin,

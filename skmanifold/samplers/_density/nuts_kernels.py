@@ -366,7 +366,7 @@ def _add_products(moments, c, x):
 
 @njit_or_interpreted(cache=True, nogil=True)
 def run_nuts(
-    gradient, density, geometry, scale, work, keys, first, n_steps, max_depth, position, g, log_density, step_sizes,
+    gradient, density, geometry, scale, work, keys, first, position, g, log_density, step_sizes, n_steps, max_depth,
     target, averaging, adapts, moments, thin, draws, log_densities, reports,
 ):  # fmt: skip
     """Make transitions ``first, ..., first + n_steps - 1`` of all chains, and write every `thin`-th state."""
