@@ -135,22 +135,6 @@ def test_gmc_is_exact_at_every_step_size(h, monkeypatch):
 
 @pytest.mark.extended
 @pytest.mark.covering
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("target", [uniform(Sphere(3)), vmf(3, 2.0)], ids=["uniform", "vmf"])
-def test_friction_of_the_thermostat_has_its_own_normal_law(target, scheme):
-    def moments(state):
-        deviation = state.thermostat - 1.0
-        speed = (state.momentum**2).sum(axis=1)
-        return np.stack([deviation, deviation**2, speed], axis=1)
-
-    sampler = GSGNHT(0.05, 1.0, n_steps=1, scheme=scheme)
-    estimate = expectations(sampler, target, moments, 2000, burn_in=300, n_chains=300)
-    assert_agrees(estimate, [0, 1 / 2, 2], 0.02)  # the dimension of the sphere is two, that of its space three
-    assert_disagrees(estimate, [0, 1 / 3, 3], 0.02)
-
-
-@pytest.mark.extended
-@pytest.mark.covering
 @pytest.mark.parametrize("manifold", [Sphere(2), Sphere(3), Sphere(4, n_points=2), Stiefel(4, 2)], ids=repr)
 @pytest.mark.parametrize("sampler", [CURVED[0], CURVED[2], CURVED[4], CURVED[6]], ids=repr)
 def test_free_motion_stays_on_the_manifold_and_is_uniform(sampler, manifold):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from skmanifold.models import standard_normal
-from skmanifold.samplers import HMC, SGGMC, SGHMC, SGLD, SGNHT, SGRHMC, SGRLD
+from skmanifold.samplers import HMC, SGGMC, SGHMC, SGLD, SGRHMC, SGRLD
 
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
@@ -192,30 +191,6 @@ def test_baoab_has_no_bias_on_a_normal_target():
     assert_disagrees(Estimate(mean[:2, :2], error[:2, :2]), exact)
 
 
-def energy_error(sampler, time=2.0):
-    """Largest change of H along trajectories; the momentum of "baoab" is half a kick before the position."""
-    target = FLAT_TARGETS["double well"].density
-    state = sampler.init(target, chain_keys(20), np.linspace(-1.4, 1.4, 20)[:, None])
-    energies = []
-    for _ in range(round(time / sampler.step_size)):
-        gradient = 4 * state.position * (1 - state.position**2)
-        v = state.momentum + sampler.step_size / 2 * gradient
-        energies.append(-target.log_density(state.position) + (v**2).sum(axis=1) / 2)
-        state = sampler.step(target, state)
-    return np.abs(energies - energies[0]).max()
-
-
-def test_without_friction_and_noise_the_energy_stays_to_second_order():
-    errors = [energy_error(SGHMC(h, friction=1e-30)) for h in (0.02, 0.01)]
-    assert errors[0] < 0.05
-    assert 3.5 < errors[0] / errors[1] < 4.5
-
-
-def test_eulers_scheme_gains_energy_to_first_order():
-    errors = [energy_error(SGHMC(h, friction=1e-30, scheme="euler")) for h in (0.002, 0.001)]
-    assert 1.8 < errors[0] / errors[1] < 2.2
-
-
 def test_leapfrog_steps_are_accepted_to_second_order_in_the_step():
     target = FLAT_TARGETS["double well"]
 
@@ -233,28 +208,3 @@ def test_hmc_reports_the_log_density_of_its_position():
     target = FLAT_TARGETS["banana"].density
     for state in walk(HMC(0.2, 5), target, 20, n_chains=50):
         np.testing.assert_allclose(state.log_density, target.log_density(state.position), rtol=1e-12)
-
-
-@pytest.mark.extended
-@pytest.mark.covering
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("d", [1, 4])
-def test_thermostat_has_its_own_normal_law(scheme, d):
-    h = 0.05 if scheme == "baoab" else 0.005
-    target = standard_normal(d)
-
-    def moments(state):
-        deviation = state.thermostat - 2.0
-        return np.stack([deviation, deviation**2, (state.momentum**2).mean(axis=1)], axis=1)
-
-    sampler = SGNHT(h, friction=2.0, scheme=scheme)
-    estimate = expectations(sampler, target, moments, round(100 / h), burn_in=round(20 / h), n_chains=200)
-    assert_agrees(estimate, [0.0, 1 / d, 1.0], bias=h / d + h**2)
-    assert_disagrees(estimate, [0.0, 2.0 / d, 1.0], bias=h / d + h**2)
-
-
-def test_thermostat_absorbs_noise_that_nobody_declared():
-    target = Noisy(standard_normal(3), 40.0)
-    sampler = SGNHT(0.02, friction=1.0)
-    estimate = expectations(sampler, target, lambda state: state.thermostat, 4000, burn_in=2000, n_chains=100)
-    assert_agrees(estimate, 1 + 0.02 * 40 / 2, bias=0.02)
