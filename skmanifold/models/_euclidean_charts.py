@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..manifolds import Euclidean, Manifold, PositiveOrthant
+from ..manifolds import Euclidean, PositiveOrthant
 from ..numerics.linalg import times
 from ..utils._typing import ArrayLike
 from ._charts import _LEAST, Chart, ExpandedMean, Log, Softmax, SquareRoot
@@ -40,9 +40,6 @@ class Mirror(Chart):
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of points: the points themselves."""
         return np.array(x, np.float64)
-
-    def _domain(self, manifold: Any) -> Manifold:
-        return Euclidean(manifold.shape)
 
     def _change(self, y):
         x = np.abs(y)
@@ -158,9 +155,6 @@ class Linear(Chart):
     def _noise_at(self, y: np.ndarray) -> np.ndarray:
         root = np.diag(self._root) if self._root.ndim == 1 else self._root
         return root.T @ covariance_matrices(self.target.noise_covariance, self.point(y)) @ root
-
-    def _domain(self, manifold: Any) -> Manifold:
-        return Euclidean(manifold.shape)
 
     def _flat(self, points):
         shape = self.manifold.shape

@@ -112,15 +112,6 @@ def test_noise_across_the_tangent_space_is_not_clipped_with_the_tangent_noise(sc
 
 
 @pytest.mark.extended
-def test_a_matrix_of_friction_leaves_the_law_alone():
-    friction = np.array([[3.0, 1.0, 0.5], [1.0, 2.0, 0.0], [0.5, 0.0, 1.0]])
-    exact = [MEAN, MEAN_SQUARE, 0, (1 - MEAN_SQUARE) / 2]
-    sampler = SGGMC(0.1, friction, n_steps=1)
-    estimate = expectations(sampler, Noisy(vmf(), 10.0), cosine_moments, 300, burn_in=100, n_chains=200)
-    assert_agrees(estimate, exact, 0.005)
-
-
-@pytest.mark.extended
 @pytest.mark.short_cases("0.1")
 @pytest.mark.parametrize("h", [0.1, 0.6])
 def test_gmc_is_exact_at_every_step_size(h, monkeypatch):

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from skmanifold.manifolds import Euclidean
+from skmanifold.models import Density
 from skmanifold.samplers import HMC, SGGMC, SGHMC, SGLD, SGRHMC, SGRLD
 
 from ._evidence import Estimate, assert_agrees, assert_disagrees, chain_keys, expectations, walk
 from ._flat_targets import FLAT_TARGETS, Noisy, potential_divergence, potential_metric
 from ._linear import I, O, Step, aboba, baoab, euler, normal_target, ou, second_moments
-from ._pair import mean_position, no_divergence, pair_of_samples
 
 NOISES = {"none": None, "number": 3.0, "diagonal": np.array([4.0, 1.0]), "matrix": np.array([[3.0, 1.0], [1.0, 2.0]])}
 METRIC = np.array([[1.5, 0.4], [0.4, 0.6]])
@@ -165,6 +166,36 @@ def test_forms_of_a_metric_and_of_its_divergence_move_alike(kind, h):
         ends.append(state.position.copy())
     for end in ends[1:]:
         np.testing.assert_allclose(end, ends[0], rtol=1e-6)
+
+
+def _scale(rows, x):
+    return np.broadcast_to(1 + 0.5 * (2 * rows[:, :1] - 1), x.shape)
+
+
+def pair_of_samples():
+    """The standard normal law as two samples with opposite gradients, in minibatches of one.
+
+    Returns the target, a metric of rows that grows with one of them, and that of the rows that the gradient last saw.
+    """
+    last = {}
+
+    def gradient(x, rows):
+        last["rows"] = rows
+        return (-x[:, None, :] + 2.0 * (2 * rows[:, :, None] - 1)) / 2
+
+    target = Density(Euclidean(1), gradient, n_samples=2, vectorized=True).minibatched(1)
+    return target, lambda x, rows: _scale(rows, x), lambda x: _scale(last["rows"], x)
+
+
+def no_divergence(x, rows=None):
+    return np.zeros_like(x)
+
+
+def mean_position(sampler, target):
+    """The mean is 0, and 1 where metric and gradient rise together."""
+    return expectations(
+        sampler, target, lambda state: state.position[:, 0], 1000, burn_in=300, n_chains=500, position=np.zeros(1)
+    )
 
 
 @pytest.mark.extended

@@ -150,10 +150,6 @@ def add_counts(
     that apply until they are changed again; else they are those of this step, which is pending.
     """
     clock = rows.clock[0]
-    if not 0 < h < np.inf:
-        raise ValueError(f"a step must be positive and finite; got {h}.")
-    if not np.array_equal(rows.read_time[words], np.full(len(words), clock)):
-        raise ValueError("counts must be those of rows that were just read.")
     if len(counts.indptr) != len(words) + 1:
         raise ValueError("counts must have one list for each word.")
     rows = _make_room(rows, len(counts.topics) + int(rows.length[words].sum()))

@@ -335,9 +335,10 @@ class GradientSampler(ManifoldSampler):
 
     def _start_memory(self, model, position: np.ndarray) -> GradientMemory:
         size = model.manifold.size
-        given = getattr(self, "noise_covariance", None)
-        covariance, running = None, None
-        if isinstance(given, str) and given == "fisher":
+        given, running = getattr(self, "noise_covariance", None), None
+        covariance: Covariance | None
+        learns, declares = (isinstance(given, str) and given == name for name in ("fisher", "model"))
+        if learns:
             if not offers(model, HasGradientDeviations):
                 raise IncompatibleError(
                     f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
@@ -350,7 +351,7 @@ class GradientSampler(ManifoldSampler):
             side = (size, size) if size <= FULL_SIZE else (size,)
             running = np.zeros((len(position), *side))
             covariance = decompose(running, size)
-        elif isinstance(given, str):
+        elif declares:
             covariance = covariance_at(model.noise_covariance, position)
             if covariance is not None and self.control_variate is not None:
                 raise ValueError(
@@ -359,10 +360,9 @@ class GradientSampler(ManifoldSampler):
                 )
         else:
             covariance = covariance_at(check_covariance(given, size, "noise_covariance"), position)
-        anchor = None
         if self.control_variate is not None:
             self.control_variate._validate_params()
-            anchor = np.zeros_like(position)
+        anchor, anchor_gradient = (np.zeros_like(position) if self.is_anchored else None for _ in range(2))
         return GradientMemory(  # zeros, not what lay in memory: some schemes leave some of it as it is
             gradient=np.zeros_like(position),
             noise=np.zeros_like(position),
@@ -371,8 +371,8 @@ class GradientSampler(ManifoldSampler):
             covariance=covariance,
             running=running,
             anchor=anchor,
-            anchor_gradient=None if anchor is None else np.zeros_like(position),
-            declared=isinstance(given, str) and given == "model" and covariance is not None,
+            anchor_gradient=anchor_gradient,
+            declared=declares and covariance is not None,
         )
 
     def _estimate_gradient(self, model, state: Any, t: int) -> tuple[GradientMemory, np.ndarray]:
