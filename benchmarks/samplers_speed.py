@@ -124,7 +124,7 @@ class Arrays:
         self.numbers = itertools.count(1)
         self.variance, self.friction, self.thermostat = np.full(1, 0.02), np.ones(1), np.ones(1)
         self.coefficients = np.empty((kernels.N_COEFFICIENTS, len(self.friction)))
-        kernels.fill_coefficients_ou(self.friction, 1.0, STEP, self.coefficients)
+        kernels.fill_coefficients(kernels.OU, self.friction, 1.0, STEP, self.coefficients)
         self.shapes = rng.choice([0.1, 1.0, 30.0], size=self.flat.shape)
         self.log_theta = np.log(rng.gamma(self.shapes) + 1e-100)
         self.theta = np.exp(self.log_theta)
@@ -375,7 +375,7 @@ def gsgnht_programs(size, n_steps):
         for t in range(first, first + n_steps):
             fold_keys(bare_stream, t, keys)
             assert kernels.first_not_finite(force) < 0
-            kernels.fill_coefficients_ou(friction, FRICTION, STEP, coefficients)
+            kernels.fill_coefficients(kernels.OU, friction, FRICTION, STEP, coefficients)
             kernels.damp_and_kick_afresh(u, keys, coefficients, force)
             project_to_sphere(y, u, UNIT)
             time = STEP if t + 1 < first + n_steps else STEP / 2

@@ -75,7 +75,8 @@ class Chart(TargetWrapper):
     """Base class of charts: a target in other coordinates, with the same methods as the target.
 
     A subclass sets the class attribute `source` and defines `coordinates` and the steps of the change of coordinates:
-    `_domain`, `_change`, `_pull_back`, `_log_jacobian` and `_add_jacobian_gradient`.
+    `_domain` (by default the Euclidean space of the same shape), `_change`, `_pull_back`, `_log_jacobian` and, if it is
+    not zero, `_add_jacobian_gradient`.
 
     Parameters
     ----------
@@ -182,7 +183,7 @@ class Chart(TargetWrapper):
 
     def _domain(self, manifold: Any) -> Manifold:
         """The manifold of the coordinates of points on `manifold`."""
-        raise NotImplementedError
+        return Euclidean(manifold.shape)
 
     def _change(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points, and the array `aid`, with the same leading axes, from which the other steps compute the Jacobian."""
@@ -197,8 +198,7 @@ class Chart(TargetWrapper):
         raise NotImplementedError
 
     def _add_jacobian_gradient(self, x: np.ndarray, aid: np.ndarray, out: np.ndarray) -> None:
-        """Add the gradient of the log Jacobian to `out`."""
-        raise NotImplementedError
+        """Add the gradient of the log Jacobian to `out`, unless it is zero."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.target!r})"
@@ -384,9 +384,6 @@ class Log(Chart):
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of points: the logarithm of each entry."""
         return np.log(np.maximum(x, _LEAST))
-
-    def _domain(self, manifold: Any) -> Manifold:
-        return Euclidean(manifold.shape)
 
     def _change(self, y):
         return np.exp(np.minimum(np.maximum(y, _LOG_LEAST), -_LOG_LEAST)), y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from ..utils._parameters import missing_names, offers
 
@@ -27,31 +27,7 @@ class IncompatibleError(TypeError, ValueError):
     """Raised if a model or its manifold lacks a method that a sampler requires."""
 
 
-class Requirements(Protocol):
-    """The attributes of a sampler or its class that the checks use; ``requires_manifold`` is optional."""
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """Protocols that the model must offer."""
-        ...
-
-    @property
-    def capabilities(self) -> Any:
-        """Protocols that the sampler itself declares; for a class they may be unknown."""
-        ...
-
-
-class ModelOfFamily(Protocol):
-    """A model whose rows or tokens have the family of an emission, on which some of its methods depend."""
-
-    family: Any
-
-    def missing_in_family(self, protocols: Iterable[type]) -> str:
-        """Describe what the family lacks for these protocols; empty if nothing."""
-        ...
-
-
-def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> bool:
+def is_compatible(sampler: Any, model: Any) -> bool:
     """Whether a model and its manifold have all methods that a sampler requires.
 
     Parameters
@@ -70,7 +46,7 @@ def is_compatible(sampler: Requirements | type[Requirements], model: Any) -> boo
 
 
 def check_compatible(
-    sampler: Requirements | type[Requirements],
+    sampler: Any,
     model: Any,
     known_samplers: Iterable[type] = (),
     charts: Iterable[Any] = (),
@@ -106,7 +82,8 @@ def check_compatible(
         return
     parts = []
     if lacks_model:
-        of_family = model.missing_in_family(lacks_model) if offers(model, ModelOfFamily) else ""
+        # The rows or tokens of a model may have the family of an emission, on which some of its methods depend
+        of_family = model.missing_in_family(lacks_model) if hasattr(model, "missing_in_family") else ""
         lacking = model.family if of_family else model
         parts.append(f"{of_family or _words(lacks_model)}, which {type(lacking).__name__} does not offer")
     if lacks_geometry:
@@ -120,7 +97,7 @@ def check_compatible(
     raise IncompatibleError(f"{type(sampler).__name__} needs {', and '.join(parts)}{advice}.")
 
 
-def _missing(sampler: Requirements | type[Requirements], model: Any) -> tuple[list[type], list[type]]:
+def _missing(sampler: Any, model: Any) -> tuple[list[type], list[type]]:
     """The protocols that `sampler` requires and that the model, and its manifold, lack."""
     required: Any = sampler.requires
     geometry, manifold = getattr(sampler, "requires_manifold", ()), getattr(model, "manifold", None)

@@ -32,30 +32,50 @@ class CompiledFunctions(NamedTuple):
 
 
 def compiled_functions(
-    gradient: Any, log_density: Any, shape: tuple[int, ...], vectorized: bool
+    gradient: Any,
+    log_density: Any,
+    grad_prior: Any,
+    prior: Any,
+    shape: tuple[int, ...],
+    n_samples: int | None,
+    batch_size: int | None,
+    vectorized: bool,
 ) -> CompiledFunctions | None:
-    """The functions of a user for compiled samplers, or None if they are not functions of numba.
+    """The functions of a user for compiled samplers, or None if one of them is not a function of numba.
 
-    Each is compiled once in a process. Functions receive copies of the points, as in uncompiled samplers.
+    Each is compiled once in a process. Functions receive copies of the points, as in uncompiled samplers, and
+    minibatches are the same, by the same keys.
     """
-    if not isinstance(gradient, Dispatcher) or not isinstance(log_density, Dispatcher | None):
+    given = [function for function in (gradient, log_density, grad_prior, prior) if function is not None]
+    if gradient is None or not all(isinstance(function, Dispatcher) for function in given):
         return None
-    into = _compiled(_gradient_forms(shape, vectorized), gradient, shape, GRADIENT)
-    at = None if log_density is None else _compiled(_LOG_DENSITIES[vectorized], log_density, shape, LOG_DENSITY)
+    at = None
+    if n_samples is None:
+        into = _compiled(_gradient_forms(shape, vectorized), gradient, shape, GRADIENT)
+        if log_density is not None:
+            at = _compiled(_LOG_DENSITIES[vectorized], log_density, shape, LOG_DENSITY)
+    else:
+        into = _compiled_gradient(gradient, grad_prior or _nothing, shape, n_samples, batch_size)
+        if log_density is not None:
+            at = _compiled_density(log_density, prior or _zero, shape, n_samples)
     return None if into is None or (at is None and log_density is not None) else CompiledFunctions(into, at)
+
+
+def _try(function: Callable, signature: Any) -> Any:
+    """The function, compiled for these types, or None if numba cannot compile it."""
+    kernel = numba.njit(nogil=True)(function)
+    try:
+        kernel.compile(signature.signature)
+    except NumbaError:
+        return None
+    return kernel
 
 
 @lru_cache(maxsize=256)
 def _compiled(forms: tuple[Callable, ...], function: Any, shape: tuple[int, ...], signature: Any) -> Any:
     """The first form of the function that numba can compile, or None."""
-    for form in forms:
-        kernel = numba.njit(nogil=True)(form(function, shape))
-        try:
-            kernel.compile(signature.signature)
-        except NumbaError:
-            continue
-        return kernel
-    return None
+    kernels = (_try(form(function, shape), signature) for form in forms)
+    return next((kernel for kernel in kernels if kernel is not None), None)
 
 
 # Loops, because numba compiles the assignment of an array to a part of another one for seconds.
@@ -157,27 +177,6 @@ _LOG_DENSITIES: dict[bool, tuple[Callable, ...]] = {False: (_density_of_each, _i
 _MINIBATCH = Purpose.MINIBATCH
 
 
-def compiled_functions_of_rows(
-    gradient: Any,
-    log_density: Any,
-    grad_prior: Any,
-    prior: Any,
-    shape: tuple[int, ...],
-    n_samples: int,
-    batch_size: int | None,
-) -> CompiledFunctions | None:
-    """The functions of a user for compiled samplers, or None if one of them is not a function of numba.
-
-    Minibatches are those of uncompiled samplers, by the same keys.
-    """
-    given = [function for function in (gradient, log_density, grad_prior, prior) if function is not None]
-    if not isinstance(gradient, Dispatcher) or not all(isinstance(function, Dispatcher) for function in given):
-        return None
-    into = _compiled_gradient(gradient, grad_prior or _nothing, shape, n_samples, batch_size)
-    at = None if log_density is None else _compiled_density(log_density, prior or _zero, shape, n_samples)
-    return None if into is None or (at is None and log_density is not None) else CompiledFunctions(into, at)
-
-
 @numba.njit
 def _nothing(x):
     return np.zeros_like(x)
@@ -197,15 +196,6 @@ def _n_axes(function: Any, shape: tuple[int, ...]) -> int | None:
         return None
     returned = function.overloads[arguments].signature.return_type
     return getattr(returned, "ndim", 0)
-
-
-def _try(function: Callable, signature: Any) -> Any:
-    kernel = numba.njit(nogil=True)(function)
-    try:
-        kernel.compile(signature.signature)
-    except NumbaError:
-        return None
-    return kernel
 
 
 @lru_cache(maxsize=256)

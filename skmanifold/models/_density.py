@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from numbers import Integral
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -14,8 +15,8 @@ from .._install import install_command
 from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
-from ._compiled_functions import CompiledFunctions, compiled_functions, compiled_functions_of_rows
-from ._minibatch import CovarianceAt, MinibatchTarget
+from ._compiled_functions import CompiledFunctions, compiled_functions
+from ._minibatch import CovarianceAt, MinibatchTarget, check_symmetric
 
 _Function = Callable[..., Any]
 
@@ -27,19 +28,30 @@ class Differentiated(NamedTuple):
     gradient: _Function
 
 
-def differentiate_by_jax(function: _Function, scale_of: Callable[[Any], float] | None = None) -> Differentiated:
-    """Value and gradient in 64-bit floats, compiled by XLA, of ``f(x)``, a number, or ``f(x, rows)``, one for each row.
+def _differentiated(
+    map_over_chains: Callable[[_Function], _Function],
+    grad: Callable[[_Function], _Function],
+    function: _Function,
+    scale_of: Callable[[Any], float] | None = None,
+) -> Differentiated:
+    """Value and gradient of ``f(x)``, a number, or ``f(x, rows)``, one for each row, for all chains.
 
     ``scale_of(rows)`` is the factor of the sum over rows in the gradient; None for functions of a point alone.
     """
-    _require("jax")
-    import jax
 
     def total(*arguments: Any) -> Any:
         values = function(*arguments)
         return values if scale_of is None else values.sum() * scale_of(arguments[1])
 
-    def of_all(each: _Function) -> _Function:
+    return Differentiated(map_over_chains(function), map_over_chains(grad(total)))
+
+
+def by_jax() -> Callable[..., Differentiated]:
+    """Differentiation in 64-bit floats, compiled by XLA."""
+    _require("jax")
+    import jax
+
+    def map_over_chains(each: _Function) -> _Function:
         mapped = jax.jit(jax.vmap(each))
 
         def call(*arguments: np.ndarray) -> np.ndarray:
@@ -48,19 +60,15 @@ def differentiate_by_jax(function: _Function, scale_of: Callable[[Any], float] |
 
         return call
 
-    return Differentiated(of_all(function), of_all(jax.grad(total)))
+    return partial(_differentiated, map_over_chains, jax.grad)
 
 
-def differentiate_by_torch(function: _Function, scale_of: Callable[[Any], float] | None = None) -> Differentiated:
-    """Value and gradient in 64-bit floats, by ``torch.func``; as `differentiate_by_jax`."""
+def by_torch() -> Callable[..., Differentiated]:
+    """Differentiation in 64-bit floats, by ``torch.func``."""
     _require("torch")
     import torch
 
-    def total(*arguments: Any) -> Any:
-        values = function(*arguments)
-        return values if scale_of is None else values.sum() * scale_of(arguments[1])
-
-    def of_all(each: _Function) -> _Function:
+    def map_over_chains(each: _Function) -> _Function:
         mapped = torch.func.vmap(each)
 
         def call(*arguments: np.ndarray) -> np.ndarray:
@@ -69,7 +77,7 @@ def differentiate_by_torch(function: _Function, scale_of: Callable[[Any], float]
 
         return call
 
-    return Differentiated(of_all(function), of_all(torch.func.grad(total)))
+    return partial(_differentiated, map_over_chains, torch.func.grad)
 
 
 def _require(package: str) -> None:
@@ -254,7 +262,7 @@ class Density(MinibatchTarget):
         ValueError
             If there is a `log_prior` and no `n_samples`.
         """
-        return cls._differentiated(differentiate_by_jax, manifold, log_density, n_samples, log_prior)
+        return cls._of_values(by_jax(), manifold, log_density, n_samples, log_prior)
 
     @classmethod
     def from_torch(
@@ -289,10 +297,10 @@ class Density(MinibatchTarget):
         ValueError
             If there is a `log_prior` and no `n_samples`.
         """
-        return cls._differentiated(differentiate_by_torch, manifold, log_density, n_samples, log_prior)
+        return cls._of_values(by_torch(), manifold, log_density, n_samples, log_prior)
 
     @classmethod
-    def _differentiated(
+    def _of_values(
         cls,
         differentiate: Callable[..., Differentiated],
         manifold: Manifold,
@@ -345,12 +353,9 @@ class Density(MinibatchTarget):
             return out
         rows = self._rows(position, None)
         values = self._call(self._value, "log_density", position, rows)
-        if values.shape not in (out.shape, rows.shape):
-            axis = 0 if self.vectorized else 1
-            raise ValueError(
-                f"log_density(x, rows) must return shape {rows.shape[axis:]}, a value for each row, or "
-                f"{out.shape[axis:]}, their sum; it returned {values.shape[axis:]}."
-            )
+        self._check_shape(
+            "log_density(x, rows)", values, {rows.shape: ", a value for each row", out.shape: ", their sum"}
+        )
         out[:] = values.sum(axis=1) if values.ndim == 2 else values
         self._add_prior(self._value_prior, "log_prior", position, out)
         return out
@@ -368,13 +373,11 @@ class Density(MinibatchTarget):
 
     def compiled_functions(self) -> CompiledFunctions | None:
         """The functions for compiled samplers, if numba has compiled all of them."""
-        shape = self.manifold.shape
-        if self._gradient is None or (self.n_samples is not None and self.vectorized):
+        if self.n_samples is not None and self.vectorized:
             return None
-        if self.n_samples is None:
-            return compiled_functions(self._gradient, self._value, shape, self.vectorized)
         functions = self._gradient, self._value, self._grad_prior, self._value_prior
-        return compiled_functions_of_rows(*functions, shape, self.n_samples, self.batch_size)
+        rows = self.n_samples, self.batch_size
+        return compiled_functions(*functions, self.manifold.shape, *rows, self.vectorized)
 
     def _rows(self, position: np.ndarray, keys: np.ndarray | None) -> Any:
         if self.n_samples is None:
@@ -398,21 +401,22 @@ class Density(MinibatchTarget):
         values = self._call(function, name, position, rows)
         if values.size == len(out) == out.size:  # one number per chain, in any shape
             values = values.reshape(out.shape)
-        if values.shape != out.shape:
-            axis = 0 if self.vectorized else 1
-            raise ValueError(f"{name} must return shape {out.shape[axis:]}; it returned {values.shape[axis:]}.")
+        self._check_shape(name, values, {out.shape: ""})
         out[...] = values
 
     def _gradient_of_rows(self, position: np.ndarray, rows: np.ndarray) -> np.ndarray:
         gradients = self._call(self._gradient, "grad_log_density", position, rows)
         each = (*rows.shape, *self.manifold.shape)
-        if gradients.shape != each and gradients.shape != position.shape:
-            axis = 0 if self.vectorized else 1
-            raise ValueError(
-                f"grad_log_density(x, rows) must return shape {each[axis:]}, one gradient for each row, or "
-                f"{position.shape[axis:]}, the estimate of the whole; it returned {gradients.shape[axis:]}."
-            )
+        meanings = {each: ", one gradient for each row", position.shape: ", the estimate of the whole"}
+        self._check_shape("grad_log_density(x, rows)", gradients, meanings)
         return gradients
+
+    def _check_shape(self, call: str, values: np.ndarray, meanings: dict[tuple[int, ...], str]) -> None:
+        """Raise a ValueError unless a function of the user returned one of these shapes."""
+        if values.shape not in meanings:
+            axis = 0 if self.vectorized else 1
+            right = ", or ".join(f"{shape[axis:]}{meaning}" for shape, meaning in meanings.items())
+            raise ValueError(f"{call} must return shape {right}; it returned {values.shape[axis:]}.")
 
     def _add_up(self, gradients: np.ndarray, position: np.ndarray, out: np.ndarray) -> None:
         if gradients.ndim == position.ndim:
@@ -466,11 +470,7 @@ def check_covariance(covariance: Any, size: int, name: str) -> Any:
     if not np.isfinite(covariance).all():
         raise ValueError(f"{name} must be finite.")
     if covariance.ndim == 2:
-        if not np.allclose(covariance, covariance.T):
-            raise ValueError(f"{name} must be symmetric.")
-        least = np.linalg.eigvalsh(covariance)[0]
-        if least < -1e-8 * np.abs(covariance).max():
-            raise ValueError(f"{name} must be positive semi-definite; its least eigenvalue is {least:.3g}.")
+        check_symmetric(covariance, name, "semi-definite")
     elif covariance.min() < 0:
         raise ValueError(f"{name} must be non-negative; its least entry is {covariance.min():.3g}.")
     return float(covariance) if covariance.ndim == 0 else covariance

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..manifolds import Euclidean, Manifold, PositiveOrthant
+from ..manifolds import Euclidean, PositiveOrthant
 from ..numerics.linalg import times
 from ..utils._typing import ArrayLike
 from ._charts import _LEAST, Chart, ExpandedMean, Log, Softmax, SquareRoot
 from ._compatibility import is_compatible
-from ._minibatch import CovarianceAt, covariance_matrices
+from ._minibatch import CovarianceAt, check_symmetric, covariance_matrices
 
 
 class Mirror(Chart):
@@ -41,9 +41,6 @@ class Mirror(Chart):
         """Coordinates of points: the points themselves."""
         return np.array(x, np.float64)
 
-    def _domain(self, manifold: Any) -> Manifold:
-        return Euclidean(manifold.shape)
-
     def _change(self, y):
         x = np.abs(y)
         return np.maximum(x, _LEAST, out=x), y
@@ -53,9 +50,6 @@ class Mirror(Chart):
 
     def _log_jacobian(self, y):
         return np.zeros_like(y)
-
-    def _add_jacobian_gradient(self, x, y, out):
-        pass
 
 
 CHARTS: tuple[type[Chart], ...] = (ExpandedMean, Softmax, SquareRoot, Log, Mirror)
@@ -162,9 +156,6 @@ class Linear(Chart):
         root = np.diag(self._root) if self._root.ndim == 1 else self._root
         return root.T @ covariance_matrices(self.target.noise_covariance, self.point(y)) @ root
 
-    def _domain(self, manifold: Any) -> Manifold:
-        return Euclidean(manifold.shape)
-
     def _flat(self, points):
         shape = self.manifold.shape
         return points.reshape(*points.shape[: points.ndim - len(shape)], -1)
@@ -185,9 +176,6 @@ class Linear(Chart):
         diagonal = self._root if self._root.ndim == 1 else np.diag(self._root)
         return np.full((len(y), 1), np.log(diagonal).sum())
 
-    def _add_jacobian_gradient(self, x, y, out):
-        pass
-
     def __repr__(self) -> str:
         return f"Linear({self.target!r}, {self.covariance!r})"
 
@@ -200,10 +188,8 @@ def _root(covariance, size):
         return np.sqrt(covariance)
     if covariance.shape != (size, size):
         raise ValueError(f"covariance must be of shape ({size},) or ({size}, {size}); got {covariance.shape}.")
-    if not np.allclose(covariance, covariance.T):
-        raise ValueError("covariance must be a symmetric matrix.")
+    check_symmetric(covariance, "covariance", "definite")
     try:
         return np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
-        least = np.linalg.eigvalsh(covariance)[0]
-        raise ValueError(f"covariance must be positive definite; its least eigenvalue is {least:.3g}.") from None
+        raise ValueError("covariance must be positive definite; it is singular up to rounding.") from None

@@ -7,14 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 
-@runtime_checkable
-class LatentModel(Protocol):
-    """A latent-variable model that draws its latents given fixed parameters, and fits parameters to the latents.
-
-    This protocol covers all exponential families. *Latents* are the state of the imputation, *statistics* are the
-    sums that determine the parameters, and *position* is the parameters in the form that the kernels of the model
-    use.
-    """
+class _HasMode(Protocol):
+    """A latent-variable model with initial latents, and parameters that fit given statistics."""
 
     def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
         """Draw initial latents, without parameters.
@@ -30,6 +24,30 @@ class LatentModel(Protocol):
         statistics : object
         """
         ...
+
+    def mode(self, statistics: Any) -> Any:
+        """The posterior mode of the parameters given the statistics, under the prior.
+
+        Parameters
+        ----------
+        statistics : object
+
+        Returns
+        -------
+        position : object
+            The parameters.
+        """
+        ...
+
+
+@runtime_checkable
+class LatentModel(_HasMode, Protocol):
+    """A latent-variable model that draws its latents given fixed parameters, and fits parameters to the latents.
+
+    This protocol covers all exponential families. *Latents* are the state of the imputation, *statistics* are the
+    sums that determine the parameters, and *position* is the parameters in the form that the kernels of the model
+    use.
+    """
 
     def sample_latents(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
         """Draw all latents given the parameters.
@@ -51,20 +69,6 @@ class LatentModel(Protocol):
         statistics : object
         log_likelihood : float
             Log likelihood of the data at `position`.
-        """
-        ...
-
-    def mode(self, statistics: Any) -> Any:
-        """The posterior mode of the parameters given the statistics, under the prior.
-
-        Parameters
-        ----------
-        statistics : object
-
-        Returns
-        -------
-        position : object
-            The parameters.
         """
         ...
 
@@ -113,25 +117,10 @@ class StreamModel(LatentModel, Protocol):
 
 
 @runtime_checkable
-class ExpectationModel(Protocol):
+class ExpectationModel(_HasMode, Protocol):
     """A latent-variable model whose expected statistics given the parameters are known in closed form."""
 
     n_rows: int
-
-    def init_latents(self, key: np.uint64) -> tuple[Any, Any]:
-        """Draw initial latents, without parameters.
-
-        Parameters
-        ----------
-        key : uint64
-
-        Returns
-        -------
-        latents : object
-            The latent variables.
-        statistics : object
-        """
-        ...
 
     def expect_latents(self, position: Any) -> tuple[Any, float]:
         """The expected statistics given the data and the parameters (E step).
@@ -147,20 +136,6 @@ class ExpectationModel(Protocol):
             Expected sufficient statistics.
         log_likelihood : float
             Log likelihood of the data at `position`.
-        """
-        ...
-
-    def mode(self, statistics: Any) -> Any:
-        """The posterior mode of the parameters given the statistics, under the prior (M step).
-
-        Parameters
-        ----------
-        statistics : object
-
-        Returns
-        -------
-        position : object
-            The parameters.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -111,3 +111,12 @@ def covariance_matrices(covariance: Any, position: np.ndarray) -> np.ndarray:
     elif np.ndim(covariance) == 2:
         return np.broadcast_to(covariance, (n, size, size))
     return as_matrices(covariance if np.ndim(covariance) == 3 else np.broadcast_to(covariance, (n, size)))
+
+
+def check_symmetric(matrix: np.ndarray, name: str, what: Literal["definite", "semi-definite"]) -> None:
+    """Raise a ValueError unless a matrix is symmetric and positive definite or semi-definite."""
+    if not np.allclose(matrix, matrix.T):
+        raise ValueError(f"{name} must be symmetric.")
+    least = np.linalg.eigvalsh(matrix)[0]
+    if not (least > 0 if what == "definite" else least >= -1e-8 * np.abs(matrix).max()):
+        raise ValueError(f"{name} must be positive {what}; its least eigenvalue is {least:.3g}.")

@@ -228,17 +228,8 @@ class StickBreakingModel(Protocol):
         ...
 
 
-@runtime_checkable
-class SubspaceMixtureModel(Protocol):
-    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels.
-
-    Parameters have ``weights``, and the subspaces as ``parameters``.
-    """
-
-    @property
-    def start_model(self) -> Any:
-        """The model on which starts are tried: the same, or one of lower dimensions."""
-        ...
+class _LabelledSubspaces(Protocol):
+    """Labels given subspaces, and pairs of labels and subspaces to begin with."""
 
     @property
     def beginnings(self) -> Any:
@@ -262,6 +253,19 @@ class SubspaceMixtureModel(Protocol):
         log_likelihood : float
             Log likelihood of the data given the subspaces, in nats.
         """
+        ...
+
+
+@runtime_checkable
+class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
+    """A mixture of affine subspaces of unknown dimensions: labels given subspaces, and subspaces given labels.
+
+    Parameters have ``weights``, and the subspaces as ``parameters``.
+    """
+
+    @property
+    def start_model(self) -> Any:
+        """The model on which starts are tried: the same, or one of lower dimensions."""
         ...
 
     def draw_subspaces(self, position: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
@@ -285,7 +289,7 @@ class SubspaceMixtureModel(Protocol):
 
 
 @runtime_checkable
-class SubspaceWalkModel(Protocol):
+class SubspaceWalkModel(_LabelledSubspaces, Protocol):
     """A mixture of affine subspaces with sufficient statistics and conditional distributions.
 
     Rows are relative to the location of the prior of the centres. Parameters have ``weights``, and the subspaces as
@@ -301,11 +305,6 @@ class SubspaceWalkModel(Protocol):
         """Number of features."""
         ...
 
-    @property
-    def beginnings(self) -> Any:
-        """Pairs, one or several: labels to begin with, and the parameters fitted to their rows."""
-        ...
-
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
         """Counts, means and scatter matrices of the rows of each component.
 
@@ -319,25 +318,6 @@ class SubspaceWalkModel(Protocol):
         -------
         moments : object
             Named tuple with ``counts``, ``means`` and ``scatters``.
-        """
-        ...
-
-    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Draw labels given the subspaces.
-
-        Parameters
-        ----------
-        subspaces : object
-            Parameters of the subspaces.
-        offsets : ndarray of shape (n_components,)
-            Logarithms of weights plus those of the normalisers of the densities.
-        key : uint64
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        log_likelihood : float
-            Log likelihood of the data given the subspaces, in nats.
         """
         ...
 

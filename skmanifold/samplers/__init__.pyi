@@ -10,12 +10,12 @@ from ._density.check_recipe import check_recipe as check_recipe
 from ._density.check_recipe import recover_curl as recover_curl
 from ._density.column_gibbs import ColumnGibbs as ColumnGibbs
 from ._density.fisher_scoring import SGFS as SGFS
-from ._density.geodesic import GSGNHT as GSGNHT
-from ._density.geodesic import SGGMC as SGGMC
 from ._density.gradient_base import SVRG as SVRG
 from ._density.gradient_base import GradientMemory as GradientMemory
 from ._density.gradient_base import GradientSampler as GradientSampler
 from ._density.gradient_base import GradientState as GradientState
+from ._density.hamiltonian import GSGNHT as GSGNHT
+from ._density.hamiltonian import SGGMC as SGGMC
 from ._density.hamiltonian import SGHMC as SGHMC
 from ._density.hamiltonian import SGNHT as SGNHT
 from ._density.langevin import SGLD as SGLD

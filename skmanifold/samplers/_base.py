@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ..utils._parameters import LinksToItsPage, PlainNumbers
 from ..utils._typing import BaseEstimator
-from ._states import ChainState, State
+from ._states import State
 
 N_COMPARED = 7  # passes in each of the two means that are compared
 
@@ -173,7 +173,7 @@ class BaseSampler(PlainNumbers, LinksToItsPage, BaseEstimator):
         """
         return model.mode(state.statistics)
 
-    def has_converged(self, state: ChainState) -> bool:
+    def has_converged(self, state: Any) -> bool:
         """Whether further steps would not change the result; a fit ends when all chains have converged.
 
         Parameters

@@ -1,13 +1,14 @@
 """States of chains: the default one, and functions for states of any sampler.
 
 Most samplers define their own NamedTuple, in their own file. Its first four fields are ``position``, ``key``,
-``n_steps`` and ``log_density``. A step returns a new state, and may reuse the arrays of the old one.
+``n_steps`` and ``log_density``. A step returns a new state, and may reuse the arrays of the old one. On a manifold a
+state holds all chains: the first axis of every array is theirs, and each has its own key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,33 +22,6 @@ LogDensity: TypeAlias = (
     Annotated[np.ndarray, Array("float64", "1", nan=True, infinite=True)]
     | Annotated[float, Real(nan=True, infinite=True)]
 )
-
-
-class ChainState(Protocol):
-    """The fields that all states have, of one chain or of several.
-
-    On a manifold a state holds all chains: the first axis of every array is theirs, and each has its own key.
-    """
-
-    @property
-    def position(self) -> Any:
-        """The parameters, as the model's kernels read them; None where the rows of the state are drawn when read."""
-        ...
-
-    @property
-    def key(self) -> Any:
-        """The chain's random stream; a step folds ``n_steps`` into it."""
-        ...
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps."""
-        ...
-
-    @property
-    def log_density(self) -> Any:
-        """Log density in the last step, as each sampler defines it."""
-        ...
 
 
 class State(NamedTuple):
@@ -83,6 +57,17 @@ class State(NamedTuple):
     thermostat: Any = None
     statistics: Any = None
     latents: Any = None
+
+
+class LatentState(NamedTuple):
+    """One chain of a sampler of latent variables, each of which says what its position is."""
+
+    position: Any
+    key: np.uint64
+    n_steps: int
+    log_density: float
+    statistics: Any  # of the latents, drawn or expected
+    latents: Any
 
 
 def is_of(sampler: type, state: Any) -> bool:
@@ -121,7 +106,6 @@ class PassState(NamedTuple):
 
 
 AnyState = TypeVar("AnyState", bound=tuple)
-Begun = TypeVar("Begun", bound=ChainState)
 
 
 def counted(state: AnyState) -> AnyState:
@@ -143,7 +127,7 @@ def detached(state: Any) -> Any:
     return state._replace(**changed)
 
 
-def run_pilot(step: Callable[[Begun], Begun], state: Begun, n_steps: int) -> tuple[float, Begun]:
+def run_pilot(step: Callable[[Any], Any], state: Any, n_steps: int) -> tuple[float, Any]:
     """The mean log density of the second half of some steps, to select an initial state, and the final state."""
     trace = []
     for _ in range(n_steps):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.special import digamma, iv
-from scipy.stats import chi2
 
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Simplex, Sphere
 from skmanifold.models import Density, HasCounts, HasGradient, HasGradientDeviations, HasLogDensity, HasLogNormalMean
@@ -211,22 +210,6 @@ def test_vmf_mixture_is_the_corrected_likelihood():
     np.testing.assert_allclose(target.log_density(x), expected, rtol=1e-12)
 
 
-def test_vmf_mixture_offers_minibatches():
-    target = vmf_mixture_posterior()
-    assert target.n_samples == 100
-    assert offers(target, HasGradientDeviations)
-    position = np.repeat(random_positions(target, 1), 6000, axis=0)
-    keys = np.arange(6000, dtype=np.uint64)
-    gradients = np.empty_like(position)
-    deviations = target.minibatched(10).grad_with_deviations(position, keys, gradients).reshape(6000, 10, 4)
-    gradients = (gradients - gradient_of(target, position[:1])).reshape(6000, 4)
-    mean = gradients.mean(axis=0)
-    covariance = np.cov(gradients.T)
-    assert 6000 * mean @ np.linalg.pinv(covariance) @ mean < chi2(4).isf(1e-6)
-    estimate = np.einsum("cni,cnj->ij", deviations, deviations) / 6000
-    np.testing.assert_allclose(estimate, covariance, atol=0.1 * covariance.max())
-
-
 def test_gamma():
     target = gamma([2.5, 0.7])
     y, cell = square_grid(-45, 6, 500, 2)
@@ -377,22 +360,6 @@ COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.4], [-0.3, 0.4, 0.5]])
     "covariance",
     [4.0, np.array([4.0, 1.0, 0.0]), COVARIANCE, np.outer([1.0, 2.0, -1.0], [1.0, 2.0, -1.0])],
     ids=["number", "diagonal", "matrix", "singular"],
-)
-def test_noise_has_the_declared_covariance(covariance):
-    n = 40_000
-    target = NoisyGradient(standard_normal(3), covariance)
-    np.testing.assert_array_equal(target.noise_covariance, covariance)
-    position = np.tile([1.0, 2.0, 3.0], (n, 1))
-    noise = gradient_of(target, position, np.arange(n, dtype=np.uint64)) + position
-    full = covariance * np.eye(3) if np.ndim(covariance) < 2 else covariance
-    full = np.diag(covariance) if np.ndim(covariance) == 1 else full
-    spread = np.sqrt(np.outer(np.diag(full), np.diag(full)) + full**2)
-    assert (np.abs(noise.mean(axis=0)) <= 5 * np.sqrt(np.diag(full) / n) + 1e-12).all()
-    assert (np.abs(noise.T @ noise / n - full) <= 5 * spread / np.sqrt(n) + 1e-9).all()
-
-
-@pytest.mark.parametrize(
-    "covariance", [4.0, np.array([4.0, 1.0, 0.5]), COVARIANCE], ids=["number", "diagonal", "matrix"]
 )
 def test_noise_is_a_square_root_times_standard_noise(covariance):
     position = np.zeros((5, 3))

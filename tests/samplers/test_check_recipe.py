@@ -22,21 +22,18 @@ from ._recipes import FRICTION, HAMILTONIAN, random_recipe
 
 
 def thermostat(d, a=1.2, energy=None, excess=None):
-    """The recipe of SGNHT; with the update given if `excess`, its last line."""
-
-    def curl(z):
-        matrix = np.zeros((2 * d + 1, 2 * d + 1))
-        matrix[:d, d : 2 * d], matrix[d : 2 * d, :d] = -np.eye(d), np.eye(d)
-        matrix[d : 2 * d, -1], matrix[-1, d : 2 * d] = z[d : 2 * d] / d, -z[d : 2 * d] / d
-        return matrix
+    """The recipe of SGNHT, with another energy of points (n, 2 d + 1) or the update of the friction given."""
 
     def drift(z, gradient):
-        r, xi = z[d : 2 * d], z[-1]
-        return np.concatenate([r, gradient - xi * r, [excess(r)]])
+        r, xi = z[:, d : 2 * d], z[:, -1:]
+        return np.hstack([r, gradient - xi * r, excess(r)[:, None]])
 
-    diffusion = np.diag([0.0] * d + [a] * d + [0.0])
-    energy = energy or (lambda z: (z[d : 2 * d] @ z[d : 2 * d]) / 2 + d / 2 * (z[-1] - a) ** 2)
-    return Recipe(diffusion, curl, energy, drift=excess and drift, n_auxiliary=d + 1)
+    recipe = SGNHT(friction=a).recipe(standard_normal(d))
+    return recipe.set_params(hamiltonian=energy or recipe.hamiltonian, drift=excess and drift)
+
+
+def printed_energy(z):
+    return (z[:, 2:4] ** 2).sum(axis=1) / 2 + (z[:, 4] - 1.2) ** 2 / 4
 
 
 def riemannian(g, drift=None, friction=True):
@@ -261,11 +258,11 @@ WRONG = {
         INVARIANT,
     ),
     "energy of SGNHT (1-E3)": (
-        thermostat(2, energy=lambda z: z[2:4] @ z[2:4] / 2 + (z[4] - 1.2) ** 2 / 4, excess=lambda r: r @ r / 2 - 1),
+        thermostat(2, energy=printed_energy, excess=lambda r: (r**2).sum(axis=1) / 2 - 1),
         banana(),
         INVARIANT,
     ),
-    "extra r in SGNHT (S.17)": (thermostat(1, excess=lambda r: (r[0] ** 2 - 1) * r[0]), double_well(), INVARIANT),
+    "extra r in SGNHT (S.17)": (thermostat(1, excess=lambda r: (r[:, 0] ** 2 - 1) * r[:, 0]), double_well(), INVARIANT),
     "Riemannian kinetic energy without its determinant": (
         Recipe(np.diag([0.0, 1.0]), HAMILTONIAN, lambda z: 0.5 * z[1] ** 2 / (1 + z[0] ** 2), n_auxiliary=1),
         double_well(),
@@ -363,7 +360,7 @@ RIGHT = {
     "SGNHT, 2": (SGNHT(), banana()),
     "SGNHT, 3, Euler": (SGNHT(friction=2.0, scheme="euler"), NoisyGradient(standard_normal(3), 1.0)),
     "SGNHT as a recipe, 1": (thermostat(1), double_well()),
-    "SGNHT as a recipe, 2": (thermostat(2, excess=lambda r: r @ r / 2 - 1), banana()),
+    "SGNHT as a recipe, 2": (thermostat(2, excess=lambda r: (r**2).sum(axis=1) / 2 - 1), banana()),
     "SGNHT as a recipe, 3": (thermostat(3), standard_normal(3)),
     "SGGMC": (SGGMC(friction=1.5), banana()),
     "SGGMC, the paper's": (SGGMC(friction=1.5, scheme="aboba"), double_well()),

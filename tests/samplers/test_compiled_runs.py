@@ -14,24 +14,10 @@ VARIANCES = np.linspace(0.5, 2.0, 4)
 PULL = np.array([[3.0, 1.0, 0.5], [1.0, -1.0, 2.0]])
 
 
-@numba.njit
-def normal_gradient(x):
-    return -x / VARIANCES
-
-
-@numba.njit
-def normal_density(x):
-    return -0.5 * np.sum(x * x / VARIANCES)
-
-
-@numba.njit
-def pulled_gradient(x):
-    return PULL + 0.1 * x
-
-
-@numba.njit
-def pulled_density(x):
-    return np.sum(PULL * x) + 0.05 * np.sum(x * x)
+normal_gradient = numba.njit(lambda x: -x / VARIANCES)
+normal_density = numba.njit(lambda x: -0.5 * np.sum(x * x / VARIANCES))
+pulled_gradient = numba.njit(lambda x: PULL + 0.1 * x)
+pulled_density = numba.njit(lambda x: np.sum(PULL * x) + 0.05 * np.sum(x * x))
 
 
 NORMAL = Density(Euclidean(4), normal_gradient, normal_density)
@@ -99,24 +85,10 @@ def test_the_state_goes_on_in_either_form(monkeypatch):
         np.testing.assert_array_equal(getattr(states[0], name), getattr(states[1], name))
 
 
-@numba.njit
-def of_all(x):
-    return -x / VARIANCES
-
-
-@numba.njit
-def densities_of_all(x):
-    return -0.5 * (x * x / VARIANCES).sum(axis=1)
-
-
-@numba.njit
-def slope(x):
-    return -x[0]
-
-
-@numba.njit
-def parabola(x):
-    return -0.5 * x * x
+of_all = numba.njit(lambda x: -x / VARIANCES)
+densities_of_all = numba.njit(lambda x: -0.5 * (x * x / VARIANCES).sum(axis=1))
+slope = numba.njit(lambda x: -x[0])
+parabola = numba.njit(lambda x: -0.5 * x * x)
 
 
 FORMS = {
@@ -152,6 +124,14 @@ def test_other_targets_are_run_step_by_step(target, calls):
     assert sampler.compiled_run(target, sampler.init(target, np.arange(2, dtype=np.uint64))) is None
 
 
+@pytest.mark.parametrize("kind", [SGHMC, SGGMC])
+def test_friction_matrices_are_run_step_by_step(kind, calls):
+    sampler, plain = kind(0.1, friction=np.eye(4) + 0.1), Density(Euclidean(4), lambda x: -x / VARIANCES)
+    draws = [sample(target, sampler, n_draws=3, random_state=0) for target in (NORMAL, plain)]
+    assert not calls
+    np.testing.assert_array_equal(draws[0].position, draws[1].position)
+
+
 def test_changed_samplers_are_run_step_by_step(calls):
     class Still(SGLD):
         def _move(self, model, state, h, t):
@@ -175,9 +155,7 @@ def test_errors_of_the_functions_are_raised():
         sample(target, SGLD(0.1), n_draws=400, random_state=0)
 
 
-@numba.njit
-def short_gradient(x):
-    return -x[:2]
+short_gradient = numba.njit(lambda x: -x[:2])
 
 
 def test_a_gradient_of_another_shape_is_refused():
@@ -200,29 +178,11 @@ def test_functions_receive_copies():
 DATA = np.random.default_rng(0).normal([1.0, 0.0, -1.0], size=(40, 3))
 
 
-@numba.njit
-def gradients_of_rows(x, rows):
-    return DATA[rows] - x
-
-
-@numba.njit
-def sum_of_gradients(x, rows):
-    return (DATA[rows] - x).sum(axis=0) * (40 / len(rows))
-
-
-@numba.njit
-def densities_of_rows(x, rows):
-    return -0.5 * ((DATA[rows] - x) ** 2).sum(axis=1)
-
-
-@numba.njit
-def prior_gradient(x):
-    return -x
-
-
-@numba.njit
-def prior_density(x):
-    return -0.5 * (x * x).sum()
+gradients_of_rows = numba.njit(lambda x, rows: DATA[rows] - x)
+sum_of_gradients = numba.njit(lambda x, rows: (DATA[rows] - x).sum(axis=0) * (40 / len(rows)))
+densities_of_rows = numba.njit(lambda x, rows: -0.5 * ((DATA[rows] - x) ** 2).sum(axis=1))
+prior_gradient = numba.njit(lambda x: -x)
+prior_density = numba.njit(lambda x: -0.5 * (x * x).sum())
 
 
 @pytest.mark.extended

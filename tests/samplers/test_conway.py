@@ -88,18 +88,6 @@ def test_the_surface_area_alone_is_another_prior():
     assert_agrees(shares(directions, m), np.array([three, 0.5 - three, 0.5 - three, three]))
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(("centre", "right"), [(0.5, True), (1.0, False)])
-def test_the_centre_of_the_sphere_is_half_the_identity(centre, right):
-    n, m = 800, 3
-    log_prior, log_ranks = flat_priors(m, m)
-    start = coordinate_planes(np.arange(n) % 2 + 1, m), np.zeros((n, m))
-    rng = np.random.default_rng(1)
-    directions, _ = reference_walk(rng, start[0], 250, 3.0, log_ranks, NO_ROWS[m], start[1], centre=centre)
-    check = assert_agrees if right else assert_disagrees
-    check(shares(directions, m, (0.5 - centre) / (np.sqrt(m) / 2)), np.exp(log_prior))
-
-
 def turn(walk, directions, **options):
     """Squared distance of one move where every move is accepted."""
     n, m = directions.shape[:2]

@@ -108,11 +108,6 @@ def assert_has_covariance(gradients, mean, covariance):
 TINY = 1e-12  # of a step: the position stays where it is
 
 
-def test_minibatch_gradients_have_the_law_of_enumeration():
-    gradients, _ = last_gradients(SGLD(TINY, None), regression().minibatched(BATCH))
-    assert_has_covariance(gradients, *minibatch_law(POINT))
-
-
 def test_control_variate_is_exact_at_the_anchor():
     gradients, _ = last_gradients(SGLD(0.1, None, SVRG(period=1)), regression().minibatched(BATCH), n_steps=1)
     np.testing.assert_allclose(gradients, np.broadcast_to(minibatch_law(POINT)[0], gradients.shape), rtol=1e-12)
@@ -141,16 +136,6 @@ def test_control_variate_keeps_the_mean_and_has_less_variance():
     plain = minibatch_law(POINT)[1]
     assert np.trace(covariance) < 0.1 * np.trace(plain)
     assert np.linalg.eigvalsh(plain - covariance).min() > 0
-
-
-@pytest.mark.extended
-def test_control_variate_cools_an_uncompensated_chain():
-    target = regression().minibatched(1)
-    exact = exact_second_moments()
-    plain = expectations(SGHMC(0.1, noise_covariance=None), target, second_moments, 800, burn_in=200)
-    reduced = expectations(SGHMC(0.1, 1, 1, "baoab", None, SVRG(5)), target, second_moments, 800, burn_in=200)
-    assert_disagrees(plain, exact, 0.05 * exact)
-    assert np.all(np.abs(reduced.mean - exact) < 0.5 * np.abs(plain.mean - exact))
 
 
 def second_moments(state):

@@ -87,14 +87,8 @@ def test_no_draw_is_infinite(sampler, value):
     assert worked
 
 
-@numba.njit
-def huge(x):
-    return np.full(x.shape, 1e308)
-
-
-@numba.njit
-def exploding(x):
-    return x * x * x
+huge = numba.njit(lambda x: np.full(x.shape, 1e308))
+exploding = numba.njit(lambda x: x * x * x)
 
 
 @pytest.mark.filterwarnings("ignore")  # of overflow, rejected proposals and short chains, which are meant here

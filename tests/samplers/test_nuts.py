@@ -15,10 +15,7 @@ from skmanifold.samplers._density import nuts, nuts_kernels
 
 from ._evidence import assert_agrees, assert_disagrees, summarize
 
-
-@numba.njit
-def well_gradient(x):
-    return 4.0 * x * (1.0 - x * x)
+well_gradient = numba.njit(lambda x: 4.0 * x * (1.0 - x * x))
 
 
 @numba.njit
@@ -43,14 +40,8 @@ def banana_density(x):
 PULL = np.array([0.0, 0.0, 5.0])
 
 
-@numba.njit
-def vmf_gradient(x):
-    return PULL + 0.0 * x
-
-
-@numba.njit
-def vmf_density(x):
-    return 5.0 * x[2]
+vmf_gradient = numba.njit(lambda x: PULL + 0.0 * x)
+vmf_density = numba.njit(lambda x: 5.0 * x[2])
 
 
 FRAME = 3.0 * np.eye(4)[:, :2]
@@ -133,14 +124,8 @@ COVARIANCE = np.array([[1.0, 95.0], [95.0, 1e4]])
 PRECISION = np.linalg.inv(COVARIANCE)
 
 
-@numba.njit
-def correlated_gradient(x):
-    return -PRECISION @ x
-
-
-@numba.njit
-def correlated_density(x):
-    return -0.5 * (x @ PRECISION @ x)
+correlated_gradient = numba.njit(lambda x: -PRECISION @ x)
+correlated_density = numba.njit(lambda x: -0.5 * (x @ PRECISION @ x))
 
 
 @pytest.mark.extended
@@ -181,9 +166,7 @@ def funnel_gradient(x):
     return np.array([-x[0] / 9.0 - 0.5 + 0.5 * x[1] * x[1] * scale, -x[1] * scale])
 
 
-@numba.njit
-def funnel_density(x):
-    return -x[0] * x[0] / 18.0 - 0.5 * x[0] - 0.5 * x[1] * x[1] * math.exp(-x[0])
+funnel_density = numba.njit(lambda x: -x[0] * x[0] / 18.0 - 0.5 * x[0] - 0.5 * x[1] * x[1] * math.exp(-x[0]))
 
 
 @pytest.mark.extended

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from skmanifold.manifolds import Euclidean
 from skmanifold.models import Density
-from skmanifold.models._reference import NoisyGradient, banana, double_well, gamma, standard_normal
+from skmanifold.models._reference import NoisyGradient, banana, double_well, gamma
 from skmanifold.samplers._density.base import NonFiniteError
 from skmanifold.samplers._density.langevin import SGLD, SGRLD
 from skmanifold.samplers._density.recipe import InvalidRecipeError, Recipe, joint_state
@@ -133,59 +133,6 @@ def test_any_pair_of_matrices_reaches_the_double_well():
     found = estimate(wavy(step_size=0.01), target.density, lambda z: target.moments(z[:, :1]), time=4, n_chains=1000)
     assert_agrees(found, target.exact, 0.02 * target.exact)
     assert (found.error < 0.02).all()
-
-
-@pytest.mark.long
-def test_thermostat_reaches_the_normal():
-    d, a = 2, 1.0
-
-    def curl(z):
-        Q = np.zeros((len(z), 5, 5))
-        Q[:, :2, 2:4], Q[:, 2:4, :2] = -np.eye(2), np.eye(2)
-        Q[:, 2:4, 4], Q[:, 4, 2:4] = z[:, 2:4] / d, -z[:, 2:4] / d
-        return Q
-
-    def energy(z):
-        return 0.5 * (z[:, 2:4] ** 2).sum(axis=1) + d / 2 * (z[:, 4] - a) ** 2
-
-    sampler = Recipe(np.diag([0, 0, a, a, 0]), curl, energy, n_auxiliary=3, step_size=0.02, vectorized=True)
-
-    def statistics(z):
-        return np.stack([z[:, 0] ** 2, z[:, 0] * z[:, 1], z[:, 2] ** 2, z[:, 4], (z[:, 4] - a) ** 2], axis=1)
-
-    mean, error = estimate(sampler, standard_normal(2), statistics, time=5, n_chains=600, burn_in=10)
-    assert (np.abs(mean - [1.0, 0.0, 1.0, a, 1 / d]) < 5 * error + 0.03).all()
-
-
-def test_gradient_noise_is_taken_off():
-    noisy, h = NoisyGradient(standard_normal(), 40.0), 0.05  # h V = 2, of the 2 C = 3 that friction asks for
-    options = {"time": 6, "n_chains": 2000}
-
-    def heat(z):
-        return z[:, 1:] ** 2
-
-    quiet, error = estimate(sghmc(step_size=h), standard_normal(), heat, **options)
-    with_it, other = estimate(sghmc(step_size=h), noisy, heat, **options)
-    assert abs(quiet - with_it) < 5 * np.hypot(error, other)
-    without, _ = estimate(sghmc(step_size=h, noise_covariance=None), noisy, heat, **options)
-    assert 1.4 < without / quiet < 1.9  # 1 + h V / (2 C) = 1.67
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flip", [True, False])
-def test_momentum_turns_round_at_the_wall(flip):
-    def diffusion(z):
-        return z[:, :1, None] * np.diag([0.0, 1.0])
-
-    def curl(z):
-        return np.sqrt(z[:, :1, None]) * HAMILTONIAN
-
-    sampler = Recipe(diffusion, curl, n_auxiliary=1, step_size=0.01, vectorized=True, flip=flip)
-    mean, error = estimate(sampler, gamma(0.5), lambda z: z[:, 0], time=5, n_chains=800, burn_in=15)
-    if flip:
-        assert abs(mean - 0.5) < 5 * error + 0.03
-    else:
-        assert mean < 0.1
 
 
 # A value among scikit-learn's

@@ -229,11 +229,6 @@ def test_a_new_order_has_its_law_given_the_partition(sizes, concentration):
     assert p_value > UNLIKELY
 
 
-def test_the_law_of_places_is_one_of_probabilities():
-    law = law_of_places(np.array([3, 1, 2]), 0.5, 16)
-    np.testing.assert_allclose(sum(law.values()), 1, atol=1e-3)
-
-
 def without_bias(sizes, concentration, key):
     """Sticks of clusters without regard to their sizes."""
     shuffled = np.random.default_rng(int(key)).permutation(np.flatnonzero(sizes))

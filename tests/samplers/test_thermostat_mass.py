@@ -74,18 +74,20 @@ def test_the_friction_varies_with_the_mass_in_a_flat_space(mass):
 
 
 @pytest.mark.extended
-@pytest.mark.short_cases("0.1", "10.0")
+@pytest.mark.short_cases("0.1-aboba", "10.0-ou")
+@pytest.mark.parametrize("scheme", ["aboba", "ou", "baoab"])
 @pytest.mark.parametrize("mass", MASSES)
-def test_the_friction_varies_with_the_mass_on_a_sphere(mass):
+def test_the_friction_varies_with_the_mass_on_a_sphere(mass, scheme):
     target = Density.linear(Sphere(3), [0.0, 0.0, 2.0])
-    sampler = GSGNHT(0.05, 1.5, n_steps=1, thermostat_mass=mass)
+    sampler = GSGNHT(0.05, 1.5, n_steps=1, scheme=scheme, thermostat_mass=mass)
     estimate = expectations(sampler, target, friction_moments, 3000, burn_in=1000, n_chains=100)
     assert_agrees(estimate, [0, 1 / (mass * 2)], [0.01, 0.02 / (mass * 2)])
     assert_disagrees(estimate, [0, 1 / (mass * 3)], 0.02 / (mass * 2))  # the sphere's own dimension is two
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("mass", [0.1, 10.0])
+@pytest.mark.short_cases("1.0")
+@pytest.mark.parametrize("mass", MASSES)
 def test_noise_that_nobody_declared_raises_the_friction_whatever_the_mass(mass):
     sampler = SGNHT(0.02, 1.0, thermostat_mass=mass)
     estimate = expectations(

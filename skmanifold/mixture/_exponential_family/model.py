@@ -19,8 +19,7 @@ from ...numerics.block_sums import BLOCK_ROWS, SUM_UNIT, BlockSums, check_block_
 from ...numerics.row_hash import hash_dense
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA
-from ...samplers._latent.esca import ESCAState
-from ...samplers._states import run_pilot
+from ...samplers._states import LatentState, run_pilot
 from ...utils._declared import check
 from ...utils._parameters import missing_names, offers
 from ...utils._threads import Workers, split_range
@@ -147,7 +146,7 @@ class FamilyModel:
             labels = start(of_start)
             try:
                 statistics = self.count(labels)
-                begun = ESCAState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels)
+                begun = LatentState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels)
                 tried.append(run_pilot(step, begun, _N_PASSES))
             except NoModeError:  # if no initial labels have a mode, the sampler raises the error
                 continue

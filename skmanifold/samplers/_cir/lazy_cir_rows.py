@@ -150,22 +150,14 @@ def add_counts(
     that apply until they are changed again; else they are those of this step, which is pending.
     """
     clock = rows.clock[0]
-    if not 0 < h < np.inf:
-        raise ValueError(f"a step must be positive and finite; got {h}.")
-    if not np.array_equal(rows.read_time[words], np.full(len(words), clock)):
-        raise ValueError("counts must be those of rows that were just read.")
     if len(counts.indptr) != len(words) + 1:
         raise ValueError("counts must have one list for each word.")
-    needed = len(counts.topics) + (int(rows.length[words].sum()) if lasting else 0)
-    rows = _make_room(rows, needed)
+    rows = _make_room(rows, len(counts.topics) + int(rows.length[words].sum()))
     start, length = np.empty(len(words), np.int64), np.empty(len(words), np.int32)
     sums = np.empty(len(rows.totals))
     lists = (counts.indptr, counts.topics, counts.counts, float(scale), rows.pool_end[0])
-    pool = (rows.pool_topics, rows.pool_counts, start, length, sums)
-    if lasting:
-        end = _append_changed_lists(words, *lists, rows.start, rows.length, *pool)
-    else:
-        end = _append_lists(*lists, *pool)
+    pool = (rows.start, rows.length, rows.pool_topics, rows.pool_counts)
+    end = _append_lists(words, *lists, *pool, start, length, sums)
     if end < 0:
         raise ValueError("counts must not be negative.")
     rows.pool_end[0] = end
@@ -195,11 +187,7 @@ def sum_columns(rows: LazyRows, groups: Sequence[np.ndarray]) -> LazyRows:
     place = np.full(len(rows.totals), -1, np.int64)
     for column, group in enumerate(groups):
         place[group] = column
-    n_rows, size = len(rows.start), max(_MIN_POOL, len(rows.start), int(rows.length.sum(dtype=np.int64)))
-    start, length = np.empty(n_rows, np.int64), np.empty(n_rows, np.int32)
-    topics, values = np.zeros(size, np.uint16), np.zeros(size)
-    lists = (rows.start, rows.length, rows.pool_topics, rows.pool_counts)
-    end = _sum_lists(*lists, place, len(groups), start, length, topics, values)
+    start, length, topics, values, end = _copy_pool(rows, max(_MIN_POOL, len(rows.start)), place, len(groups))
     log_theta = np.stack([np.logaddexp.reduce(rows.log_theta[:, group], axis=1) for group in groups], axis=1)
     return LazyRows(
         log_theta,
@@ -209,7 +197,7 @@ def sum_columns(rows: LazyRows, groups: Sequence[np.ndarray]) -> LazyRows:
         length,
         topics,
         values,
-        np.array([end]),
+        end,
         np.array([rows.totals[group].sum() for group in groups]),
         np.array([rows.count_totals[group].sum() for group in groups]),
         rows.clock.copy(),
@@ -221,39 +209,30 @@ def _make_room(rows: LazyRows, needed: int) -> LazyRows:
     size = len(rows.pool_topics)
     if rows.pool_end[0] + needed <= size:
         return rows
-    n_live = int(rows.length.sum(dtype=np.int64))
-    size = max(size, 2 * (n_live + needed))
-    start, topics, values = np.empty_like(rows.start), np.zeros(size, np.uint16), np.zeros(size)
-    end = _copy_lists(rows.start, rows.length, rows.pool_topics, rows.pool_counts, start, topics, values)
-    return rows._replace(start=start, pool_topics=topics, pool_counts=values, pool_end=np.array([end]))
+    size = max(size, 2 * (int(rows.length.sum(dtype=np.int64)) + needed))
+    start, _, topics, values, end = _copy_pool(rows, size, np.arange(len(rows.totals)), len(rows.totals))
+    return rows._replace(start=start, pool_topics=topics, pool_counts=values, pool_end=end)
+
+
+def _copy_pool(rows: LazyRows, size: int, place: np.ndarray, n_places: int) -> tuple[np.ndarray, ...]:
+    """Current lists in a new pool of at least `size`, with sums for topics of one place: its arrays, and its end."""
+    size = max(size, int(rows.length.sum(dtype=np.int64)))
+    arrays = np.empty_like(rows.start), np.empty_like(rows.length), np.zeros(size, np.uint16), np.zeros(size)
+    end = _sum_lists(rows.start, rows.length, rows.pool_topics, rows.pool_counts, place, n_places, *arrays)
+    return *arrays, np.array([end])
 
 
 # Lists of counts in the pool
 
 
 @njit(cache=True, nogil=True)
-def _append_lists(indptr, topics, counts, scale, end, pool_topics, pool_counts, out_start, out_length, sums):
-    """Append lists without zeros at the pool's `end` and sum columns; returns the new end, -1 for negative counts."""
-    sums[:] = 0.0
-    for i in range(len(indptr) - 1):
-        out_start[i] = end
-        for j in range(indptr[i], indptr[i + 1]):
-            count = scale * counts[j]
-            if not count >= 0.0:
-                return -1
-            if count > 0.0:
-                pool_topics[end], pool_counts[end] = topics[j], count
-                sums[np.int64(topics[j])] += count
-                end += 1
-        out_length[i] = end - out_start[i]
-    return end
-
-
-@njit(cache=True, nogil=True)
-def _append_changed_lists(
+def _append_lists(
     words, indptr, topics, changes, scale, end, start, length, pool_topics, pool_counts, out_start, out_length, sums
 ):
-    """Like `_append_lists`, but append each word's list plus its changes; `sums` are those of changes."""
+    """Append each word's list plus its changes, without zeros, at the pool's `end`, and sum the changes of columns.
+
+    Returns the new end, or -1 for negative counts.
+    """
     place = np.full(len(sums), -1, np.int64)
     sums[:] = 0.0
     for i in range(len(words)):
@@ -304,16 +283,4 @@ def _sum_lists(
             out_counts[j] = sums[place]
             sums[place] = 0.0
         out_length[v] = end - out_start[v]
-    return end
-
-
-@njit(cache=True, nogil=True)
-def _copy_lists(start, length, pool_topics, pool_counts, out_start, out_topics, out_counts):
-    """Copy the current lists to the start of another pool; returns its end."""
-    end = 0
-    for v in range(len(start)):
-        out_start[v] = end
-        for j in range(start[v], start[v] + length[v]):
-            out_topics[end], out_counts[end] = pool_topics[j], pool_counts[j]
-            end += 1
     return end

@@ -30,11 +30,12 @@ from .check_steps import (
     drift_terms,
     fold,
     gradient_at,
+    mean_and_error,
     second_moment,
     worst_entry,
 )
 from .metric import divergence_of, positive_part
-from .recipe import HasRecipe, InvalidRecipeError, format_point, invalid_matrices, joint_state
+from .recipe import InvalidRecipeError, format_point, invalid_matrices, joint_state
 
 _N_DRAWS = 2000  # number of draws of auxiliary variables, to integrate them out
 _FAR = 6.0  # added to the absolute values of the auxiliary variables of one point
@@ -204,7 +205,7 @@ def check_recipe(
     >>> report.fokker_planck < 1e-6
     True
     """
-    if not offers(sampler, HasRecipe):
+    if not hasattr(sampler, "recipe"):
         raise TypeError(f"check_recipe needs a sampler with a method recipe(model); {type(sampler).__name__} has none.")
     check_compatible(sampler, target)
     sampler = clone(sampler)
@@ -297,10 +298,10 @@ def _check_estimate(case: Case) -> float | None:
         estimates = gradient_at(target, np.tile(point, (len(case.keys), 1)), fold(case.keys, k))
         if declared is None and (estimates == estimates[0]).all() and np.allclose(estimates[0], true[k], rtol=1e-9):
             return None
-        mean, error = estimates.mean(axis=0), estimates.std(axis=0) / np.sqrt(len(estimates))
+        estimate = mean, _ = mean_and_error(estimates)
         allowed = case.tolerance * (np.abs(true[k]) + np.abs(mean) + 1)
         what = "target has a biased estimate of its gradient: the mean of entry"
-        worst = max(worst, compare_mean(case, k, mean, error, true[k], allowed, what, "the gradient"))
+        worst = max(worst, compare_mean(case, k, estimate, true[k], allowed, what, "the gradient"))
         if declared is not None:
             right = covariance_matrices(declared, point.reshape(1, *target.manifold.shape))[0]
             moment = second_moment(estimates - mean)
@@ -332,7 +333,8 @@ def _check_marginal(case: Case) -> float | None:
         error = np.sqrt(weight**2 @ (slopes - mean) ** 2)
         allowed = 1e-3 * (weight @ np.abs(slopes)) + 1e-9
         what = "energy changes the distribution of the position: -d log int exp(-K) da / dx of entry"
-        worst = max(worst or 0.0, compare_mean(case, k, mean, error, np.zeros(size), allowed, what, "the right value"))
+        score = compare_mean(case, k, (mean, error), np.zeros(size), allowed, what, "the right value")
+        worst = max(worst or 0.0, score)
     return worst
 
 

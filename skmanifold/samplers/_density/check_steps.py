@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -25,6 +25,9 @@ _N_LONG = 128  # steps of a trajectory, to detect errors that do not occur in ev
 _N_LONG_CHAINS = 256
 _NEAR_WALL = (1e-5, 1e-1)  # initial distances from the boundary, which a step of 1e-3 may cross
 _MOST_TIES = 3  # number of chains that may have the same coordinate after a step because of rounding
+
+
+Estimate: TypeAlias = tuple[np.ndarray, np.ndarray]  # values and their standard errors
 
 
 class Case(NamedTuple):
@@ -86,17 +89,15 @@ def compare(case: Case, given: np.ndarray, right: np.ndarray, terms: np.ndarray,
     return float(residual[k, i])
 
 
+def mean_and_error(values: np.ndarray) -> Estimate:
+    return values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
+
+
 def compare_mean(
-    case: Case,
-    k: int,
-    mean: np.ndarray,
-    error: np.ndarray,
-    right: np.ndarray,
-    allowed: np.ndarray,
-    what: str,
-    name: str,
+    case: Case, k: int, estimate: Estimate, right: np.ndarray, allowed: np.ndarray, what: str, name: str
 ) -> float:
     """The largest score of means and their expected values, at point k."""
+    mean, error = estimate
     score = np.abs(mean - right) / (error + allowed / case.threshold)
     (i,) = worst_entry(score)
     if not score[i] <= case.threshold:
@@ -104,12 +105,21 @@ def compare_mean(
     return float(score[i])
 
 
+def _compare_drift(case: Case, k: int, per_time: np.ndarray, bias: float, steps: str) -> float:
+    """The largest score of the mean displacement of chains from point k, per unit of time, and the drift there."""
+    z = case.z[k : k + 1]
+    (drift,), (terms,) = case.drift(z), drift_terms(case, z)
+    allowed = bias * (terms + np.abs(drift)) + 1e-6 * (1 + terms.max())
+    what = f"{steps} does not move as declared: the mean, per unit of time, of entry"
+    return compare_mean(case, k, mean_and_error(per_time), drift, allowed, what, "-(D + Q) grad H + Gamma")
+
+
 def drift_terms(case: Case, z: np.ndarray) -> np.ndarray:
     matrices = np.abs(sum(case.recipe._matrices(z)))
     return times(matrices, np.abs(case.score(z)) + 1 / case.scale(z))
 
 
-def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> Estimate:
     """Covariance of centred displacements divided by the square root of their time, and its standard errors.
 
     With the displacements `b` after four times the time, terms of the order of time are eliminated.
@@ -123,9 +133,7 @@ def second_moment(a: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarra
     return moment * n / (n - 1), np.sqrt(np.maximum(square - moment**2, 0.0) / n)
 
 
-def compare_moment(
-    case: Case, k: int, moment: tuple[np.ndarray, np.ndarray], right: np.ndarray, what: str, name: str
-) -> float:
+def compare_moment(case: Case, k: int, moment: Estimate, right: np.ndarray, what: str, name: str) -> float:
     """The largest score of the entries of a covariance."""
     estimate, error = moment
     variance = np.abs(np.diagonal(right)) + 1e-3 * np.abs(right).max() + 1e-9 * (1 + case.scale(case.z[k]).max())
@@ -203,18 +211,13 @@ def _plain(sampler, **changes: Any):
 def check_steps(case: Case) -> dict[str, float]:
     n_inner = min(case.sampler.n_steps, _N_INNER)
     sampler, model = _plain(case.sampler, n_steps=n_inner), _TrueGradient(case.target)
-    drift, terms = case.drift(case.z), drift_terms(case, case.z)
     worst = {"step_mean": 0.0, "step_covariance": 0.0}
     for k, z in enumerate(case.z):
         time = _time_at(case, k)
         keys = fold(case.keys, k)  # the same for all step sizes
         moves = [_displacements(keys, sampler, model, z, step * time / n_inner) for step in _STEPS]
         per_time = sum(weight / time * move for weight, move in zip(_WEIGHTS, moves, strict=True))
-        mean, error = per_time.mean(axis=0), per_time.std(axis=0) / np.sqrt(len(per_time))
-        allowed = _DRIFT_BIAS * (terms[k] + np.abs(drift[k])) + 1e-6 * (1 + terms[k].max())
-        what = "step does not move as declared: the mean, per unit of time, of entry"
-        score = compare_mean(case, k, mean, error, drift[k], allowed, what, "-(D + Q) grad H + Gamma")
-        worst["step_mean"] = max(worst["step_mean"], score)
+        worst["step_mean"] = max(worst["step_mean"], _compare_drift(case, k, per_time, _DRIFT_BIAS, "step"))
         first, second = (move - move.mean(axis=0) for move in moves[:2])
         moment = second_moment(first / np.sqrt(time), second / np.sqrt(4 * time))
         right = 2 * case.recipe._matrices(z[None])[0][0]
@@ -230,17 +233,12 @@ def check_trajectory(case: Case) -> float | None:
     sampler, model, worst = _plain(case.sampler), _TrueGradient(case.target), 0.0
     n_steps = sampler.n_steps
     n_calls = max(2, _N_LONG // n_steps)
-    drift, terms = case.drift(case.z), drift_terms(case, case.z)
     for k, z in enumerate(case.z[:2]):
         time = _time_at(case, k)
         keys = fold(case.keys[:_N_LONG_CHAINS], k)
         moves = _displacements(keys, sampler, model, z, time / (n_steps * n_calls), n_calls)
-        mean, error = moves.mean(axis=0) / time, moves.std(axis=0) / np.sqrt(len(moves)) / time
-        allowed = 10 * _DRIFT_BIAS * (terms[k] + np.abs(drift[k])) + 1e-6 * (1 + terms[k].max())
-        what = (
-            f"trajectory of {n_steps * n_calls} steps does not move as declared: the mean, per unit of time, of entry"
-        )
-        worst = max(worst, compare_mean(case, k, mean, error, drift[k], allowed, what, "-(D + Q) grad H + Gamma"))
+        steps = f"trajectory of {n_steps * n_calls} steps"
+        worst = max(worst, _compare_drift(case, k, moves / time, 10 * _DRIFT_BIAS, steps))
     return worst
 
 

@@ -114,15 +114,9 @@ class CompiledRun:
 
     def _chains(self, state: Any) -> Any:
         """The arrays of a state with points as rows."""
-        chains, n_chains = chains_of(state), len(state.key)
-        rows = {
-            name: np.empty((n_chains, 0)) if getattr(chains, name) is None else getattr(chains, name)
-            for name in ("position", "momentum", "gradient", "noise")
-        }
-        thermostat = np.empty(0) if chains.thermostat is None else chains.thermostat
-        return chains._replace(
-            thermostat=thermostat, **{name: values.reshape(n_chains, -1) for name, values in rows.items()}
-        )
+        chains, n = chains_of(state), len(state.key)
+        points = {name: getattr(chains, name) for name in ("position", "momentum", "gradient", "noise")}
+        return chains._replace(**{name: array.reshape(n, array.size // n) for name, array in points.items()})
 
     def _counted(self, state: Any, n_steps: int, failed: int, per_step: int) -> Any:
         """The state after these steps, or a `NonFiniteError` at the step of the integrator that failed."""

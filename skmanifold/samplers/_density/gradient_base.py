@@ -32,7 +32,7 @@ from .base import ManifoldSampler, NonFiniteError, step_keys
 from .compiled_runs import StepsRun
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
 from .moves import chain_lost, chains_of, make_steps
-from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, decompose, decompose_each, replace_by
+from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, covariance_at, decompose, replace_by
 
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
 
@@ -175,14 +175,6 @@ class ThermostatState(NamedTuple):
 
 
 MovingState: TypeAlias = GradientState | MomentumState | ThermostatState
-RESAMPLE_EVERY: dict[str, list] = {"resample_every": [None, Interval(Integral, 1, None, closed="left")]}
-
-
-def _check_resampling(sampler: Any) -> None:
-    if getattr(sampler, "resample_every", None) == 1 and sampler.scheme == "euler":
-        raise ValueError(
-            "resample_every must be at least 2 with scheme='euler', where a gradient moves the position one step later."
-        )
 
 
 class GradientSampler(ManifoldSampler):
@@ -201,6 +193,11 @@ class GradientSampler(ManifoldSampler):
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable],
         "n_steps": [Interval(Integral, 1, None, closed="left")],
         "friction": [Interval(Real, 0, None, closed="neither")],
+        "thermostat_mass": [Interval(Real, 0, None, closed="neither")],
+        "resample_every": [None, Interval(Integral, 1, None, closed="left")],
+        "inverse_metric": [None, callable, "array-like"],
+        "divergence": [None, callable],
+        "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "noise_covariance": [
             None,
             StrOptions({"model", "fisher"}),
@@ -208,9 +205,10 @@ class GradientSampler(ManifoldSampler):
             "array-like",
         ],
         "control_variate": [None, SVRG],
-    }
+    }  # of the parameters that samplers share; a class keeps those of its constructor
     step_size: Any
     friction: Any
+    scheme: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -230,11 +228,14 @@ class GradientSampler(ManifoldSampler):
         return isinstance(self.control_variate, SVRG)
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> Any:
-        _check_resampling(self)
+        if getattr(self, "resample_every", None) == 1 and self.scheme == "euler":
+            raise ValueError(
+                "resample_every must be at least 2 with scheme='euler', where a gradient moves the position one step "
+                "later."
+            )
         first = self._first_fields(model, keys, position)
-        return self.state_types[0](
-            position, step_keys(keys), 0, np.nan, memory=self._start_memory(model, position), **first
-        )
+        memory = self._start_memory(model, position)
+        return self.state_types[0](position, step_keys(keys), 0, np.nan, memory=memory, **first)
 
     def _first_fields(self, model, keys: np.ndarray, position: np.ndarray) -> dict[str, Any]:
         """What the state holds beyond the fields of `GradientState`, before the first step, by the names of fields."""
@@ -249,18 +250,19 @@ class GradientSampler(ManifoldSampler):
         """`n_steps` steps of the integrator, one by one if a subclass defines `_move`."""
         h, n = step_size_at(self.step_size, state.n_steps), self.n_steps
         first = state.n_steps * n
-        last = first + n - 1
         try:
             if type(self)._move is GradientSampler._move:
                 self._interpret_moves(model, state, h, first, n)
             else:
-                for t in range(first, last + 1):
+                for t in range(first, first + n):
                     fold_keys(state.key, t, state.memory.keys)
                     state = self._move(model, state, h, t)
         except NonFiniteError as error:
             error.state = state if error.state is None else error.state
             raise
-        return self._counted(state, last)
+        if chain_lost(chains_of(state)) >= 0:
+            self._stop_at(state, first + n - 1)
+        return counted(state)
 
     def stats(self, model: HasGradient, state: Any) -> dict[str, np.ndarray]:
         """The kinetic ``temperature``, v'v / dim, whose mean is 1 for small step sizes, and the ``thermostat``."""
@@ -304,9 +306,10 @@ class GradientSampler(ManifoldSampler):
 
     def _move(self, model: Any, state: Any, h: float, t: int) -> Any:
         """Make step t of the integrator, of size h, in place; returns the state."""
-        return self._interpret_moves(model, state, h, t, 1)
+        self._interpret_moves(model, state, h, t, 1)
+        return state
 
-    def _interpret_moves(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> Any:
+    def _interpret_moves(self, model: Any, state: Any, h: float, first: int, n_steps: int) -> None:
         """Interpret the kernel of this sampler's move, with the gradients of `_estimate_gradient`."""
 
         def gradient(x: np.ndarray, keys: np.ndarray, t: int, out: np.ndarray) -> None:
@@ -316,7 +319,6 @@ class GradientSampler(ManifoldSampler):
 
         move, noise = self._move_for(model), self._noise(model, state.memory)
         make_steps(move, MethodsGeometry(model.manifold), gradient, noise, chains_of(state), h, first, n_steps)
-        return state
 
     @staticmethod
     def _noise(model: Any, memory: GradientMemory) -> Covariance | NoCovariance:
@@ -333,9 +335,10 @@ class GradientSampler(ManifoldSampler):
 
     def _start_memory(self, model, position: np.ndarray) -> GradientMemory:
         size = model.manifold.size
-        given = getattr(self, "noise_covariance", None)
-        covariance, running = None, None
-        if isinstance(given, str) and given == "fisher":
+        given, running = getattr(self, "noise_covariance", None), None
+        covariance: Covariance | None
+        learns, declares = (isinstance(given, str) and given == name for name in ("fisher", "model"))
+        if learns:
             if not offers(model, HasGradientDeviations):
                 raise IncompatibleError(
                     f"{type(self).__name__} with noise_covariance='fisher' needs gradients of single samples "
@@ -347,20 +350,19 @@ class GradientSampler(ManifoldSampler):
                 )
             side = (size, size) if size <= FULL_SIZE else (size,)
             running = np.zeros((len(position), *side))
-            covariance = Covariance(np.zeros((len(position), size)), running.copy() if len(side) == 2 else None)
-        elif isinstance(given, str):
-            covariance = _declared(model, position)
+            covariance = decompose(running, size)
+        elif declares:
+            covariance = covariance_at(model.noise_covariance, position)
             if covariance is not None and self.control_variate is not None:
                 raise ValueError(
                     "A control_variate changes the gradient noise, so the noise_covariance of the target is not "
                     "valid: set noise_covariance to None, or to the covariance of the remaining noise."
                 )
         else:
-            covariance = decompose(check_covariance(given, size, "noise_covariance"), size)
-        anchor = None
+            covariance = covariance_at(check_covariance(given, size, "noise_covariance"), position)
         if self.control_variate is not None:
             self.control_variate._validate_params()
-            anchor = np.zeros_like(position)
+        anchor, anchor_gradient = (np.zeros_like(position) if self.is_anchored else None for _ in range(2))
         return GradientMemory(  # zeros, not what lay in memory: some schemes leave some of it as it is
             gradient=np.zeros_like(position),
             noise=np.zeros_like(position),
@@ -369,8 +371,8 @@ class GradientSampler(ManifoldSampler):
             covariance=covariance,
             running=running,
             anchor=anchor,
-            anchor_gradient=None if anchor is None else np.zeros_like(position),
-            declared=isinstance(given, str) and given == "model" and covariance is not None,
+            anchor_gradient=anchor_gradient,
+            declared=declares and covariance is not None,
         )
 
     def _estimate_gradient(self, model, state: Any, t: int) -> tuple[GradientMemory, np.ndarray]:
@@ -378,10 +380,11 @@ class GradientSampler(ManifoldSampler):
         memory, x = state.memory, state.position
         gradient = memory.gradient
         if memory.declared and isinstance(model.noise_covariance, CovarianceAt):
-            replace_by(memory.covariance, _declared(model, x))
+            replace_by(memory.covariance, covariance_at(model.noise_covariance, x))
         if memory.running is not None:
             deviations = model.grad_with_deviations(x, memory.keys, gradient)
-            _learn_covariance(memory, _tangent_parts(model.manifold, x, deviations), t)
+            update_running(memory.running, _tangent_parts(model.manifold, x, deviations), t)
+            replace_by(memory.covariance, decompose(memory.running, model.manifold.size))
         elif memory.anchor is not None and self.control_variate is not None:
             if t % self.control_variate.period == 0:
                 memory.anchor[...] = x
@@ -400,12 +403,6 @@ class GradientSampler(ManifoldSampler):
             self._stop_at(state, t)
         return memory, gradient
 
-    def _counted(self, state: Any, t: int) -> Any:
-        """The state after a step of the sampler, whose last step of the integrator was `t`."""
-        if chain_lost(chains_of(state)) >= 0:
-            self._stop_at(state, t)
-        return counted(state)
-
     def _stop_at(self, state: Any, t: int) -> None:
         """Raise a `NonFiniteError` with the state, for the gradient in its memory or for its position."""
         chain, what = first_not_finite(state.memory.gradient), "met a gradient"
@@ -416,14 +413,6 @@ class GradientSampler(ManifoldSampler):
             "a smaller step size may help. The attribute `state` of this error has the position.",
             state,
         )
-
-
-def _declared(model: Any, position: np.ndarray) -> Covariance | None:
-    """The covariance of gradient noise that a target declares, at the position of each chain if it varies."""
-    given = model.noise_covariance
-    if isinstance(given, CovarianceAt):
-        return decompose_each(given(position), model.manifold.size)
-    return decompose(given, model.manifold.size)
 
 
 def _tangent_parts(manifold, x: np.ndarray, deviations: np.ndarray) -> np.ndarray:
@@ -445,14 +434,3 @@ def update_running(running: Any, deviations: np.ndarray, t: int) -> None:
     running += max(1 / (t + 1), _LEAST_RATE) * (new - running)
     if (chain := first_not_finite(running)) >= 0:
         raise NonFiniteError(f"The covariance of the gradients of rows is not finite in chain {chain}.")
-
-
-def _learn_covariance(memory: GradientMemory, deviations: np.ndarray, t: int) -> None:
-    """Update the running covariance, and the covariance of the noise of a step, which is its value."""
-    running: Any = memory.running
-    update_running(running, deviations, t)
-    covariance: Any = memory.covariance
-    if running.ndim == 3:
-        covariance.values[...], covariance.vectors[...] = np.linalg.eigh(running)
-    else:
-        covariance.values[...] = running

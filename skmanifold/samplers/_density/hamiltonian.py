@@ -1,4 +1,4 @@
-"""Second-order samplers on Euclidean spaces, with friction or a thermostat."""
+"""Second-order samplers, on Euclidean spaces and along geodesics, with friction or a thermostat."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...manifolds import Flat
-from ...models import HasGradient
+from ...manifolds import Flat, GeodesicFlow
+from ...models import HasGradient, IncompatibleError
+from ...utils._parameters import offers
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import (
-    RESAMPLE_EVERY,
-    SVRG,
-    GradientSampler,
-    MomentumState,
-    ThermostatState,
-)
+from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
+from .integrator_kernels import OU
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
 from .moves import (
-    OU,
+    SCHEMES,
     EulerFriction,
     EulerThermostat,
     GeodesicFriction,
@@ -32,10 +28,65 @@ from .moves import (
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
-_SCHEMES: dict[str, list] = {"scheme": [StrOptions({"euler", "baoab", "ou"})]}
+_FLAT_SCHEMES: dict[str, list] = {"scheme": [StrOptions({"baoab", "euler", "ou"})]}
+_GEODESIC_SCHEMES: dict[str, list] = {"scheme": [StrOptions({"aboba", "ou", "baoab"})]}
 
 
-class SGHMC(GradientSampler):
+class _FrictionSampler(GradientSampler):
+    """Base class of samplers with a velocity and a constant friction, a number or a matrix."""
+
+    state_types = (MomentumState,)
+    _parameter_constraints: ClassVar[dict] = {
+        **GradientSampler._parameter_constraints,
+        "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    }
+
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
+        check_friction(self.friction, model.manifold.size)
+        return super()._begin(model, keys, position)
+
+    def compiled_run(self, model: Any, state: Any) -> Any:
+        """What makes many steps in one call of a kernel; there are none with a friction matrix."""
+        return super().compiled_run(model, state) if isinstance(self.friction, Real) else None
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`."""
+        d = _flat_size(self, model)
+        diffusion = np.zeros((2 * d, 2 * d))
+        diffusion[d:, d:] = self.friction * np.eye(d) if np.ndim(self.friction) == 0 else self.friction
+        return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+
+
+class _ThermostatSampler(GradientSampler):
+    """Base class of samplers with a velocity and a friction that adapts."""
+
+    state_types = (ThermostatState,)
+    thermostat_mass: float
+
+    def _values(self, model: Any) -> tuple[float, float, int]:
+        """Strength, mass and dimension of a move."""
+        return float(self.friction), float(self.thermostat_mass), model.manifold.dim
+
+    def recipe(self, model: HasGradient) -> Recipe:
+        """D, Q and H of the dynamics on a Euclidean space, for `check_recipe`."""
+        d, strength, mass = _flat_size(self, model), self.friction, self.thermostat_mass
+        diffusion = np.zeros((2 * d + 1, 2 * d + 1))
+        diffusion[d : 2 * d, d : 2 * d] = strength * np.eye(d)
+
+        def curl(z: np.ndarray) -> np.ndarray:
+            matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
+            matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
+            matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / (mass * d)
+            matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / (mass * d)
+            return matrix
+
+        def energy(z: np.ndarray) -> np.ndarray:
+            return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + mass * d / 2 * (z[:, -1] - strength) ** 2
+
+        return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
+
+
+class SGHMC(_FrictionSampler):
     r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
 
     ``scheme="euler"`` is the Euler step of [2]_, eq. 12, where both updates use the old state:
@@ -85,13 +136,7 @@ class SGHMC(GradientSampler):
     short_name = "sghmc"
     is_compiled = True
     requires_manifold = (Flat,)
-    state_types = (MomentumState,)
-    _parameter_constraints: ClassVar[dict] = {
-        **GradientSampler._parameter_constraints,
-        **_SCHEMES,
-        **RESAMPLE_EVERY,
-        "friction": [Interval(Real, 0, None, closed="neither"), "array-like"],
-    }
+    _parameter_constraints: ClassVar[dict] = {**_FrictionSampler._parameter_constraints, **_FLAT_SCHEMES}
 
     def __init__(
         self,
@@ -111,10 +156,6 @@ class SGHMC(GradientSampler):
         self.control_variate = control_variate
         self.resample_every = resample_every
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> MomentumState:
-        check_friction(self.friction, model.manifold.size)
-        return super()._begin(model, keys, position)
-
     def _move_for(self, model: Any) -> Any:
         every, is_matrix = self.resample_every or 0, not isinstance(self.friction, Real)
         if self.scheme == "ou":
@@ -123,12 +164,8 @@ class SGHMC(GradientSampler):
             return MatrixFriction(self.scheme, self.friction, every)
         return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
 
-    def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
-        return friction_recipe(model.manifold.size, self.friction)
 
-
-class SGNHT(GradientSampler):
+class SGNHT(_ThermostatSampler):
     r"""Stochastic-gradient Nose-Hoover thermostat: friction that adapts to unknown isotropic gradient noise.
 
     ``scheme="euler"`` is the Euler step of [2]_, eq. 15, where all updates use the old state and d is the dimension:
@@ -174,12 +211,7 @@ class SGNHT(GradientSampler):
     short_name = "sgnht"
     is_compiled = True
     requires_manifold = (Flat,)
-    state_types = (ThermostatState,)
-    _parameter_constraints: ClassVar[dict] = {
-        **GradientSampler._parameter_constraints,
-        **_SCHEMES,
-        "thermostat_mass": [Interval(Real, 0, None, closed="neither")],
-    }
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_FLAT_SCHEMES}
 
     def __init__(
         self,
@@ -200,39 +232,168 @@ class SGNHT(GradientSampler):
         self.thermostat_mass = thermostat_mass
 
     def _move_for(self, model: Any) -> Any:
-        values = float(self.friction), float(self.thermostat_mass), model.manifold.dim
+        values = self._values(model)
         if self.scheme == "ou":
             return GeodesicThermostat(OU, *values)
         return (EulerThermostat if self.scheme == "euler" else SplitThermostat)(*values)
 
-    def recipe(self, model: HasGradient) -> Recipe:
-        """D, Q and H of the dynamics, for `check_recipe`."""
-        return thermostat_recipe(model.manifold.size, self.friction, self.thermostat_mass)
+
+class SGGMC(_FrictionSampler):
+    r"""Stochastic-gradient geodesic Monte Carlo: Hamiltonian dynamics with friction along the geodesics of a manifold.
+
+    Each step moves along the geodesic for h/2, updates the velocity, and moves along the geodesic for h/2. The flow is
+    exact, so the position stays on the manifold. :math:`\Lambda(x)` is the projection onto the tangent space.
+    ``scheme="aboba"`` is algorithm 1 of [1]_, with the velocity update
+
+    .. math:: v' = e^{-C h / 2} \left( e^{-C h / 2} v
+        + \Lambda(x) [ h \tilde g(x) + N(0, 2 C h - h^2 \hat V) ] \right).
+
+    Without a gradient its velocity has the variance C h / sinh(C h) instead of 1. ``scheme="ou"`` uses the exact
+    Ornstein-Uhlenbeck step at the same cost, with :math:`f = e^{-C h}`:
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, 1 - f^2 - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    ``scheme="baoab"`` adds the whole :math:`h \Lambda(x) \tilde g(x)` to the velocity before the first half of the
+    flow, and makes only the Ornstein-Uhlenbeck step between the halves ([2]_). It has the least bias if the gradient
+    noise is small, but the velocity is overheated if h^2 V is not small. The paper draws one minibatch for all inner
+    steps, which multiplies the effect of its noise by their number. Here every inner step draws a new minibatch.
+
+    The energy is :math:`H = -\log p + |v|^2 / 2`, where p is a density with respect to the base measure of the
+    manifold. In coordinates along the flow D = diag(0, C) and Q = [[0, -I], [I, 0]], as for `SGHMC`. On a Euclidean
+    space it is the same sampler as `SGHMC`.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        Time step h of the integrator, the epsilon of [1]_. In the settings of the paper it is
+        :math:`\epsilon = \sqrt{\gamma / N}` for N data points.
+    friction : float or array-like of shape (size, size), default=1.0
+        Friction C, rho / epsilon in the paper. A symmetric positive definite matrix over the entries of a point is
+        projected onto the tangent space, :math:`\Lambda C \Lambda`.
+    n_steps : int, default=10
+        Number L of inner steps in one step of the chain.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator.
+    noise_covariance : "model", "fisher", float, array-like or None, default="model"
+        Covariance V of the gradient noise, whose effect is subtracted from the noise of the velocity update; see
+        `SGLD`. The covariance of that noise is clipped to be positive semi-definite in the tangent space (for points
+        of more than 64 entries, as a diagonal matrix), so V above 2 C / h is not compensated.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    .. [2] B. Leimkuhler and C. Matthews, "Efficient molecular dynamics using geodesic integration and solvent-solute
+       splitting", Proc. R. Soc. A 472, 2016.
+    """
+
+    short_name = "sggmc"
+    is_compiled = True
+    requires_manifold = (GeodesicFlow,)
+    _parameter_constraints: ClassVar[dict] = {**_FrictionSampler._parameter_constraints, **_GEODESIC_SCHEMES}
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: ArrayLike = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = "model",
+        control_variate: SVRG | None = None,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+
+    def _move_for(self, model: Any) -> Any:
+        if not isinstance(self.friction, Real):
+            return GeodesicMatrixFriction(SCHEMES[self.scheme], self.friction)
+        return GeodesicFriction(SCHEMES[self.scheme], float(self.friction))
 
 
-def friction_recipe(d: int, friction: Any) -> Recipe:
-    """Hamiltonian dynamics in d dimensions with friction, a number or a matrix."""
-    diffusion = np.zeros((2 * d, 2 * d))
-    diffusion[d:, d:] = friction * np.eye(d) if np.ndim(friction) == 0 else friction
-    return Recipe(diffusion, _hamiltonian_curl(d), n_auxiliary=d)
+class GSGNHT(_ThermostatSampler):
+    r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
+
+    The friction :math:`\xi` starts at C and is updated in each half of the flow, along which the speed is constant, by
+    :math:`\xi' = \xi + (|v|^2 / m - 1) h / (2 M)`, where m is the *intrinsic* dimension. The velocity update of
+    ``scheme="aboba"`` (algorithm 2 of [1]_) is that of `SGGMC` with :math:`\xi` instead of C in the exponents. That of
+    ``scheme="ou"`` is exact for its friction, with :math:`f = e^{-\xi h}`:
+
+    .. math:: v' = f v + \Lambda(x) \left[ (1 + f) \tfrac h2 \tilde g(x)
+        + N\left(0, C (1 - f^2) / \xi - (1 + f)^2 \tfrac{h^2}{4} \hat V\right) \right].
+
+    The energy is :math:`H = -\log p + |v|^2 / 2 + (M m / 2) (\xi - C)^2`; D and Q are those of `SGNHT`, and on a
+    Euclidean space it is the same sampler. It adapts to isotropic noise that does not depend on the position:
+    uncompensated noise of variance s^2 raises the friction to C + h s^2 / 2.
+
+    Parameters
+    ----------
+    step_size : float or PolynomialDecay, default=0.01
+        Time step h of the integrator, the epsilon of [1]_.
+    friction : float, default=1.0
+        Strength C of the added noise, and initial value of the thermostat.
+    n_steps : int, default=10
+        Number L of inner steps in one step of the chain, each with a new minibatch.
+    scheme : {"ou", "aboba", "baoab"}, default="ou"
+        The integrator, see Notes.
+    noise_covariance : "model", "fisher", float, array-like or None, default=None
+        As in `SGGMC`. By default there is no compensation, because the thermostat adapts to the noise.
+    control_variate : SVRG, optional
+        Variance reduction of minibatch gradients.
+    thermostat_mass : float, default=1.0
+        Mass M of the thermostat, as in `SGNHT`; 1 in the paper.
+
+    Notes
+    -----
+    The schemes have the same cost. Without noise "aboba" has the smallest bias, but only that of "ou" hardly depends on
+    the noise. In ten dimensions (a von Mises-Fisher density of concentration 5) with h = 0.1, the worst bias of a
+    moment, in standard deviations, for noise of the variances 0, 30 and 100 is 0.010, 0.005 and 0.002 for "ou"; 0.007,
+    0.010 and 0.057 for "aboba"; and 0.009, 0.002 and 0.092 for "baoab". The temperature of the first two is 1, whatever
+    the bias; that of "baoab" is 1, 0.85 and 0.50.
+
+    References
+    ----------
+    .. [1] C. Liu, J. Zhu and Y. Song, "Stochastic gradient geodesic MCMC methods", NIPS 2016.
+    """
+
+    short_name = "gsgnht"
+    is_compiled = True
+    requires_manifold = (GeodesicFlow,)
+    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_GEODESIC_SCHEMES}
+
+    def __init__(
+        self,
+        step_size: StepSize = 0.01,
+        friction: float = 1.0,
+        n_steps: int = 10,
+        scheme: Literal["ou", "aboba", "baoab"] = "ou",
+        noise_covariance: NoiseCovariance = None,
+        control_variate: SVRG | None = None,
+        thermostat_mass: float = 1.0,
+    ) -> None:
+        self.step_size = step_size
+        self.friction = friction
+        self.n_steps = n_steps
+        self.scheme = scheme
+        self.noise_covariance = noise_covariance
+        self.control_variate = control_variate
+        self.thermostat_mass = thermostat_mass
+
+    def _move_for(self, model: Any) -> GeodesicThermostat:
+        return GeodesicThermostat(SCHEMES[self.scheme], *self._values(model))
 
 
-def thermostat_recipe(d: int, strength: float, mass: float) -> Recipe:
-    """Hamiltonian dynamics in d dimensions with noise of this strength and a thermostat of mass times d."""
-    diffusion = np.zeros((2 * d + 1, 2 * d + 1))
-    diffusion[d : 2 * d, d : 2 * d] = strength * np.eye(d)
-
-    def curl(z: np.ndarray) -> np.ndarray:
-        matrix = np.zeros((len(z), 2 * d + 1, 2 * d + 1))
-        matrix[:, : 2 * d, : 2 * d] = _hamiltonian_curl(d)
-        matrix[:, d : 2 * d, -1] = z[:, d : 2 * d] / (mass * d)
-        matrix[:, -1, d : 2 * d] = -z[:, d : 2 * d] / (mass * d)
-        return matrix
-
-    def energy(z: np.ndarray) -> np.ndarray:
-        return (z[:, d : 2 * d] ** 2).sum(axis=1) / 2 + mass * d / 2 * (z[:, -1] - strength) ** 2
-
-    return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
+def _flat_size(sampler: GradientSampler, model: Any) -> int:
+    """Number of coordinates of a Euclidean space; an `IncompatibleError` on other manifolds."""
+    if not offers(model.manifold, Flat):
+        name = type(sampler).__name__
+        raise IncompatibleError(f"{name} has a recipe on Euclidean spaces only, not on {model.manifold!r}.")
+    return model.manifold.size
 
 
 def _hamiltonian_curl(d: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from ...utils._njit import njit
 _ACCEPTANCE = Purpose.ACCEPTANCE
 _NOISE = Purpose.NOISE
 N_COEFFICIENTS = 5
+ABOBA, OU, BAOAB = 0, 1, 2  # schemes of the velocity update
 
 
 @njit(cache=True, nogil=True)
@@ -193,38 +194,24 @@ def move_thermostat(thermostat, v, dim, time):
 
 
 @njit(cache=True, nogil=True)
-def _refreshing_variance(friction, strength, time):
-    """Variance of the Ornstein-Uhlenbeck step with this friction and noise 2 * strength; any sign of friction."""
-    exponent = 2.0 * friction * time
-    return 2.0 * time * strength * (1.0 if exponent == 0.0 else -np.expm1(-exponent) / exponent)
+def fill_coefficients(scheme, friction, strength, step, out):
+    """Fill in the coefficients of the velocity update of a scheme, given the friction of each chain, of any sign.
 
-
-@njit(cache=True, nogil=True)
-def fill_coefficients_aboba(friction, strength, step, out):
-    """Damping for half a step, kick and noise, damping for half a step."""
+    - ABOBA: damping for half a step, kick and noise, damping for half a step.
+    - OU: the exact Ornstein-Uhlenbeck step with noise 2 * strength, and half the kick before and after it.
+    - BAOAB: the same without a kick; the gradient step comes earlier, and its noise is damped too.
+    """
     for c in range(friction.shape[0]):
-        half = np.exp(-0.5 * friction[c] * step)
-        out[0, c], out[1, c], out[2, c] = half, step, half
-        out[3, c], out[4, c] = 2.0 * strength * step, step * step
-
-
-@njit(cache=True, nogil=True)
-def fill_coefficients_ou(friction, strength, step, out):
-    """The exact Ornstein-Uhlenbeck step, and half the kick before and after it."""
-    for c in range(friction.shape[0]):
-        kept = np.exp(-friction[c] * step)
-        kick = 0.5 * step * (1.0 + kept)
-        out[0, c], out[1, c], out[2, c] = kept, kick, 1.0
-        out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), kick * kick
-
-
-@njit(cache=True, nogil=True)
-def fill_coefficients_baoab(friction, strength, step, out):
-    """The exact Ornstein-Uhlenbeck step only; the gradient step comes earlier, and its noise is damped too."""
-    for c in range(friction.shape[0]):
-        kept = np.exp(-friction[c] * step)
-        out[0, c], out[1, c], out[2, c] = kept, 0.0, 1.0
-        out[3, c], out[4, c] = _refreshing_variance(friction[c], strength, step), (kept * step) ** 2
+        if scheme == ABOBA:
+            half = np.exp(-0.5 * friction[c] * step)
+            out[0, c], out[1, c], out[2, c] = half, step, half
+            out[3, c], out[4, c] = 2.0 * strength * step, step * step
+        else:
+            kept, exponent = np.exp(-friction[c] * step), 2.0 * friction[c] * step
+            kick = 0.5 * step * (1.0 + kept) if scheme == OU else 0.0
+            out[0, c], out[1, c], out[2, c] = kept, kick, 1.0
+            out[3, c] = 2.0 * step * strength * (1.0 if exponent == 0.0 else -np.expm1(-exponent) / exponent)
+            out[4, c] = kick * kick if scheme == OU else (kept * step) ** 2
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ...utils._typing import ArrayLike
 from .._schedule import StepSize
 from .gradient_base import SVRG, GradientSampler, GradientState
 from .integrator_kernels import step_langevin_diagonal
-from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at, symmetric_root
+from .metric import divergence_at, metric_at, symmetric_root
 from .moves import Langevin
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
@@ -63,7 +63,7 @@ class SGLD(GradientSampler):
         self.control_variate = control_variate
 
     def _move_for(self, model: Any) -> Langevin:
-        return Langevin(model.manifold.dim)
+        return Langevin()
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`."""
@@ -112,7 +112,6 @@ class SGRLD(GradientSampler):
     short_name = "sgrld"
     requires_manifold = (DiffusionMetric,)
     is_biased_near_zero = True
-    _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **METRIC_CONSTRAINTS}
 
     def __init__(
         self,

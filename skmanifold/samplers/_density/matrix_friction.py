@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...models._minibatch import check_symmetric
 from ...numerics.linalg import from_eigen, times
+from .integrator_kernels import ABOBA, BAOAB, OU
 from .moves import (
-    ABOBA,
-    BAOAB,
-    OU,
-    begin_step,
+    advance,
     drift,
     drift_freely,
     kick,
+    make_flat_steps,
     make_geodesic_steps,
     make_steps,
     projectors,
-    resample_momentum,
 )
 from .noise_covariance import Covariance, fill_matrix_noise
 
@@ -48,24 +47,14 @@ def check_friction(friction: Any, size: int) -> None:
     friction = np.asarray(friction)
     if friction.shape != (size, size):
         raise ValueError(f"friction must be a positive number or of shape ({size}, {size}); got {friction.shape}.")
-    if not np.allclose(friction, friction.T):
-        raise ValueError("friction must be a symmetric matrix.")
-    least = np.linalg.eigvalsh(friction)[0]
-    if not least > 0:
-        raise ValueError(f"friction must be positive definite; its least eigenvalue is {least:.3g}.")
+    check_symmetric(friction, "friction", "definite")
 
 
-@make_steps.of(MatrixFriction)
-def _step_matrix_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        resample_momentum(move.resample_every, chains, t)
-        _step_with_matrix(move, covariance, chains, h)
-    return -1
+make_steps.of(MatrixFriction)(make_flat_steps)
 
 
-def _step_with_matrix(move: MatrixFriction, gradient_noise: Any, chains: Any, h: float) -> None:
+@advance.of(MatrixFriction)
+def _step_with_matrix(move, gradient_noise, chains, h):
     x, v, noise, gradient = (
         array.reshape(len(array), -1) for array in (chains.position, chains.momentum, chains.noise, chains.gradient)
     )

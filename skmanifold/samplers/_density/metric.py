@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,8 @@ import numpy as np
 from ...numerics.linalg import from_eigen
 from ...random._keys import Purpose
 from ...random._variates import fold_keys, sample_rows
-from ...utils._sklearn import Interval
 from ...utils._vectorize import call_at_all
 from .base import NonFiniteError
-
-METRIC_CONSTRAINTS: dict[str, list] = {
-    "inverse_metric": [None, callable, "array-like"],
-    "divergence": [None, callable],
-    "metric_batch_size": [None, Interval(Integral, 1, None, closed="left")],
-}
 
 _CENTRAL = np.finfo(float).eps ** (1 / 5)  # balances rounding against the error of the five-point rule
 _COMPLEX = 1e-100
@@ -43,22 +35,23 @@ def metric_at(
         given = np.ascontiguousarray(sampler.inverse_metric, dtype=np.float64)
         return _constant_metric(given.tobytes(), given.shape, len(position), model.manifold.size, root)
     metric = _call("inverse_metric", sampler, model, position, _own_rows(sampler, model, keys, len(position)))
-    if root:
-        return symmetric_root(metric)
-    if metric.ndim == 2:
-        _check_positive(metric)
-    return metric
+    return _checked(metric, root)
 
 
 @lru_cache(maxsize=64)
 def _constant_metric(values: bytes, shape: tuple[int, ...], n_chains: int, size: int, root: bool) -> np.ndarray:
     """A constant metric from the bytes of an array."""
-    metric = _as_metric(np.frombuffer(values).reshape(1, *shape).copy(), size)
-    if root:
-        metric = symmetric_root(metric)
-    elif metric.ndim == 2:
-        _check_positive(metric)
+    metric = _checked(_as_metric(np.frombuffer(values).reshape(1, *shape).copy(), size), root)
     return metric if metric.ndim == 3 else np.tile(metric, (n_chains, 1))
+
+
+def _checked(metric: np.ndarray, root: bool) -> np.ndarray:
+    """The metric, or its root, of diagonals that are positive."""
+    if root:
+        return symmetric_root(metric)
+    if metric.ndim == 2:
+        _check_positive(metric)
+    return metric
 
 
 def divergence_at(

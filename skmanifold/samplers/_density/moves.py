@@ -16,15 +16,16 @@ from ...random._keys import Purpose, uniform
 from ...random._variates import fill_normal, fold_keys
 from ...utils._njit import by_type, njit, njit_or_interpreted
 from .integrator_kernels import (
+    ABOBA,
+    BAOAB,
+    OU,
     accept,
     add_scaled,
     by_chain,
     choose,
     damp_and_kick,
     damp_and_kick_afresh,
-    fill_coefficients_aboba,
-    fill_coefficients_baoab,
-    fill_coefficients_ou,
+    fill_coefficients,
     first_not_finite,
     mean_squares,
     move_thermostat,
@@ -35,18 +36,18 @@ from .integrator_kernels import (
 from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, fill_compensated, fill_matrix_noise
 
 _MOMENTUM, _NOISE = Purpose.MOMENTUM, Purpose.NOISE
-ABOBA, OU, BAOAB = 0, 1, 2
 SCHEMES = {"aboba": ABOBA, "ou": OU, "baoab": BAOAB}
 _RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousands of steps
+_NO_MOMENTUM, _NO_THERMOSTAT = np.empty((0, 0)), np.empty(0)
 _PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
 
 
 class Chains(NamedTuple):
-    """The arrays of a state, whose first axis is that of the chains; without a momentum or a thermostat None."""
+    """The arrays of a state, whose first axis is that of the chains; without a momentum or a thermostat empty ones."""
 
     position: np.ndarray
-    momentum: Any
-    thermostat: Any
+    momentum: np.ndarray
+    thermostat: np.ndarray
     gradient: np.ndarray
     noise: np.ndarray
     key: np.ndarray  # of the chains
@@ -57,16 +58,9 @@ class Chains(NamedTuple):
 def chains_of(state: Any) -> Chains:
     """The arrays of a state, with points in their shape."""
     memory = state.memory
-    return Chains(
-        state.position,
-        getattr(state, "momentum", None),
-        getattr(state, "thermostat", None),
-        memory.gradient,
-        memory.noise,
-        state.key,
-        memory.keys,
-        memory.coefficients,
-    )
+    momentum, thermostat = getattr(state, "momentum", _NO_MOMENTUM), getattr(state, "thermostat", _NO_THERMOSTAT)
+    arrays = memory.gradient, memory.noise, state.key, memory.keys, memory.coefficients
+    return Chains(state.position, momentum, thermostat, *arrays)
 
 
 @by_type
@@ -78,10 +72,39 @@ def make_steps(move, geometry, gradient, covariance, chains, h, first, n_steps):
     """
 
 
-class Langevin(NamedTuple):
-    """`SGLD`."""
+@njit_or_interpreted(cache=True, nogil=True)
+def begin_step(gradient, chains, t):
+    """Compute keys and gradients of step t; returns whether all gradients are finite."""
+    fold_keys(chains.key, t, chains.keys)
+    gradient(chains.position, chains.keys, t, chains.gradient)
+    return first_not_finite(chains.gradient) < 0
 
-    dim: int
+
+@njit_or_interpreted(cache=True, nogil=True)
+def resample_momentum(every, chains, t):
+    """Draw new momenta before step t, if it is time; `every` is 0 for never."""
+    if every > 0 and t > 0 and t % every == 0:
+        fill_normal(chains.keys, _MOMENTUM, by_chain(chains.momentum))
+
+
+@njit_or_interpreted(cache=True, nogil=True)
+def chain_lost(chains):
+    """The first chain whose position or thermostat is not finite after a step, or -1."""
+    chain = first_not_finite(chains.position)
+    if chain < 0:
+        for c in range(len(chains.thermostat)):
+            if not math.isfinite(chains.thermostat[c]):
+                return c
+    return chain
+
+
+# On Euclidean spaces
+
+
+class Langevin(NamedTuple):
+    """`SGLD`, which has no momentum."""
+
+    resample_every: int = 0
 
 
 class EulerFriction(NamedTuple):
@@ -104,6 +127,7 @@ class EulerThermostat(NamedTuple):
     strength: float
     mass: float
     dim: int
+    resample_every: int = 0
 
 
 class SplitThermostat(NamedTuple):
@@ -112,107 +136,79 @@ class SplitThermostat(NamedTuple):
     strength: float
     mass: float
     dim: int
+    resample_every: int = 0
+
+
+@by_type
+def advance(move, covariance, chains, h):
+    """Make one step with the gradients in `chains`."""
 
 
 @njit_or_interpreted(cache=True, nogil=True)
-def begin_step(gradient, chains, t):
-    """Compute keys and gradients of step t; returns whether all gradients are finite."""
-    fold_keys(chains.key, t, chains.keys)
-    gradient(chains.position, chains.keys, t, chains.gradient)
-    return first_not_finite(chains.gradient) < 0
-
-
-@njit_or_interpreted(cache=True, nogil=True)
-def chain_lost(chains):
-    """The first chain whose position or thermostat is not finite after a step, or -1."""
-    chain = first_not_finite(chains.position)
-    if chain < 0 and chains.thermostat is not None:
-        for c in range(len(chains.thermostat)):
-            if not math.isfinite(chains.thermostat[c]):
-                return c
-    return chain
-
-
-@make_steps.of(Langevin)
-@njit_or_interpreted(cache=True, nogil=True)
-def _step_langevin(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    n_chains = len(chains.keys)
-    variance, weight = np.full(n_chains, 2 * h), np.full(n_chains, h * h)
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        step_langevin(chains.position, h, chains.gradient, chains.noise)
-    return -1
-
-
-@njit_or_interpreted(cache=True, nogil=True)
-def resample_momentum(every, chains, t):
-    """Draw new momenta before step t, if it is time; `every` is 0 for never."""
-    if every > 0 and t > 0 and t % every == 0:
-        fill_normal(chains.keys, _MOMENTUM, by_chain(chains.momentum))
-
-
-@make_steps.of(EulerFriction)
-@njit_or_interpreted(cache=True, nogil=True)
-def _step_euler_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    n_chains = len(chains.keys)
-    friction = np.full(n_chains, move.friction)
-    variance, weight = np.full(n_chains, 2 * move.friction * h), np.full(n_chains, h * h)
+def make_flat_steps(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    """Gradients, new momenta if it is time, and the rest of each step."""
     for t in range(first, first + n_steps):
         if not begin_step(gradient, chains, t):
             return t
         resample_momentum(move.resample_every, chains, t)
-        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
+        advance(move, covariance, chains, h)
     return -1
 
 
-@make_steps.of(SplitFriction)
+make_steps.of(Langevin, EulerFriction, SplitFriction, EulerThermostat, SplitThermostat)(make_flat_steps)
+
+
 @njit_or_interpreted(cache=True, nogil=True)
-def _step_split_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    n_chains, kept = len(chains.keys), math.exp(-move.friction * h)
-    variance, weight = np.full(n_chains, 1 - kept**2), np.full(n_chains, (kept * h) ** 2)
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        resample_momentum(move.resample_every, chains, t)
-        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
-    return -1
+def fill_noise(covariance, chains, variance, weight):
+    """Write N(0, variance * I - weight * V), clipped at zero, to the noise of all chains."""
+    chains.coefficients[3, :], chains.coefficients[4, :] = variance, weight
+    fill_compensated(covariance, chains.keys, chains.coefficients[3], chains.coefficients[4], chains.noise)
 
 
-@make_steps.of(EulerThermostat)
+@advance.of(Langevin)
 @njit_or_interpreted(cache=True, nogil=True)
-def _step_euler_thermostat(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    n_chains = len(chains.keys)
-    variance, weight = np.full(n_chains, 2 * move.strength * h), np.full(n_chains, h * h)
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        friction = chains.thermostat.copy()
-        move_thermostat(chains.thermostat, chains.momentum, move.dim, h / move.mass)
-        step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
-    return -1
+def _step_langevin(move, covariance, chains, h):
+    fill_noise(covariance, chains, 2 * h, h * h)
+    step_langevin(chains.position, h, chains.gradient, chains.noise)
 
 
-@make_steps.of(SplitThermostat)
+@advance.of(EulerFriction)
 @njit_or_interpreted(cache=True, nogil=True)
-def _step_split_thermostat(move, geometry, gradient, covariance, chains, h, first, n_steps):
+def _step_euler_friction(move, covariance, chains, h):
+    fill_noise(covariance, chains, 2 * move.friction * h, h * h)
+    friction = np.full(len(chains.keys), move.friction)
+    step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
+
+
+@advance.of(SplitFriction)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_split_friction(move, covariance, chains, h):
+    kept = math.exp(-move.friction * h)
+    fill_noise(covariance, chains, 1 - kept**2, (kept * h) ** 2)
+    step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
+
+
+@advance.of(EulerThermostat)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_euler_thermostat(move, covariance, chains, h):
+    fill_noise(covariance, chains, 2 * move.strength * h, h * h)
+    friction = chains.thermostat.copy()
+    move_thermostat(chains.thermostat, chains.momentum, move.dim, h / move.mass)
+    step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
+
+
+@advance.of(SplitThermostat)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_split_thermostat(move, covariance, chains, h):
     x, v, xi, coefficients = chains.position, chains.momentum, chains.thermostat, chains.coefficients
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        add_scaled(v, h, chains.gradient)
-        add_scaled(x, h / 2, v)
-        move_thermostat(xi, v, move.dim, h / 2 / move.mass)
-        fill_coefficients_baoab(xi, move.strength, h, coefficients)
-        fill_compensated(covariance, chains.keys, coefficients[3], coefficients[4], chains.noise)
-        damp_and_kick(v, coefficients, chains.gradient, chains.noise)
-        move_thermostat(xi, v, move.dim, h / 2 / move.mass)
-        add_scaled(x, h / 2, v)
-    return -1
+    add_scaled(v, h, chains.gradient)
+    add_scaled(x, h / 2, v)
+    move_thermostat(xi, v, move.dim, h / 2 / move.mass)
+    fill_coefficients(BAOAB, xi, move.strength, h, coefficients)
+    fill_compensated(covariance, chains.keys, coefficients[3], coefficients[4], chains.noise)
+    damp_and_kick(v, coefficients, chains.gradient, chains.noise)
+    move_thermostat(xi, v, move.dim, h / 2 / move.mass)
+    add_scaled(x, h / 2, v)
 
 
 # Along geodesics
@@ -275,8 +271,7 @@ def make_geodesic_steps(move, geometry, gradient, covariance, chains, h, first, 
     return -1
 
 
-make_steps.of(GeodesicFriction)(make_geodesic_steps)
-make_steps.of(GeodesicThermostat)(make_geodesic_steps)
+make_steps.of(GeodesicFriction, GeodesicThermostat)(make_geodesic_steps)
 
 
 @drift.of(GeodesicFriction)
@@ -297,25 +292,15 @@ def _drift_with_thermostat(move, geometry, chains, time):
 @njit_or_interpreted(cache=True, nogil=True)
 def _kick_with_friction(move, geometry, covariance, chains, h):
     friction = np.full(len(chains.keys), move.friction)
-    _fill_coefficients(move.scheme, friction, move.friction, h, chains.coefficients)
+    fill_coefficients(move.scheme, friction, move.friction, h, chains.coefficients)
     _kick_with(covariance, geometry, chains)
 
 
 @kick.of(GeodesicThermostat)
 @njit_or_interpreted(cache=True, nogil=True)
 def _kick_with_thermostat(move, geometry, covariance, chains, h):
-    _fill_coefficients(move.scheme, chains.thermostat, move.strength, h, chains.coefficients)
+    fill_coefficients(move.scheme, chains.thermostat, move.strength, h, chains.coefficients)
     _kick_with(covariance, geometry, chains)
-
-
-@njit(cache=True, nogil=True)
-def _fill_coefficients(scheme, friction, strength, h, out):
-    if scheme == ABOBA:
-        fill_coefficients_aboba(friction, strength, h, out)
-    elif scheme == OU:
-        fill_coefficients_ou(friction, strength, h, out)
-    else:
-        fill_coefficients_baoab(friction, strength, h, out)
 
 
 @_kick_with.of(NoCovariance)

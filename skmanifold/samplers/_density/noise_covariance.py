@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ...models._minibatch import CovarianceAt
 from ...numerics.linalg import as_matrices, from_eigen, times
 from ...random._keys import Purpose
 from ...random._variates import fill_normal
@@ -60,24 +61,22 @@ def _fill_compensated(covariance, keys, variance, weight, out):
         flat[...] = times(covariance.vectors, flat)
 
 
-def decompose(covariance: Any, size: int) -> Covariance | None:
-    """`Covariance` from a number, a diagonal, a matrix, or one matrix per chain."""
-    if covariance is None:
-        return None
-    covariance = np.asarray(covariance, dtype=np.float64)
-    if covariance.ndim < 2:
-        return Covariance(np.broadcast_to(covariance, (size,))[None].copy(), None, covariance.ndim == 0)
-    values, vectors = np.linalg.eigh(covariance)
-    return Covariance(values.reshape(-1, size), vectors.reshape(-1, size, size))
-
-
-def decompose_each(covariances: np.ndarray, size: int) -> Covariance:
-    """`Covariance` from a number, a diagonal or a matrix for each chain."""
+def decompose(covariances: np.ndarray, size: int) -> Covariance:
+    """`Covariance` from a number, a diagonal or a matrix for each chain, or from one for all."""
     if covariances.ndim == 3:
-        return decompose(covariances, size)  # type: ignore[return-value]
+        return Covariance(*np.linalg.eigh(covariances))
     isotropic = covariances.ndim == 1
     values = covariances[:, np.newaxis] if isotropic else covariances
     return Covariance(np.broadcast_to(values, (len(covariances), size)).copy(), None, isotropic)
+
+
+def covariance_at(covariance: Any, position: np.ndarray) -> Covariance | None:
+    """The covariance of gradient noise at the position of each chain, from any form; None if it is None."""
+    if covariance is None:
+        return None
+    varies = isinstance(covariance, CovarianceAt)
+    values = covariance(position) if varies else np.asarray(covariance, np.float64)[np.newaxis]
+    return decompose(values, position[0].size)
 
 
 def replace_by(covariance: Any, other: Any) -> None:

@@ -29,7 +29,6 @@ from .nuts_kernels import (
     DenseScale,
     DiagonalScale,
     NoMoments,
-    UnitScale,
     Variances,
     Workspace,
     fill_step_sizes,
@@ -127,10 +126,8 @@ class NUTS(ManifoldSampler):
         if not np.isfinite(log_density).all():
             raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(position, None, gradient)
-        scale: Any = UnitScale(size)
-        if offers(model.manifold, Flat) and self.metric == "diagonal":
-            scale = DiagonalScale(np.ones((n_chains, size)))
-        elif offers(model.manifold, Flat) and self.metric == "dense":
+        scale: Any = DiagonalScale(np.ones((n_chains, size)))
+        if self.metric == "dense" and self._adapts_metric(model):
             scale = DenseScale(np.tile(np.eye(size), (n_chains, 1, 1)))
         step_size = np.full(n_chains, 1.0 if self.step_size is None else float(self.step_size))
         report = np.zeros((n_chains, N_REPORTED))
@@ -139,7 +136,12 @@ class NUTS(ManifoldSampler):
             raise NonFiniteError(
                 f"NUTS met a gradient that is not finite in chain {first_not_finite(gradient)}.", state
             )
-        return state if self.step_size is not None else self._with_first_step_sizes(_Kernels(self, model), state)
+        if self.step_size is None:
+            _Kernels(self, model).fill_step_sizes(state)
+        return state
+
+    def _adapts_metric(self, model: Any) -> bool:
+        return self.metric != "unit" and offers(model.manifold, Flat)
 
     def step(self, model: Any, state: NUTSState) -> NUTSState:
         """One transition."""
@@ -147,49 +149,37 @@ class NUTS(ManifoldSampler):
 
     def burn_in(self, model: Any, state: NUTSState, n_steps: int) -> NUTSState:
         """Transitions that adapt the step size and the metric."""
-        kernels = _Kernels(self, model)
-        if self.step_size is not None and isinstance(state.scale, UnitScale):
+        kernels, adapts_metric = _Kernels(self, model), self._adapts_metric(model)
+        if self.step_size is not None and not adapts_metric:
             return kernels.run(state, n_steps)
         averaging = np.zeros((len(state.key), N_AVERAGING))
-        self._restart(state, averaging)
+        start_averaging(state.step_size, averaging)
         for length, is_slow in _windows(n_steps):
-            moments = _moments_for(state) if is_slow else None
+            moments = _moments_for(state) if is_slow and adapts_metric else None
             state = kernels.run(state, length, averaging=averaging, moments=moments)
             if moments is not None:
                 state = self._rescaled(kernels, state, moments)
-                self._restart(state, averaging)
+                start_averaging(state.step_size, averaging)
         if self.step_size is None and n_steps > 0:
             state.step_size[:] = np.exp(averaging[:, 2])
         return state
 
-    def _restart(self, state: NUTSState, averaging: np.ndarray) -> None:
-        for c, step_size in enumerate(state.step_size):
-            start_averaging(step_size, averaging[c])
-
     def _rescaled(self, kernels: _Kernels, state: NUTSState, moments: Any) -> NUTSState:
         """The state with the scale of these moments, shrunk as in Stan."""
-        n, old = moments.counts, state.scale
-        coordinate_gradient = state.gradient
-        model = kernels.model
-        if isinstance(old, DiagonalScale):
-            variances = moments.squares / (n[:, None] - 1)
-            scale: Any = DiagonalScale(np.sqrt((n[:, None] * variances + 5e-3) / (n[:, None] + 5)))
+        squares, gradient = moments.squares, state.gradient
+        n = moments.counts.reshape(-1, *(1,) * (squares.ndim - 1))
+        covariances, diagonal = squares / (n - 1), isinstance(state.scale, DiagonalScale)
+        if diagonal:
+            scale: Any = DiagonalScale(np.sqrt((n * covariances + 5e-3) / (n + 5)))
         else:
-            lower = moments.squares / (n[:, None, None] - 1)
-            covariances = np.tril(lower) + np.tril(lower, -1).mT
-            shrunk = (n[:, None, None] * covariances + 5e-3 * np.eye(lower.shape[-1])) / (n[:, None, None] + 5)
-            scale = DenseScale(np.linalg.cholesky(shrunk))
-        model.grad_log_density(state.position, None, coordinate_gradient)
-        flat = coordinate_gradient.reshape(len(n), -1)
-        if isinstance(scale, DiagonalScale):
-            flat *= scale.roots
-        else:
-            flat[...] = np.einsum("cij,ci->cj", scale.roots, flat)
+            covariances = np.tril(covariances) + np.tril(covariances, -1).mT
+            scale = DenseScale(np.linalg.cholesky((n * covariances + 5e-3 * np.eye(squares.shape[-1])) / (n + 5)))
+        kernels.model.grad_log_density(state.position, None, gradient)
+        flat = gradient.reshape(len(n), -1)
+        flat[...] = flat * scale.roots if diagonal else np.einsum("cij,ci->cj", scale.roots, flat)
         state = state._replace(scale=scale)
-        return state if self.step_size is not None else self._with_first_step_sizes(kernels, state)
-
-    def _with_first_step_sizes(self, kernels: _Kernels, state: NUTSState) -> NUTSState:
-        kernels.fill_step_sizes(state)
+        if self.step_size is None:
+            kernels.fill_step_sizes(state)
         return state
 
     def stats(self, model: Any, state: NUTSState) -> dict[str, np.ndarray]:
@@ -199,7 +189,7 @@ class NUTS(ManifoldSampler):
     def compiled_run(self, model: Any, state: NUTSState) -> Any:
         """What makes many transitions in one call of a kernel."""
         kernels = _Kernels(self, model)
-        return _NUTSRun(kernels) if kernels.functions is not None else None
+        return kernels if kernels.functions is not None else None
 
 
 def reported(reports: np.ndarray) -> dict[str, np.ndarray]:
@@ -214,9 +204,7 @@ def reported(reports: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _moments_for(state: NUTSState) -> Any:
-    """Moments for the scale of a state, before the first draw; None if it does not change."""
-    if isinstance(state.scale, UnitScale):
-        return None
+    """Moments for the scale of a state, before the first draw."""
     kind = Variances if isinstance(state.scale, DiagonalScale) else Covariances
     roots = state.scale.roots
     return kind(np.zeros(len(roots)), np.zeros(roots.shape[:2]), np.zeros_like(roots))
@@ -239,7 +227,7 @@ def _windows(n_steps: int) -> list[tuple[int, bool]]:
 
 
 class _Kernels:
-    """Calls of the kernels for a target, interpreted or compiled."""
+    """Calls of the kernels for a target, interpreted or compiled; in compiled form many transitions in one call."""
 
     def __init__(self, sampler: NUTS, model: Any) -> None:
         self.sampler, self.model = sampler, model
@@ -253,16 +241,17 @@ class _Kernels:
         )
         self._work = Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
 
-    def _call(self, kernel: Any, *arguments: Any) -> Any:
-        model = self.model
+    def _call(self, kernel: Any, state: NUTSState, *arguments: Any) -> None:
+        manifold, points = self.model.manifold, [state.position, state.gradient]
+        if self.functions is not None:
+            points = [array.reshape(len(array), -1) for array in points]
+        arguments = (state.key, state.n_steps, *points, state.log_density, state.step_size, *arguments)
         if self.functions is not None:
             functions = {GRADIENT: self.functions.gradient, LOG_DENSITY: self.functions.log_density}
-            return call_compiled(kernel, functions, model.manifold.geometry, *arguments)
-        with np.errstate(all="ignore"):
-            return kernel(*functions_of(model), MethodsGeometry(model.manifold), *arguments)
-
-    def _points(self, array: np.ndarray) -> np.ndarray:
-        return array.reshape(len(array), -1) if self.functions is not None else array
+            call_compiled(kernel, functions, manifold.geometry, state.scale, self._work, *arguments)
+        else:
+            with np.errstate(all="ignore"):
+                kernel(*functions_of(self.model), MethodsGeometry(manifold), state.scale, self._work, *arguments)
 
     def run(
         self,
@@ -271,7 +260,6 @@ class _Kernels:
         averaging: np.ndarray | None = None,
         moments: Any = None,
         thin: int = 1,
-        begin: int = 0,
         draws: np.ndarray | None = None,
         log_densities: np.ndarray | None = None,
         reports: np.ndarray | None = None,
@@ -281,22 +269,14 @@ class _Kernels:
         adapts = averaging is not None and sampler.step_size is None
         self._call(
             run_nuts,
-            state.scale,
-            self._work,
-            state.key,
-            state.n_steps,
+            state,
             n_steps,
             sampler.max_depth,
-            self._points(state.position),
-            self._points(state.gradient),
-            state.log_density,
-            state.step_size,
             float(sampler.target_acceptance),
             np.zeros((n_chains, N_AVERAGING)) if averaging is None else averaging,
             adapts,
             NoMoments(0) if moments is None else moments,
             thin,
-            begin,
             np.empty((n_chains, 0, state.position[0].size)) if draws is None else draws,
             np.empty((n_chains, 0)) if log_densities is None else log_densities,
             state.report[:, np.newaxis] if reports is None else reports,
@@ -305,34 +285,17 @@ class _Kernels:
 
     def fill_step_sizes(self, state: NUTSState) -> None:
         """Set the first step sizes of all chains."""
-        self._call(
-            fill_step_sizes,
-            state.scale,
-            self._work,
-            state.key,
-            state.n_steps,
-            self._points(state.position),
-            self._points(state.gradient),
-            state.log_density,
-            state.step_size,
-        )
-
-
-class _NUTSRun:
-    """Draws in few calls of the compiled kernel."""
-
-    def __init__(self, kernels: _Kernels) -> None:
-        self._kernels = kernels
+        self._call(fill_step_sizes, state)
 
     def skip(self, state: NUTSState, n_steps: int) -> NUTSState:
         """Burn-in, with adaptation."""
-        return self._kernels.sampler.burn_in(self._kernels.model, state, n_steps)
+        return self.sampler.burn_in(self.model, state, n_steps)
 
     def draw(self, state: NUTSState, thin: int, positions: np.ndarray, stats: dict[str, np.ndarray]) -> NUTSState:
         """Make `thin` steps for each draw."""
         n_chains, n_draws = positions.shape[:2]
         reports = np.zeros((n_chains, n_draws, N_REPORTED))
-        state = self._kernels.run(
+        state = self.run(
             state,
             n_draws * thin,
             thin=thin,

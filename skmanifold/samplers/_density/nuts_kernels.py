@@ -27,23 +27,15 @@ N_REPORTED = 5
 _MOST_DOUBLINGS = 30
 _LARGEST_GROWTH = math.log(100.0)  # since the last restart
 
-# Columns of the state of dual averaging
-_CENTRE, _ERROR, _MEAN, _COUNT = range(4)
-N_AVERAGING = 4
+N_AVERAGING = 4  # columns of the state of dual averaging: centre, error, mean and count
 
 
 # Linear coordinates y of a point x = L y, in which a sampler with unit mass has the mass matrix (L L')^-1. A scale is a
 # NamedTuple, whose class determines the kernels. Arrays are of one chain, with a leading axis of length 1.
 
 
-class UnitScale(NamedTuple):
-    """L = I."""
-
-    size: int
-
-
 class DiagonalScale(NamedTuple):
-    """L is diagonal."""
+    """L is diagonal; it is I without a metric that is adapted."""
 
     roots: np.ndarray  # (n_chains, size)
 
@@ -67,31 +59,6 @@ def fill_coordinates(scale, c, x, y):
 @by_type
 def pull_back(scale, c, gradient):
     """Replace a gradient by that in coordinates, L' g."""
-
-
-@fill_points.of(UnitScale)
-@njit(cache=True, nogil=True)
-def _fill_points(scale, c, y, x):
-    _copy(y, x)
-
-
-@fill_coordinates.of(UnitScale)
-@njit(cache=True, nogil=True)
-def _fill_coordinates(scale, c, x, y):
-    _copy(x, y)
-
-
-@pull_back.of(UnitScale)
-@njit(cache=True, nogil=True)
-def _pull_back(scale, c, gradient):
-    pass
-
-
-@njit(cache=True, nogil=True)
-def _copy(source, out):
-    source, out = by_chain(source), by_chain(out)
-    for i in range(source.shape[1]):
-        out[0, i] = source[0, i]
 
 
 @fill_points.of(DiagonalScale)
@@ -316,10 +283,11 @@ def grow_tree(gradient, density, geometry, scale, c, work, keys, t, h, max_depth
 
 
 @njit(cache=True, nogil=True)
-def start_averaging(step_size, averaging):
-    """Restart dual averaging from a step size."""
-    averaging[0] = math.log(10.0 * step_size)
-    averaging[1] = averaging[2] = averaging[3] = 0.0
+def start_averaging(step_sizes, averaging):
+    """Restart dual averaging from the step sizes of all chains."""
+    averaging[:] = 0.0
+    for c in range(len(step_sizes)):
+        averaging[c, 0] = math.log(10.0 * step_sizes[c])
 
 
 @njit(cache=True, nogil=True)
@@ -398,8 +366,8 @@ def _add_products(moments, c, x):
 
 @njit_or_interpreted(cache=True, nogil=True)
 def run_nuts(
-    gradient, density, geometry, scale, work, keys, first, n_steps, max_depth, position, g, log_density, step_sizes,
-    target, averaging, adapts, moments, thin, begin, draws, log_densities, reports,
+    gradient, density, geometry, scale, work, keys, first, position, g, log_density, step_sizes, n_steps, max_depth,
+    target, averaging, adapts, moments, thin, draws, log_densities, reports,
 ):  # fmt: skip
     """Make transitions ``first, ..., first + n_steps - 1`` of all chains, and write every `thin`-th state."""
     own = np.empty(1, np.uint64)
@@ -407,7 +375,8 @@ def run_nuts(
         x, g_c = position[c : c + 1], g[c : c + 1]
         for i in range(n_steps):
             fold_keys(keys[c : c + 1], first + i, own)
-            report = reports[c, min(begin + i // thin, reports.shape[1] - 1)]
+            draw = i // thin
+            report = reports[c, min(draw, reports.shape[1] - 1)]
             log_density[c] = grow_tree(
                 gradient, density, geometry, scale, c, work, own, first + i, step_sizes[c], max_depth, x, g_c,
                 log_density[c], report,
@@ -415,7 +384,6 @@ def run_nuts(
             if adapts:
                 step_sizes[c] = average_step_size(report[3], target, averaging[c])
             add_draw(moments, c, x)
-            draw = begin + i // thin
             if (i + 1) % thin == 0 and draw < draws.shape[1]:
                 copy_state(x, draws[c, draw])
                 log_densities[c, draw] = log_density[c]

@@ -15,8 +15,7 @@ from ...utils._parameters import offers
 from .._cir.scir import SCIR, GeometricBrownian
 from .base import ManifoldSampler
 from .fisher_scoring import SGFS
-from .geodesic import GSGNHT, SGGMC
-from .hamiltonian import SGHMC, SGNHT
+from .hamiltonian import GSGNHT, SGGMC, SGHMC, SGNHT
 from .langevin import SGLD, SGRLD
 from .metropolis import GMC, HMC
 from .nuts import NUTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...utils._typing import ArrayLike
 from ...utils._vectorize import call_at_all
 from .._schedule import StepSize
 from .base import NonFiniteError
-from .gradient_base import SVRG, GradientMemory, GradientSampler, GradientState, MomentumState
+from .gradient_base import SVRG, GradientSampler, GradientState, MomentumState
 from .integrator_kernels import first_not_finite
 from .metric import divergence_of, positive_part
 from .noise_covariance import NoiseCovariance, fill_matrix_noise
@@ -28,26 +28,6 @@ _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matri
 
 class InvalidRecipeError(ValueError):
     """Raised if a sampler does not leave its target invariant, or does not agree with its recipe."""
-
-
-@runtime_checkable
-class HasRecipe(Protocol):
-    """A sampler of a diffusion that leaves its target invariant."""
-
-    def recipe(self, model: Any) -> Recipe:
-        """D, Q and H of the diffusion, for `check_recipe`.
-
-        Parameters
-        ----------
-        model : object
-            The target.
-
-        Returns
-        -------
-        recipe : Recipe
-            The recipe.
-        """
-        ...
 
 
 class Recipe(GradientSampler):
@@ -205,9 +185,13 @@ class Recipe(GradientSampler):
         memory, gradient = self._estimate_gradient(model, state, t)
         gradient = gradient.reshape(len(gradient), -1)
         z = joint_state(state)
-        matrices = self._matrices(z)
-        moved = z + h * self._drift_at(z, gradient, positive_part(model.manifold, z.shape[1]), matrices)
-        covariance = self._noise_of_step(memory, *matrices, h)
+        diffusion, curl = self._matrices(z)
+        positive = positive_part(model.manifold, z.shape[1])
+        moved, covariance = z + h * self._drift_at(z, gradient, positive, (diffusion, curl)), 2 * h * diffusion
+        if memory.covariance is not None:
+            estimated = memory.covariance.matrix()
+            response = (diffusion + curl)[:, :, : estimated.shape[-1]]
+            covariance = covariance - h * h * (response @ estimated @ response.mT)
         for name, values in (("drift", moved), ("diffusion", covariance)):
             if (chain := first_not_finite(values)) >= 0:
                 raise NonFiniteError(
@@ -215,7 +199,12 @@ class Recipe(GradientSampler):
                     "position.",
                     state,
                 )
-        self._fill_noise(memory, covariance, h)
+        values = fill_matrix_noise(memory.keys, covariance, memory.noise)
+        # Gradient noise may exceed the diffusion; without it, negative eigenvalues are an error in the diffusion.
+        if memory.covariance is None and (least := values.min()) < -_ROUNDING * np.abs(values).max():
+            raise InvalidRecipeError(
+                f"Recipe's diffusion is not positive semi-definite: its least eigenvalue is {least / (2 * h):.3g}."
+            )
         moved += memory.noise
         self._come_back(model.manifold, state, moved)
         return state
@@ -232,25 +221,6 @@ class Recipe(GradientSampler):
             state.momentum[:, :size] = momentum.reshape(len(moved), size)
         else:
             manifold.reflect(position)
-
-    @staticmethod
-    def _fill_noise(memory: GradientMemory, covariance: np.ndarray, h: float) -> None:
-        values = fill_matrix_noise(memory.keys, covariance, memory.noise)
-        least = values.min()
-        # Gradient noise may exceed the diffusion; without it, negative eigenvalues are an error in the diffusion.
-        if memory.covariance is None and least < -_ROUNDING * np.abs(values).max():
-            raise InvalidRecipeError(
-                f"Recipe's diffusion is not positive semi-definite: its least eigenvalue is {least / (2 * h):.3g}."
-            )
-
-    @staticmethod
-    def _noise_of_step(memory: GradientMemory, diffusion: np.ndarray, curl: np.ndarray, h: float) -> np.ndarray:
-        """The covariance h (2 D - h B)."""
-        if memory.covariance is None:
-            return 2 * h * diffusion
-        estimated = memory.covariance.matrix()
-        response = (diffusion + curl)[:, :, : estimated.shape[-1]]
-        return 2 * h * diffusion - h * h * (response @ estimated @ response.mT)
 
     # Also used by check_recipe: all functions accept points z, (n, nz), and return arrays (n or 1, ...)
 

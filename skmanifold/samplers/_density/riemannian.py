@@ -13,17 +13,11 @@ from ...numerics.linalg import as_matrices, from_eigen, times
 from ...utils._sklearn import StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
-from .gradient_base import (
-    RESAMPLE_EVERY,
-    SVRG,
-    GradientMemory,
-    GradientSampler,
-    MomentumState,
-)
-from .integrator_kernels import drift_riemannian, fill_scaled_noise, kick_riemannian, refresh_riemannian
-from .metric import METRIC_CONSTRAINTS, divergence_at, metric_at
-from .moves import chains_of, resample_momentum
-from .noise_covariance import NoiseCovariance, fill_compensated, fill_matrix_noise
+from .gradient_base import SVRG, GradientMemory, GradientSampler, MomentumState
+from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
+from .metric import divergence_at, metric_at
+from .moves import chains_of, fill_noise, resample_momentum
+from .noise_covariance import NoiseCovariance, fill_matrix_noise
 from .recipe import Recipe
 
 _NO_NOISE = np.empty((1, 0))
@@ -81,8 +75,6 @@ class SGRHMC(GradientSampler):
     state_types = (MomentumState,)
     _parameter_constraints: ClassVar[dict] = {
         **GradientSampler._parameter_constraints,
-        **METRIC_CONSTRAINTS,
-        **RESAMPLE_EVERY,
         "scheme": [StrOptions({"euler", "baoab"})],
     }
 
@@ -109,20 +101,15 @@ class SGRHMC(GradientSampler):
         self.resample_every = resample_every
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
-        resample_momentum(self.resample_every or 0, chains_of(state), t)
+        chains = chains_of(state)
+        resample_momentum(self.resample_every or 0, chains, t)
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v = state.position, state.momentum
         root = metric_at(self, model, x, memory.keys, root=True)
         correction = divergence_at(self, model, x, memory.keys, root)
         if self.scheme == "euler":
-            n_chains = len(x)
-            variance = memory.coefficients[3]
-            variance.fill(2 * h)
-            if memory.covariance is None:
-                fill_scaled_noise(memory.keys, variance, memory.noise)
-            else:
-                fill_compensated(memory.covariance, memory.keys, variance, np.full(n_chains, h * h), memory.noise)
-            flat_v, noise = v.reshape(n_chains, -1), memory.noise.reshape(n_chains, -1)
+            fill_noise(self._noise(model, memory), chains, 2 * h, h * h)
+            flat_v, noise = v.reshape(len(x), -1), memory.noise.reshape(len(x), -1)
             change = times(root, noise - h * times(root, flat_v))
             _drift(x, v, h, root, x)
             _kick(v, h, root, gradient, correction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ...models import LatentModel, LeaveOneOutModel, RoundingModel, StreamModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
 from .._base import BaseSampler, mean_rise
+from .._states import LatentState
 
 
 class _BySettings:
@@ -28,17 +29,6 @@ class _BySettings:
 def _requires(sampler: Any) -> tuple[type, ...]:
     wanted = {RoundingModel: sampler.counter == "approximate", LeaveOneOutModel: sampler.exclude_self}
     return (LatentModel, *(protocol for protocol, needed in wanted.items() if needed))
-
-
-class ESCAState(NamedTuple):
-    """One chain of `ESCA`; on a stream, without latents."""
-
-    position: Any  # the mode given the statistics
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any  # of the latents
-    latents: Any  # as drawn
 
 
 class ESCA(BaseSampler):
@@ -100,7 +90,7 @@ class ESCA(BaseSampler):
     """
 
     short_name = "esca"
-    state_types = (ESCAState,)
+    state_types = (LatentState,)
     requires = _BySettings((LatentModel,), _requires)
     batching = _BySettings("either", lambda sampler: "full" if sampler.counter == "approximate" else "either")
     _parameter_constraints: ClassVar[dict] = {
@@ -128,21 +118,21 @@ class ESCA(BaseSampler):
         self.exclude_self = exclude_self
         self.tol = tol
 
-    def init(self, model: LatentModel, key: np.uint64) -> ESCAState:
+    def init(self, model: LatentModel, key: np.uint64) -> LatentState:
         """The initial state: random latents, and the mode of the parameters given them."""
         latents, statistics = model.init_latents(subkey(key, Purpose.INITIAL_LATENTS))
         position = self._next_position(model, statistics, key, 0)
-        return ESCAState(position, key, 0, -np.inf, statistics, latents)
+        return LatentState(position, key, 0, -np.inf, statistics, latents)
 
-    def step(self, model: Any, state: ESCAState) -> ESCAState:
+    def step(self, model: Any, state: LatentState) -> LatentState:
         """One S step and one M step; ``log_density`` is log p(data | parameters) before the M step."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         sample = model.sample_given_others if self.exclude_self else model.sample_latents
         latents, statistics, log_likelihood = sample(state.position, state.latents, key)
         position = self._next_position(model, statistics, state.key, state.n_steps + 1)
-        return ESCAState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
+        return LatentState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
-    def parameters(self, model: Any, state: ESCAState) -> Any:
+    def parameters(self, model: Any, state: LatentState) -> Any:
         """The mode of the parameters given the statistics of the last pass."""
         return state.position if self.counter == "exact" else model.mode(state.statistics)
 
@@ -152,24 +142,24 @@ class ESCA(BaseSampler):
             statistics = model.approximate(statistics, subkey(key, Purpose.ROUNDING, n_steps))
         return model.mode(statistics)
 
-    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> ESCAState:
+    def init_stream(self, model: StreamModel, key: np.uint64, scale: float) -> LatentState:
         """Initialise a stream by `n_first_sweeps` passes over the first minibatch, weighted by `scale`."""
         state = self.init(model, key)
         for _ in range(self.n_first_sweeps):
             state = self.step(model, state)
         statistics = model.blend(state.statistics, state.statistics, 1.0, scale)
-        return ESCAState(model.mode(statistics), key, 1, state.log_density, statistics, None)
+        return LatentState(model.mode(statistics), key, 1, state.log_density, statistics, None)
 
-    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> ESCAState:
+    def resume_stream(self, model: StreamModel, statistics: Any, key: np.uint64, n_steps: int) -> LatentState:
         """The state of a stream after `n_steps` minibatches, from its statistics."""
-        return ESCAState(model.mode(statistics), key, n_steps, np.nan, statistics, None)
+        return LatentState(model.mode(statistics), key, n_steps, np.nan, statistics, None)
 
-    def step_stream(self, model: StreamModel, state: ESCAState, rate: float, scale: float) -> ESCAState:
+    def step_stream(self, model: StreamModel, state: LatentState, rate: float, scale: float) -> LatentState:
         """Move the statistics towards those of one minibatch: T <- (1 - rate) T + rate * scale * T_batch."""
         key = subkey(state.key, Purpose.MINIBATCH, state.n_steps)
         new = model.impute_rows(state.position, self.n_local_sweeps, key)
         statistics = model.blend(state.statistics, new, rate, scale)
-        return ESCAState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
+        return LatentState(model.mode(statistics), state.key, state.n_steps + 1, np.nan, statistics, None)
 
     def has_settled(self, log_density: Sequence[float], n_rows: int) -> bool:
         """Whether the mean log density of seven passes rises by less than `tol` per row."""

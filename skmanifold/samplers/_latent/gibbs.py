@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...models import CollapsedModel, PartiallyCollapsedModel
 from ...random._keys import Purpose, subkey
 from .._base import BaseSampler
-
-
-class CollapsedGibbsState(NamedTuple):
-    """One chain of `CollapsedGibbs`, which has no parameters."""
-
-    position: None
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any  # counts of the assignments
-    latents: Any  # the assignments
+from .._states import LatentState
 
 
 class CollapsedGibbs(BaseSampler):
@@ -40,37 +30,26 @@ class CollapsedGibbs(BaseSampler):
     """
 
     short_name = "collapsed_gibbs"
-    state_types = (CollapsedGibbsState,)
+    state_types = (LatentState,)
     requires = (CollapsedModel,)
     log_density_name = "log_joint"
     draws_parameters = True
 
-    def init(self, model: CollapsedModel, key: np.uint64) -> CollapsedGibbsState:
+    def init(self, model: CollapsedModel, key: np.uint64) -> LatentState:
         """The initial state: random assignments."""
         assignments = model.init_assignments(subkey(key, Purpose.INITIAL_LATENTS))
-        return CollapsedGibbsState(None, key, 0, -np.inf, model.collapsed_statistics(assignments), assignments)
+        return LatentState(None, key, 0, -np.inf, model.collapsed_statistics(assignments), assignments)
 
-    def step(self, model: CollapsedModel, state: CollapsedGibbsState) -> CollapsedGibbsState:
+    def step(self, model: CollapsedModel, state: LatentState) -> LatentState:
         """One systematic scan; ``log_density`` is log p(data, assignments) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         log_joint = model.sweep_assignments(state.latents, key)
         statistics = model.collapsed_statistics(state.latents)
-        return CollapsedGibbsState(None, state.key, state.n_steps + 1, log_joint, statistics, state.latents)
+        return LatentState(None, state.key, state.n_steps + 1, log_joint, statistics, state.latents)
 
-    def parameters(self, model: CollapsedModel, state: CollapsedGibbsState) -> Any:
+    def parameters(self, model: CollapsedModel, state: LatentState) -> Any:
         """A draw of the parameters, which were integrated out, given the assignments."""
         return model.draw(state.statistics, subkey(state.key, Purpose.DRAW, state.n_steps))
-
-
-class GibbsState(NamedTuple):
-    """One chain of `Gibbs`."""
-
-    position: Any  # the parameters as drawn
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any  # counts of the assignments
-    latents: Any  # the assignments
 
 
 class Gibbs(BaseSampler):
@@ -94,23 +73,23 @@ class Gibbs(BaseSampler):
     """
 
     short_name = "gibbs"
-    state_types = (GibbsState,)
+    state_types = (LatentState,)
     requires = (PartiallyCollapsedModel,)
     draws_parameters = True
 
-    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> GibbsState:
+    def init(self, model: PartiallyCollapsedModel, key: np.uint64) -> LatentState:
         """The initial state: random assignments, and parameters drawn given them."""
         latents, statistics = model.init_rows(subkey(key, Purpose.INITIAL_LATENTS))
         position = model.draw(statistics, subkey(key, Purpose.DRAW, 0))
-        return GibbsState(position, key, 0, -np.inf, statistics, latents)
+        return LatentState(position, key, 0, -np.inf, statistics, latents)
 
-    def step(self, model: PartiallyCollapsedModel, state: GibbsState) -> GibbsState:
+    def step(self, model: PartiallyCollapsedModel, state: LatentState) -> LatentState:
         """One scan of every row, then a draw of the parameters."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         latents, statistics, log_likelihood = model.sample_rows(state.position, state.latents, key)
         position = model.draw(statistics, subkey(state.key, Purpose.DRAW, state.n_steps + 1))
-        return GibbsState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
+        return LatentState(position, state.key, state.n_steps + 1, log_likelihood, statistics, latents)
 
-    def parameters(self, model: PartiallyCollapsedModel, state: GibbsState) -> Any:
+    def parameters(self, model: PartiallyCollapsedModel, state: LatentState) -> Any:
         """The parameters as drawn."""
         return state.position

@@ -11,17 +11,7 @@ from ...models import CollapsedVariationalModel, MeanFieldModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
 from .._base import BaseSampler
-
-
-class CVB0State(NamedTuple):
-    """Responsibilities of all tokens."""
-
-    position: None
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any  # expected counts
-    latents: Any  # the responsibilities
+from .._states import LatentState
 
 
 class CVB0(BaseSampler):
@@ -41,21 +31,21 @@ class CVB0(BaseSampler):
     """
 
     short_name = "cvb0"
-    state_types = (CVB0State,)
+    state_types = (LatentState,)
     requires = (CollapsedVariationalModel,)
     averages_passes = False  # the algorithm converges
 
-    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> CVB0State:
+    def init(self, model: CollapsedVariationalModel, key: np.uint64) -> LatentState:
         """The initial state: random responsibilities."""
         responsibilities = model.init_responsibilities(subkey(key, Purpose.INITIAL_LATENTS))
         statistics = model.expected_statistics(responsibilities)
-        return CVB0State(None, key, 0, -np.inf, statistics, responsibilities)
+        return LatentState(None, key, 0, -np.inf, statistics, responsibilities)
 
-    def step(self, model: CollapsedVariationalModel, state: CVB0State) -> CVB0State:
+    def step(self, model: CollapsedVariationalModel, state: LatentState) -> LatentState:
         """One pass; ``log_density`` is the log likelihood of the data at the expected counts before it."""
         responsibilities, log_likelihood = model.update_responsibilities(state.latents)
         statistics = model.expected_statistics(responsibilities)
-        return CVB0State(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)
+        return LatentState(None, state.key, state.n_steps + 1, log_likelihood, statistics, responsibilities)
 
 
 _N_HALVINGS = 8
@@ -81,6 +71,10 @@ class _Factors(BaseSampler):
     averages_passes = False
     state_types = (MeanFieldState,)
     log_density_name = "objective"
+    _parameter_constraints: ClassVar[dict] = {
+        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
 
     n_document_steps: int
     tol: float
@@ -140,10 +134,6 @@ class MeanField(_Factors):
     """
 
     short_name = "vb"
-    _parameter_constraints: ClassVar[dict] = {
-        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
 
     def __init__(self, n_document_steps: int = 2, tol: float = 1e-3) -> None:
         self.n_document_steps = n_document_steps
@@ -211,8 +201,7 @@ class StochasticMeanField(_Factors):
     short_name = "svb"
     batching = "either"
     _parameter_constraints: ClassVar[dict] = {
-        "n_document_steps": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **_Factors._parameter_constraints,
         "learning_decay": [Interval(Real, 0, 1, closed="both")],
         "learning_offset": [Interval(Real, 1, None, closed="left")],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -11,21 +11,11 @@ from ...models import StickBreakingModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval, StrOptions
 from .._base import BaseSampler
+from .._states import LatentState
 from . import stick_breaking
 
 _FEW_ROWS = 10_000  # of "auto": moves are cheap up to here
 _AUTO_MOVES, _AUTO_MOVES_OF_MANY_ROWS = 20, 3
-
-
-class SliceState(NamedTuple):
-    """One chain of `Slice`."""
-
-    position: float  # the concentration
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    statistics: Any  # counts of the labels
-    latents: np.ndarray  # (n_rows,) int32: the labels
 
 
 class Slice(BaseSampler):
@@ -82,7 +72,7 @@ class Slice(BaseSampler):
     """
 
     short_name = "slice"
-    state_types = (SliceState,)
+    state_types = (LatentState,)
     requires = (StickBreakingModel,)
     log_density_name = "log_joint"
     draws_parameters = True
@@ -103,12 +93,12 @@ class Slice(BaseSampler):
         self.n_restricted_scans = n_restricted_scans
         self.redraw_order = redraw_order
 
-    def init(self, model: StickBreakingModel, key: np.uint64) -> SliceState:
+    def init(self, model: StickBreakingModel, key: np.uint64) -> LatentState:
         """The initial state: initial labels; the position is the concentration."""
         labels = model.init_labels(subkey(key, Purpose.INITIAL_LATENTS))
-        return SliceState(model.init_concentration(), key, 0, -np.inf, model.count(labels), labels)
+        return LatentState(model.init_concentration(), key, 0, -np.inf, model.count(labels), labels)
 
-    def step(self, model: StickBreakingModel, state: SliceState) -> SliceState:
+    def step(self, model: StickBreakingModel, state: LatentState) -> LatentState:
         """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         concentration, labels, counts = state.position, state.latents, state.statistics
@@ -122,9 +112,9 @@ class Slice(BaseSampler):
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
             concentration, counts = self._scan(model, rows, labels, counts, concentration, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, concentration)
-        return SliceState(concentration, state.key, state.n_steps + 1, log_joint, counts, labels)
+        return LatentState(concentration, state.key, state.n_steps + 1, log_joint, counts, labels)
 
-    def parameters(self, model: StickBreakingModel, state: SliceState) -> Any:
+    def parameters(self, model: StickBreakingModel, state: LatentState) -> Any:
         """Weights and components, drawn given the partition."""
         return model.draw(state.statistics, state.position, subkey(state.key, Purpose.DRAW, state.n_steps))
 

@@ -7,7 +7,7 @@ import numpy as np
 from skmanifold.admixture._hdp.births import TopicWeights
 from skmanifold.admixture._hdp.model import ConcentrationPriors, HDPModel, HDPPosition, HDPPrior, HDPStatistics
 from skmanifold.admixture._tokens.log_topic_word import LogTopics
-from skmanifold.samplers._latent.gibbs import GibbsState
+from skmanifold.samplers._states import LatentState
 from skmanifold.utils._threads import Workers
 
 from ._tiny_hdp import OneShard
@@ -74,4 +74,4 @@ def state_of(model, topics, n_tables, phi, weights, alpha, gamma, key):
     with np.errstate(divide="ignore"):
         log_phi = np.log(np.maximum(phi.T, 1e-300))
     position = HDPPosition(LogTopics(log_phi, np.zeros(len(ids))), weights, ids, len(ids), alpha, gamma)
-    return GibbsState(position, key, 0, -np.inf, statistics, topics.copy())
+    return LatentState(position, key, 0, -np.inf, statistics, topics.copy())
