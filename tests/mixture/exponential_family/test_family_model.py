@@ -69,19 +69,6 @@ def as_bytes(thing):
 
 
 @ALL
-def test_threads_do_not_change_a_byte(name):
-    results = []
-    for n_workers in (1, 3):
-        with Workers(n_workers) as workers:
-            model = make_model(name, 20_000, workers=workers)
-            assert len(model._tasks) > 3
-            labels = (np.arange(20_000) % 3).astype(np.int32)
-            position = model.mode(model.count(labels))
-            results.append(as_bytes([model.sample_latents(position, None, KEY), model.expect_latents(position)]))
-    assert results[0] == results[1]
-
-
-@ALL
 @pytest.mark.parametrize("cuts", [[1024], [3072], [1024, 4096], [2048, 3072, 4096]])
 def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, cuts):
     model = make_model(name, N_CUT)
