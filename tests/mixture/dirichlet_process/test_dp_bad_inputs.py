@@ -121,15 +121,6 @@ def test_polars_frames_with_missing_cells_work():
     assert works(make("poisson"), frame).feature_names_in_.tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize("emission", [Gaussian("full"), Gaussian("diag"), "poisson", "categorical"])
-def test_rows_without_cells_have_the_probabilities_of_the_prior(emission):
-    mixture = make(emission).fit(CODES)
-    empty = np.full((2, 3), np.nan)
-    expected = mixture.weights_ / mixture.weights_.sum()
-    np.testing.assert_allclose(mixture.predict_proba(empty), np.tile(expected, (2, 1)), atol=1e-12)
-    np.testing.assert_allclose(mixture.score_samples(empty), 0.0, atol=1e-12)
-
-
 # Units
 
 

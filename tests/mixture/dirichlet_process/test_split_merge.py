@@ -1,16 +1,15 @@
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
-from skmanifold.emissions._categories import log_marginal_of_counts
 from skmanifold.emissions.kernels import clear_sides, log_bayes_factor
 from skmanifold.mixture._dirichlet_process import split_merge as module
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.split_merge import _shuffle, split_merge
 from skmanifold.mixture._dirichlet_process.split_merge import propose_sides as propose_sides_kernel
+from skmanifold.mixture._dirichlet_process.split_merge import split_merge
 from skmanifold.random._keys import fold_in
 from skmanifold.utils._threads import Workers
 
@@ -73,16 +72,6 @@ def law_of(name):
 
 
 # Laws
-
-
-def test_enumeration_gives_the_published_figures():
-    law = tiny.exact_law()
-    np.testing.assert_allclose(tiny.n_components_law(law), tiny.P_COMPONENTS, atol=6e-6)
-    assert abs(tiny.together(law) - tiny.P_TOGETHER) < 6e-6
-    law = tiny.exact_law(concentration=(1.0, 1.0))
-    np.testing.assert_allclose(tiny.n_components_law(law), tiny.GAMMA_P_COMPONENTS, atol=6e-6)
-    assert abs(tiny.together(law) - tiny.GAMMA_P_TOGETHER) < 6e-6
-    assert abs(tiny.mean_concentration(concentration=(1.0, 1.0)) - tiny.GAMMA_MEAN_CONCENTRATION) < 6e-6
 
 
 @pytest.mark.extended
@@ -234,32 +223,7 @@ def test_dealing_stops_only_where_the_probability_is_below_the_floor():
         assert propose_sides(table, 0.5, members, 0, given_sides, floor=log_q - 1e-6)[1] == log_q
 
 
-def test_joint_probability_is_that_of_gamma_functions():
-    rng = np.random.default_rng(2)
-    table, labels = random_table(rng, 30, (4, 7, 2), 20), rng.integers(0, 6, 30).astype(np.int32) * 3
-    clusters = tiny.clusters_of(labels)
-    expected = gammaln(1.7) - gammaln(1.7 + 30) + len(clusters) * np.log(1.7)
-    expected += sum(gammaln(len(rows)) + tiny.log_marginal(rows, table, 0.3) for rows in clusters)
-    np.testing.assert_allclose(log_joint(table, labels, 1.7, 0.3), expected, rtol=1e-12)
-    counts = np.zeros(table.n_categories, np.int64)
-    np.add.at(counts, table.indices, table.counts)
-    np.testing.assert_allclose(
-        log_marginal_of_counts(counts, table.column_start, 0.3), tiny.log_marginal(range(30), table, 0.3), rtol=1e-12
-    )
-
-
 # State
-
-
-def test_members_but_the_anchors_are_put_in_a_random_order():
-    places = {order: place for place, order in enumerate(permutations(range(2, 6)))}
-    found = []
-    for key in range(12_000):
-        members = np.arange(7)
-        _shuffle(6, np.uint64(fold_in(np.uint64(7), key)), members)
-        assert members[[0, 1, 6]].tolist() == [0, 1, 6]
-        found.append(places[tuple(members[2:6].tolist())])
-    assert_agrees(*frequencies(found, np.full(24, 1 / 24)))
 
 
 def test_big_counts_and_many_columns_move_without_overflow():
