@@ -15,6 +15,7 @@ from scipy.special import log_softmax, logsumexp
 from skmanifold.mixture._subspace import frame_kernels as frames
 
 from ._subspace_references import (
+    all_frames,
     altered,
     compiled,
     exact_of_subspace,
