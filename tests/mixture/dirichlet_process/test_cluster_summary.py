@@ -65,18 +65,6 @@ def test_intervals_of_sizes_are_those_of_clusters_matched_by_their_rows():
     assert (clusters[DRAWN_SIZES].dtypes == np.int64).all()
 
 
-def test_clusters_of_one_draw_have_its_sizes():
-    clusters = fit_with_draws([[7, 7, 7, 7, 2]]).cluster_summary().clusters
-    assert clusters[DRAWN_SIZES].to_numpy().T.tolist() == [[4, 1]] * 3  # 3 and 2 in the point partition
-
-
-def test_the_interval_is_of_the_drawn_size_and_not_of_the_size_in_the_point_partition():
-    clusters = fit_with_draws([[0, 0, 0, 0, 1]] * 3 + [[0, 0, 0, 0, 0]]).cluster_summary().clusters
-    assert clusters["size"].tolist() == [3, 2]
-    assert clusters["drawn_size"].tolist() == [4, 1]
-    assert clusters["drawn_size"].between(clusters["drawn_size_low"], clusters["drawn_size_high"]).all()
-
-
 def test_without_draws_of_labels_there_are_no_drawn_sizes():
     mixture = fit_with_draws(np.empty((0, 5)))
     clusters = mixture.cluster_summary().clusters

@@ -59,21 +59,6 @@ def test_the_walk_finds_subspaces_whose_dimensions_are_given():
     assert adjusted_rand_score(truth.labels, mixture.labels_) > 0.95
 
 
-@pytest.mark.long
-def test_noise_of_each_cluster_is_found_if_they_differ():
-    rng, n, deviations = np.random.default_rng(0), 200, np.array([0.05, 0.5])
-    X = np.concatenate([deviation * rng.standard_normal((n, 5)) for deviation in deviations])
-    X[:n, 0] += 3.0 * rng.standard_normal(n)
-    X[n:, 1:3] += 3.0 * rng.standard_normal((n, 2)) + 4.0
-    fits = [SubspaceMixture(2, noise=noise, max_iter=60, thin=1, random_state=0) for noise in ("per_cluster", "shared")]
-    each, shared = (mixture.fit(X).posterior_["noise_variance"][0] for mixture in fits)
-    order = np.argsort(fits[0].noise_variance_)
-    np.testing.assert_array_equal(fits[0].dimensions_[order], [1, 2])
-    assert_agrees(Estimate(each[:, order].mean(axis=0), each[:, order].std(axis=0)), deviations**2)
-    assert_disagrees(Estimate(each.mean(axis=0), each.std(axis=0)), np.mean(deviations**2))
-    np.testing.assert_array_equal(shared[:, 0], shared[:, 1])
-
-
 def first_fit(wanted, first_seed=0, **params):
     """Of fits with one seed after the other, the first that is wanted."""
     fits = (make(random_state=seed, thin=1, **params).fit(planted().data) for seed in range(first_seed, 20))
