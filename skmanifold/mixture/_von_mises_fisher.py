@@ -254,13 +254,9 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
             If EM has not converged after `max_iter` iterations, and `tol` is not 0.
         """
         refuse_session(self)
-        with torn_down(self), all_or_nothing(self):
+        with torn_down(self), all_or_nothing(self), limit_threads("blas"), Workers(self.n_jobs) as workers:
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
-            return self._fit(X, sample_weight)
-
-    def _fit(self, X, sample_weight):
-        rows = read_rows(self, X, reset=True)
-        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            rows = read_rows(self, X, reset=True)
             em = self._em(rows, X, sample_weight, workers)
             starts = self._starts(em, self.n_init)
             context = self._init_callback_context(max_subtasks=len(starts))
@@ -273,11 +269,11 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
                     f"EM stopped after max_iter={self.max_iter} iterations, before it converged: raise max_iter or "
                     "tol.",
                     ConvergenceWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
             context.call_on_fit_task_end(**task, reconstruction_attributes=fitted)
-        self._forget(("_pass_report", "n_batch_iter_"))
-        self.__dict__.update(fitted)
+            self._forget(("_pass_report", "n_batch_iter_"))
+            self.__dict__.update(fitted)
         return self
 
     @fit_context(prefer_skip_nested_validation=True)

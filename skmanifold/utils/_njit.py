@@ -12,6 +12,7 @@ from numba.core import sigutils
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
 from numba.core.types.misc import unliteral
 from numba.extending import overload
 
@@ -104,6 +105,11 @@ class _Compiler(Compiler):
         self.state.library = library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
+
+    def define_pipelines(self) -> list[Any]:
+        """The same passes; numba compiles its own functions once more for callers with other flags."""
+        ConfigStack().top().no_cpython_wrapper = True
+        return super().define_pipelines()
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:

@@ -144,6 +144,17 @@ def test_a_row_is_told_alike_in_any_company_and_number_of_threads(name, request)
 
 
 @each
+def test_memberships_are_probabilities_which_transform_returns(name):
+    mixture, X = fitted(name), data(name)
+    memberships = mixture.predict_proba(X)
+    assert memberships.shape == (N, len(mixture.weights_))
+    np.testing.assert_allclose(memberships.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(memberships.argmax(axis=1), mixture.predict(X))
+    if not name.startswith("subspaces"):
+        np.testing.assert_array_equal(mixture.transform(X), memberships)
+
+
+@each
 def test_seeds_decide_and_the_first_chain_does_not_depend_on_how_many(name):
     X, short = data(name), {"max_iter": 2, "burn_in": 1} if name in WITH_PASSES else {"max_iter": 2}
 

@@ -29,7 +29,7 @@ from ...utils._inputs.tables import is_sparse
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
-from .fit_strategy import PartitionFit, PartitionStream, StochasticFit, check_clusters, passes_of
+from .fit_strategy import PartitionFit, PartitionStream, RowsToPartition, StochasticFit, check_clusters, passes_of
 from .inference import PartitionInference
 from .model import AUTO_CLUSTERS, Start
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
@@ -363,23 +363,20 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     def _strategy(self, X, run: Run) -> FitStrategy:
         passes = passes_of(self, run.sampler)
         strategy = StochasticFit if samples_density(run.sampler) else PartitionFit
-        return strategy(self, run, passes, *self._set_up(X, run, subkey(run.key, Purpose.ROUNDING)))
+        return strategy(self, run, passes, self._set_up(X, run, subkey(run.key, Purpose.ROUNDING)))
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
         passes, key = passes_of(self, batch.sampler), subkey(batch.key, Purpose.ROUNDING, batch.n_batches + 1)
         if batch.is_first:
-            return PartitionStream(self, batch, passes, *self._set_up(X, batch, key))
+            return PartitionStream(self, batch, passes, self._set_up(X, batch, key))
         emission = self._resolve_emission()
         self._check_unchanged(emission)
         clusters = self._family.clusters(self._read_rows(emission, X, key, reset=False))
         check_clusters(self, batch.sampler, emission, clusters)
-        return PartitionStream(self, batch, passes, clusters, 1, {})
+        return PartitionStream(self, batch, passes, RowsToPartition(clusters, 1, {}))
 
-    def _set_up(self, X: MatrixLike, run: Run | Minibatch, key: np.uint64) -> tuple[Family, Start, dict[str, Any]]:
-        """The rows with their family, initial labels, and fitted attributes that do not change during a fit.
-
-        The emission reads the rows with the key.
-        """
+    def _set_up(self, X: MatrixLike, run: Run | Minibatch, key: np.uint64) -> RowsToPartition:
+        """The rows, which the emission reads with the key."""
         emission: Any = self._resolve_emission()
         rows = self._read_rows(emission, X, key, reset=True)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
@@ -389,7 +386,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         check_clusters(self, run.sampler, emission, clusters)
         emission, family, clusters, start = self._started(emission, rows, family, clusters, run.key)
         fitted = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
-        return clusters, start, fitted | {name: vars(self)[name] for name in emission.stores}
+        return RowsToPartition(clusters, start, fitted | {name: vars(self)[name] for name in emission.stores})
 
     def _bound(self, emission: Any, rows: Any) -> Any:
         """The family of rows."""

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ...utils._conditions import Condition, Length, Sizes, Whole
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
 from .._scores import typical_rows
-from .model import DPModel, Start, build_model
+from .model import DPModel, Start
 from .stochastic_slice import StochasticSlice, StreamState
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
@@ -61,16 +61,6 @@ class MixtureStream(ChainStream):
         if any(not state.statistics.sizes.sum() > 0.0 for state in self.states):
             return "has a chain without rows"
         return chains_agree(self, sizes)
-
-    def after_batch(
-        self, passes: StochasticSlice, model: DPModel, rate: float, scale: float, workers: Workers
-    ) -> MixtureStream:
-        """The stream after one more minibatch, the rows of `model`."""
-
-        def advance(state: StreamState, wanted: bool) -> tuple[StreamState, float, None]:
-            return passes.step_stream(model, copy.deepcopy(state), rate, scale), np.nan, None
-
-        return self.advanced(advance, workers)
 
     def recorded(self, passes: StochasticSlice, model: DPModel) -> MixtureStream:
         """The same stream with the draws of this minibatch, of which some are stored."""
@@ -114,31 +104,39 @@ _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
 
 
+class RowsToPartition(NamedTuple):
+    """Rows with their family, initial labels, and fitted attributes that do not change during a fit."""
+
+    clusters: Family
+    start: Start
+    settled: dict[str, Any]
+
+    def model(self, mixture: Any, workers: Workers, most_batches: int) -> DPModel:
+        """The model with the settings of the estimator, and at most so many minibatches by default."""
+        clusters, size = self.clusters, mixture.batch_size
+        if size == "auto":
+            size = max(clusters.rows_of_batch(), clusters.n_rows // most_batches, 1)
+        prior = check_concentration_prior(mixture.concentration_prior, "concentration_prior")
+        return DPModel(clusters, mixture.concentration, prior, self.start, size, workers)
+
+
 class PartitionFit(FitStrategy):
     """The fit with samplers of labels and stick-breaking weights given all rows, such as `Slice`."""
 
     most_batches = 20  # of a pass: more need longer, mostly to read the rows
 
-    def __init__(
-        self,
-        mixture: Any,
-        run: Run,
-        passes: BaseSampler,
-        clusters: Family,
-        start: Start,
-        settled: dict[str, Any],
-    ):
+    def __init__(self, mixture: Any, run: Run, passes: BaseSampler, data: RowsToPartition):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
-        self.clusters = clusters
-        self.n_rows = clusters.n_rows
-        self.start = start
-        self.settled = {**settled, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
-        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, clusters).max_draws)))
+        self.data = data
+        self.clusters = data.clusters
+        self.n_rows = data.clusters.n_rows
+        self.settled = {**data.settled, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
+        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, self.clusters).max_draws)))
 
     def model(self, workers: Workers) -> DPModel:
         """The model of all rows."""
-        return build_model(self.mixture, self.clusters, self.start, workers, self.most_batches)
+        return self.data.model(self.mixture, workers, self.most_batches)
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """The number of components, the concentration and, in some draws, all parameters and labels."""
@@ -213,25 +211,15 @@ class StochasticFit(PartitionFit):
 class PartitionStream(StreamStrategy):
     """The update by one minibatch, of which only statistics are kept."""
 
-    def __init__(
-        self,
-        mixture: Any,
-        batch: Minibatch,
-        passes: BaseSampler,
-        clusters: Family,
-        start: Start,
-        settled: dict[str, Any],
-    ):
+    def __init__(self, mixture: Any, batch: Minibatch, passes: Any, data: RowsToPartition):
         super().__init__(batch)
         self.mixture = mixture
-        self.clusters = clusters
-        self.start = start
-        self.settled = settled
-        self.passes: Any = passes
+        self.passes = passes
+        self.data = data
 
     def model(self, workers: Workers) -> DPModel:
         """The model of the minibatch."""
-        return build_model(self.mixture, self.clusters, self.start, workers, PartitionFit.most_batches)
+        return self.data.model(self.mixture, workers, PartitionFit.most_batches)
 
     def check(self, model: DPModel, known: Any) -> None:
         """Raise an `IncompatibleError` for a sampler that needs all rows."""
@@ -243,23 +231,26 @@ class PartitionStream(StreamStrategy):
     def advance(self, model: DPModel, workers: Workers) -> dict[str, Any]:
         """Update the chains by one step."""
         mixture, batch, passes = self.mixture, self.batch, self.passes
-        scale = batch.total_samples / self.clusters.n_rows
+        scale = batch.total_samples / model.n_rows
         if batch.is_first:
             keys = [subkey(batch.key, Purpose.CHAIN, chain) for chain in range(batch.n_chains)]
             states = workers.run(passes.init_stream, [(model, key, scale) for key in keys])
-            stream = MixtureStream(states).storing(draw_store(mixture, self.clusters))
+            stream = MixtureStream(states).storing(draw_store(mixture, model.clusters))
             stream.n_batches = 1
         else:
-            stream = mixture._stream or self._without_rows(model)
-            stream = stream.after_batch(passes, model, batch.rate, scale, workers)
+
+            def advance(state: StreamState, wanted: bool) -> tuple[StreamState, float, None]:
+                return passes.step_stream(model, copy.deepcopy(state), batch.rate, scale), np.nan, None
+
+            stream = (mixture._stream or self._without_rows(model)).advanced(advance, workers)
         stream = stream.recorded(passes, model)
-        return {**self.settled, "_stream": stream, **_summary_attributes(stream.summary())}
+        return {**self.data.settled, "_stream": stream, **_summary_attributes(stream.summary())}
 
     def _without_rows(self, model: DPModel) -> MixtureStream:
         """The chains of a fit as chains of a stream that began with the fitted rows."""
         scale = self.batch.total_samples / len(self.mixture.labels_)
         states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
-        return MixtureStream(states).storing(draw_store(self.mixture, self.clusters))
+        return MixtureStream(states).storing(draw_store(self.mixture, model.clusters))
 
 
 def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, with_capacity
 from ...emissions.kernels import fill_scores
 from ...metrics._partitions import compact_labels
@@ -17,7 +16,6 @@ from ...numerics.simd import prefetch
 from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in, subkey
 from ...random._variates import fill_permutation, open_uniform
-from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, draw_log_weights, log_partition_prior, random_labels, read_labels
@@ -251,18 +249,3 @@ def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:
     if isinstance(init, Integral):
         return min(int(init), n_rows)
     return compact_labels(read_labels(init, n_rows, None, "init must be 'auto', a number of clusters, or"))
-
-
-def build_model(mixture: Any, clusters: Family, init: Start, workers: Workers, most_batches: int) -> DPModel:
-    """The model of some rows, with the settings of the estimator and at most so many minibatches by default."""
-    batch_size = mixture.batch_size
-    if batch_size == "auto":
-        batch_size = max(clusters.rows_of_batch(), clusters.n_rows // most_batches, 1)
-    return DPModel(
-        clusters,
-        mixture.concentration,
-        check_concentration_prior(mixture.concentration_prior, "concentration_prior"),
-        init=init,
-        batch_size=batch_size,
-        workers=workers,
-    )

@@ -43,109 +43,62 @@ def _log_sigmoid(log_odds):
 
 
 @njit(cache=True, nogil=True)
-def _scan_members(
-    data,
-    sides,
-    members,
-    n_members,
-    first,
-    floor,
-    sides_given,
-    given_sides,
-    key,
-    out_side,
-):
-    """Assign each member but the anchors to a side, drawn or given; returns the log probability of the sides.
+def propose_sides(data, sides, members, n_members, n_scans, floor, sides_given, given_sides, key, out_side):
+    """Assign all members but the anchors to two sides; returns the log probability of the last scan.
 
-    It is proportional to the number of members times the predictive probability. The `first` scan starts with the
-    anchors only (Dahl, 2005); a later one is a Gibbs scan restricted to two clusters. The sum of logs only decreases:
-    the scan stops and returns -inf once it is below `floor`.
+    A row joins a side with probability proportional to the number of members times the predictive probability. The
+    first scan starts with the anchors only (Dahl, 2005); later ones are Gibbs scans restricted to two clusters. All but
+    the last draw the sides, also if that one uses `given_sides`: they lead to a random launch state of the same
+    distribution in a split and in the merge that reverses it (Jain and Neal, 2004). The sum of logs only decreases: the
+    last scan stops and returns -inf once it is below `floor`.
     """
     statistics, posterior = sides
-    in_0, in_1 = np.int64(1), np.int64(1)
-    if first:
-        for anchor in range(2):
-            row = members[anchor]
-            out_side[anchor] = anchor
-            update_posterior(data, statistics, posterior, row, anchor, 1)
-    else:
-        for place in range(2, n_members):
-            in_1 += np.int64(out_side[place])
-        in_0 = n_members - in_1
-
-    log_probability, product, scratch = 0.0, 1.0, np.empty(2)
-    lowest = math.exp(min(floor, 0.0))
-    for place in range(2, n_members):
-        row = members[place]
-        if not first:
-            side = np.int64(out_side[place])
-            update_posterior(data, statistics, posterior, row, side, -1)
-            in_0 -= 1 - side
-            in_1 -= side
-
-        # The odds are factor_1 / factor_0 times exp(log_odds); without the latter no logarithm is needed.
-        factor_1, factor_0, log_odds = odds_of_sides(data, statistics, posterior, row, scratch)
-        factor_1 *= in_1
-        factor_0 *= in_0
-        if log_odds == 0.0:
-            share = factor_1 / (factor_1 + factor_0)
-            side = np.int64(given_sides[place] if sides_given else uniform(key, place) < share)
-            product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
-        else:
-            log_odds += math.log(factor_1 / factor_0)
-            share = math.exp(_log_sigmoid(log_odds))
-            side = np.int64(given_sides[place] if sides_given else uniform(key, place) < share)
-            log_probability += _log_sigmoid(log_odds if side == 1 else -log_odds)
-            lowest = math.exp(min(floor - log_probability, 0.0))
-        out_side[place] = side
-        update_posterior(data, statistics, posterior, row, side, 1)
-        in_0 += 1 - side
-        in_1 += side
-
-        # `lowest` is exp(floor - log_probability), so that this needs no logarithm of the product.
-        if product < lowest or log_probability < floor:
-            return -np.inf
-        # Before the product underflows it moves to the sum of logs.
-        if product < _SMALL:
-            log_probability += math.log(product)
-            product = 1.0
-            lowest = math.exp(min(floor - log_probability, 0.0))
-    return log_probability + math.log(product)
-
-
-@njit(cache=True, nogil=True)
-def propose_sides(
-    data,
-    sides,
-    members,
-    n_members,
-    n_scans,
-    floor,
-    sides_given,
-    given_sides,
-    key,
-    out_side,
-):
-    """Assign all members to two sides; returns the log probability of the last scan.
-
-    Earlier scans always draw the sides, also if the last uses `given_sides`: they lead to a random launch state of the
-    same distribution in a split and in the merge that reverses it (Jain and Neal, 2004).
-    """
-    log_probability = 0.0
+    in_1, log_probability, scratch = np.int64(1), 0.0, np.empty(2)
+    for anchor in range(2):
+        out_side[anchor] = anchor
+        update_posterior(data, statistics, posterior, members[anchor], anchor, 1)
     for scan in range(n_scans + 1):
-        last = scan == n_scans
-        log_probability = _scan_members(
-            data,
-            sides,
-            members,
-            n_members,
-            scan == 0,
-            floor if last else -np.inf,
-            sides_given and last,
-            given_sides,
-            fold_in(key, FIRST_SCAN + scan),
-            out_side,
-        )
+        first, last = scan == 0, scan == n_scans
+        is_given, least, scan_key = sides_given and last, floor if last else -np.inf, fold_in(key, FIRST_SCAN + scan)
+        in_0 = np.int64(1) if first else n_members - in_1
+        log_probability, product = 0.0, 1.0
+        lowest = math.exp(min(least, 0.0))
+        for place in range(2, n_members):
+            row = members[place]
+            if not first:
+                side = np.int64(out_side[place])
+                update_posterior(data, statistics, posterior, row, side, -1)
+                in_0 -= 1 - side
+                in_1 -= side
+
+            # The odds are factor_1 / factor_0 times exp(log_odds); without the latter no logarithm is needed.
+            factor_1, factor_0, log_odds = odds_of_sides(data, statistics, posterior, row, scratch)
+            factor_1 *= in_1
+            factor_0 *= in_0
+            if log_odds == 0.0:
+                share = factor_1 / (factor_1 + factor_0)
+                side = np.int64(given_sides[place] if is_given else uniform(scan_key, place) < share)
+                product *= share if side == 1 else factor_0 / (factor_1 + factor_0)
+            else:
+                log_odds += math.log(factor_1 / factor_0)
+                share = math.exp(_log_sigmoid(log_odds))
+                side = np.int64(given_sides[place] if is_given else uniform(scan_key, place) < share)
+                log_probability += _log_sigmoid(log_odds if side == 1 else -log_odds)
+                lowest = math.exp(min(least - log_probability, 0.0))
+            out_side[place] = side
+            update_posterior(data, statistics, posterior, row, side, 1)
+            in_0 += 1 - side
+            in_1 += side
+
+            # `lowest` is exp(least - log_probability), so that this needs no logarithm of the product.
+            if product < lowest or log_probability < least:
+                return -np.inf
+            # Before the product underflows it moves to the sum of logs.
+            if product < _SMALL:
+                log_probability += math.log(product)
+                product = 1.0
+                lowest = math.exp(min(least - log_probability, 0.0))
+        log_probability += math.log(product)
     return log_probability
 
 
@@ -355,15 +308,6 @@ def _order_members(n_members, place, move_key, labels, label, out_members, out_s
 
 
 @njit(cache=True, nogil=True)
-def _count_side_1(side, n_members):
-    """Number of members on side 1."""
-    size = 0
-    for member in range(n_members):
-        size += int(side[member])
-    return size
-
-
-@njit(cache=True, nogil=True)
 def _log_ratio_of_split(n_rows, n_clusters, size_0, size_1, log_partner, log_concentration, log_factor):
     """Log acceptance ratio of a split, plus the log probability of the assignment of its members to the sides.
 
@@ -439,7 +383,7 @@ def _make_moves(data, concentration, n_moves, n_scans, key, labels, statistics, 
         log_q = propose_sides(data, sides, *proposal, side)
         if is_split:
             # The reverse merge chooses side 1 as partner of row i among all other clusters and side 1.
-            size_1 = _count_side_1(side, n_members)
+            size_1 = np.int64(side[:n_members].sum())
             log_weight_of_side[0] = math.log(size_1)
             add_predictive(data, of_sides, posterior_of_sides, i, _SIDE_1, 1, log_weight_of_side)
             _fill_log_partner_weights(data, statistics, posterior, i, clusters, n_clusters, log_partner_weights)

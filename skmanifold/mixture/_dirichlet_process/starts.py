@@ -98,14 +98,6 @@ def _entropy(shares: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _gain(data, statistics, posterior, log_concentration, label_0, label_1):
-    """Log posterior probability of the partition with two clusters merged, minus that without."""
-    n_0, n_1 = statistics.sizes[label_0], statistics.sizes[label_1]
-    of_prior = math.lgamma(n_0 + n_1) - math.lgamma(n_0) - math.lgamma(n_1) - log_concentration
-    return of_prior - log_bayes_factor(data, statistics, posterior, label_0, label_1)
-
-
-@njit(cache=True, nogil=True)
 def _fill_pair_entropies(shares, a, out):
     """Entropies of the choice between clusters a and b given that it is one of them, summed over rows, for each b."""
     n, K = shares.shape
@@ -123,18 +115,29 @@ def _fill_pair_entropies(shares, a, out):
 
 
 @njit(cache=True, nogil=True)
+def _fill_gains(data, statistics, posterior, log_concentration, present, shares, a, first, gains):
+    """Fill the gains in evidence if cluster a is merged with each one from `first` on."""
+    entropies = np.empty(len(present))
+    _fill_pair_entropies(shares, a, entropies)
+    for b in range(first, len(present)):
+        if b == a or statistics.sizes[present[b]] == 0:
+            continue
+        low, high = present[min(a, b)], present[max(a, b)]
+        n_0, n_1 = statistics.sizes[low], statistics.sizes[high]
+        of_prior = math.lgamma(n_0 + n_1) - math.lgamma(n_0) - math.lgamma(n_1) - log_concentration
+        gain = of_prior - log_bayes_factor(data, statistics, posterior, low, high)
+        gains[min(a, b), max(a, b)] = gain - entropies[b]
+
+
+@njit(cache=True, nogil=True)
 def _merge_greedily(data, statistics, posterior, log_concentration, present, shares, merged_with):
     """Fill `merged_with` with the label that the rows of each label have after the merges; shares are merged too."""
     n = len(present)
-    entropies = np.empty(n)
     for index in range(n):
         refresh_posterior(data, statistics, posterior, present[index])
     gains = np.full((n, n), -np.inf)
     for a in range(n):
-        _fill_pair_entropies(shares, a, entropies)
-        for b in range(a + 1, n):
-            gain = _gain(data, statistics, posterior, log_concentration, present[a], present[b])
-            gains[a, b] = gain - entropies[b]
+        _fill_gains(data, statistics, posterior, log_concentration, present, shares, a, a + 1, gains)
     for _ in range(n - 1):
         best = int(np.argmax(gains))
         first, second = best // n, best % n
@@ -151,12 +154,7 @@ def _merge_greedily(data, statistics, posterior, log_concentration, present, sha
                 merged_with[label] = kept
         for c in range(n):
             gains[second, c] = gains[c, second] = -np.inf
-        _fill_pair_entropies(shares, first, entropies)
-        for c in range(n):
-            low, high = min(first, c), max(first, c)
-            if c != first and statistics.sizes[present[c]] > 0:
-                gain = _gain(data, statistics, posterior, log_concentration, present[low], present[high])
-                gains[low, high] = gain - entropies[c]
+        _fill_gains(data, statistics, posterior, log_concentration, present, shares, first, 0, gains)
 
 
 _N_PASSES = 3  # of each round

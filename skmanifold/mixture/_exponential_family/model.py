@@ -85,10 +85,11 @@ class FamilyModel:
     ):
         if first_row % BLOCK_ROWS:
             raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
-        self.rows = rows
+        self.rows, self.n_rows = rows, rows.n_rows
         self.first_row = first_row
         self.weights = DirichletWeights(weight_prior)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
+        self.n_components = family.n_components
         self.start = start
         self.workers = workers
         self.n_init = n_init
@@ -102,16 +103,6 @@ class FamilyModel:
         n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
         size = 1 << (n_blocks_of_task - 1).bit_length()  # a power of two: the sums of a task are one node
         self._tasks = split_range(self.n_rows, BLOCK_ROWS * size)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.rows.n_rows
-
-    @property
-    def n_components(self) -> int:
-        """Number of components K."""
-        return self.family.n_components
 
     def missing_in_family(self, protocols: Iterable[type]) -> str:
         """What the family lacks for the model to offer these protocols, in words; empty if nothing."""

@@ -52,17 +52,7 @@ class FamilyShards:
         rows, weights = rows
         return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers, row_weights=weights)
 
-    def merge(self, left: BlockSums, right: BlockSums) -> BlockSums:
-        """Sums over adjacent ranges of blocks."""
-        return merge(left, right)
-
-    def cut(self, statistics: BlockSums, n: int) -> list[BlockSums]:
-        """Divide the sums by component."""
-        return cut(statistics, n)
-
-    def join(self, parts: list[BlockSums]) -> BlockSums:
-        """The inverse of `cut`."""
-        return join(parts)
+    merge, cut, join = staticmethod(merge), staticmethod(cut), staticmethod(join)
 
 
 class BlockSource(NamedTuple):

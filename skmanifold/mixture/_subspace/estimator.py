@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-import numpy as np
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
-from ...inference._draw_store import draws_of
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._conditions import Array, Length, Sizes, Whole, index
-from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .._memberships import Position
-from .family import MOST, SubspaceFamily, Subspaces, are_orthonormal
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
 
@@ -157,17 +151,6 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     (5, 2)
     """
 
-    means_: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
-    _posterior: Lacking[Annotated[dict[str, np.ndarray], draws_of("log_likelihood")]]
-    _draws: Saved[list[Position[Subspaces]]]
-    _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
-    _whole_draws: Annotated[np.ndarray, index("n_whole", below="n_draws")]
-    bases_: Annotated[list[Annotated[np.ndarray, Array("float64", "_ n_features")]], Length("n_components")]
-    centre_prior_mean_: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST, high=MOST)]
-    _family: Saved[SubspaceFamily]
-    _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0, below="n_components")]]
-    labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
-
     _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
@@ -185,26 +168,6 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
     }
-
-    dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
-    dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
-    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
-    noise_variance_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
-    best_chain_: Annotated[int, Whole(below="n_chains")]
-
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        if not self._draws:
-            return "has no draws"
-        if "log_likelihood" not in self._posterior:
-            return "lacks the log likelihood of its draws"
-        if any(len(draws) != len(self._whole_draws) for draws in self._chains):
-            return "has chains of different lengths"
-        for dimension, basis in zip(self.dimensions_, self.bases_, strict=True):
-            if len(basis) != dimension:
-                return "has bases of other dimensions than dimensions_"
-            if not are_orthonormal(basis):
-                return "has a basis that is not orthonormal"
-        return None
 
     def __init__(
         self,

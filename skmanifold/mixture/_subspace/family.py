@@ -161,12 +161,9 @@ class SubspaceFamily(NamedTuple):
 
 def add_terms(X: np.ndarray, first: int, stop: int, subspaces: Subspaces, offsets: np.ndarray, out: np.ndarray) -> None:
     """Add to `out`, (stop - first, K), the log densities of rows, with `offsets`, (K,), as those at the centres."""
-    add_log_terms(X, first, stop, *map(for_kernels, subspaces), offsets, out)
-
-
-def for_kernels(array: np.ndarray) -> np.ndarray:
-    """A contiguous, writable array: numba would compile the kernels again for a read-only one, such as a memory map."""
-    return np.require(array, requirements=["C", "W"])
+    # Numba would compile the kernel again for read-only arrays, such as memory maps
+    writable = (np.require(array, requirements=["C", "W"]) for array in subspaces)
+    add_log_terms(X, first, stop, *writable, offsets, out)
 
 
 # Kernels of rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,38 +49,29 @@ def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: i
         return [read_labels(init, len(X), K, "init must be a name, or").astype(np.int32)]
     if K == 1:
         return [np.zeros(len(X), np.int32)]
-    methods = tuple(_METHODS) if init == "auto" else (init,)
-    return [_label_some_rows(X, family, _METHODS[methods[i % len(methods)]], subkey(key, i)) for i in range(n_init)]
+    methods = ("spectral", "k-flats", "k-means") if init == "auto" else (init,)
+    return [_label_some_rows(X, family, methods[i % len(methods)], subkey(key, i)) for i in range(n_init)]
 
 
-def _label_some_rows(
-    X: np.ndarray, family: SubspaceFamily, start: Callable[..., np.ndarray], key: np.uint64
-) -> np.ndarray:
+def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np.uint64) -> np.ndarray:
     labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
-    labels[rows] = start(X[rows], family, key)
+    labels[rows] = _labels_by(method, X[rows], family, key)
     return labels
 
 
-def _by_spectrum(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
-    return spectral_labels(X, family.n_components, key, _fixed(family), family.max_dimension)
-
-
-def _by_k_flats(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
-    flats = KFlats(X, family.n_components, _fixed(family), family.max_dimension)
+def _labels_by(method: str, X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
+    K = family.n_components
+    if method == "k-means":
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # given if there are fewer distinct rows than components
+            return KMeans(K, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
+    of_flats = _fixed(family), family.max_dimension
+    if method == "spectral":
+        return spectral_labels(X, K, key, *of_flats)
+    flats = KFlats(X, K, *of_flats)
     return flats.best(flats.seeds(key))[0]
-
-
-def _by_centres(X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # given if there are fewer distinct rows than components
-        return KMeans(family.n_components, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
-
-
-_METHODS: dict[str, Callable[[np.ndarray, SubspaceFamily, np.uint64], np.ndarray]] = {
-    "spectral": _by_spectrum,
-    "k-flats": _by_k_flats,
-    "k-means": _by_centres,
-}
 
 
 def _fixed(family: SubspaceFamily) -> np.ndarray | None:

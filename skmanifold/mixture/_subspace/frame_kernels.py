@@ -279,8 +279,10 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
         log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
-        ratio = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
-        return frame, np.append(ratios, ratio)
+        longer = np.empty(d + 1)
+        copy_to(longer, ratios)
+        longer[d] = draw_ratio(fold_in(key, _RATIO), shape + 0.5 * n, 0.5 * noise * scatter)
+        return frame, longer
     if d == 0 or p_birth == 1.0 or log_dimension[d - 1] == -np.inf:
         return unchanged
     # Death: the same ratio inverted, with the proposal that would have led back to the removed direction.

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import stack_draws
 from ...emissions._dense_rows import DenseRows, read_dense
-from ...inference._draw_store import evenly_spaced
+from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import falling, to_tree
+from ...utils._conditions import Array, Length, Sizes, Whole, index
+from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
 from .._memberships import Position, PositionDraws, read_labels
 from .._prior import DrawsFromPrior, named_as_draws
-from .family import SubspaceFamily, Subspaces, add_terms, check_sizes, given_family
+from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     "dimensions": ["component"],
@@ -44,15 +46,37 @@ class SubspaceInference(DrawsFromPrior):
 
     n_predictive_draws: int
     random_state: RandomStateLike
-    bases_: list[np.ndarray]
-    means_: np.ndarray
-    labels_: np.ndarray
-    _family: SubspaceFamily
-    _draws: list[Position]  # of the best chain; the last state if the fit was stopped before the first draw
-    _chains: list[list[Position]]
-    _whole_draws: np.ndarray  # indices of these draws among all draws after burn-in
-    _stored_labels: np.ndarray  # of the first rows in these draws
-    _posterior: dict[str, np.ndarray]  # quantities recorded for all draws
+    means_: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], draws_of("log_likelihood")]]
+    # Of the best chain; the last state if the fit was stopped before the first draw
+    _draws: Saved[list[Position[Subspaces]]]
+    _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
+    _whole_draws: Annotated[np.ndarray, index("n_whole", below="n_draws")]  # among all draws after burn-in
+    bases_: Annotated[list[Annotated[np.ndarray, Array("float64", "_ n_features")]], Length("n_components")]
+    centre_prior_mean_: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST, high=MOST)]
+    _family: Saved[SubspaceFamily]
+    # Of the first rows in these draws
+    _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0, below="n_components")]]
+    labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
+    dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
+    dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
+    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    noise_variance_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
+    best_chain_: Annotated[int, Whole(below="n_chains")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not self._draws:
+            return "has no draws"
+        if "log_likelihood" not in self._posterior:
+            return "lacks the log likelihood of its draws"
+        if any(len(draws) != len(self._whole_draws) for draws in self._chains):
+            return "has chains of different lengths"
+        for dimension, basis in zip(self.dimensions_, self.bases_, strict=True):
+            if len(basis) != dimension:
+                return "has bases of other dimensions than dimensions_"
+            if not are_orthonormal(basis):
+                return "has a basis that is not orthonormal"
+        return None
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ code.
 """
 
 import numpy as np
-from scipy import stats
 from scipy.special import betaln, gammaln
 
 from skmanifold.emissions import Bernoulli, Categorical, Multinomial, NegativeBinomial, Poisson
@@ -70,10 +69,6 @@ class Rows:
         """Complete rows of these components."""
         raise NotImplementedError
 
-    def log_densities(self, components, row) -> np.ndarray:
-        """Log densities (n,) of the observed cells of a row."""
-        raise NotImplementedError
-
     def draw_missing(self, labels, rng) -> np.ndarray:
         """The rows, with the missing cells drawn given the partition."""
         raise NotImplementedError
@@ -90,12 +85,6 @@ class _Cells(Rows):
         return float(
             sum(self.log_marginal_of_feature(j, column[~np.isnan(column)]) for j, column in enumerate(columns))
         )
-
-    def log_densities_of_cell(self, components, j, cell):
-        raise NotImplementedError
-
-    def log_densities(self, components, row):
-        return sum(self.log_densities_of_cell(components, j, row[j]) for j in np.flatnonzero(~np.isnan(row)))
 
 
 class BernoulliRows(_Cells):
@@ -115,9 +104,6 @@ class BernoulliRows(_Cells):
     def draw_rows(self, components, labels, rng):
         return (rng.random((len(labels), self.n_features)) < components[labels]).astype(float)
 
-    def log_densities_of_cell(self, components, j, cell):
-        return stats.bernoulli.logpmf(cell, components[:, j])
-
 
 class PoissonRows(_Cells):
     """Hyperparameters `shape` and `rate`, one for each feature."""
@@ -136,9 +122,6 @@ class PoissonRows(_Cells):
 
     def draw_rows(self, components, labels, rng):
         return rng.poisson(components[labels]).astype(float)
-
-    def log_densities_of_cell(self, components, j, cell):
-        return stats.poisson.logpmf(cell, components[:, j])
 
 
 class NegativeBinomialRows(_Cells):
@@ -162,10 +145,6 @@ class NegativeBinomialRows(_Cells):
         r, means = 1 / np.asarray(self.hyper["dispersion"]), components[labels]
         return rng.negative_binomial(r, r / (r + means)).astype(float)
 
-    def log_densities_of_cell(self, components, j, cell):
-        r = 1 / self.hyper["dispersion"][j]
-        return stats.nbinom.logpmf(cell, r, r / (r + components[:, j]))
-
 
 class CategoricalRows(_Cells):
     """Hyperparameters `prior`, and `widths`: the number of categories of each column."""
@@ -185,9 +164,6 @@ class CategoricalRows(_Cells):
         levels = [np.cumsum(column[labels], axis=1)[:, :-1] for column in components]
         return np.stack([(uniforms[:, j] > level).sum(axis=1) for j, level in enumerate(levels)], axis=1).astype(float)
 
-    def log_densities_of_cell(self, components, j, cell):
-        return np.log(components[j][:, int(cell)])
-
 
 class MultinomialRows(Rows):
     """Hyperparameter `prior`, one pseudo-count for each feature; rows keep their numbers of tokens."""
@@ -205,9 +181,6 @@ class MultinomialRows(Rows):
     def draw_rows(self, components, labels, rng):
         totals = self.X.sum(axis=1).astype(int)
         return rng.multinomial(totals, components[labels]).astype(float)
-
-    def log_densities(self, components, row):
-        return np.log(components) @ row
 
 
 def _log_polya(counts, prior) -> float:

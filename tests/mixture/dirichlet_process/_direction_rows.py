@@ -10,7 +10,6 @@ from scipy.integrate import quad
 
 from skmanifold.emissions import VonMisesFisher
 
-from . import _tiny_partitions as tiny
 from ._cell_rows import Rows
 
 _GRID = np.exp(np.linspace(np.log(1e-6), np.log(5e3), 20_001))  # of concentrations, for draws
@@ -68,9 +67,6 @@ class DirectionRows(Rows):
             )
         return self._known[key]
 
-    def law(self, concentration=1.0):
-        return tiny.law_of(self.log_likelihood, len(self.X), concentration)
-
     def draw_components(self, n, rng):
         kind = self.hyper["concentration"]
         if isinstance(kind, str):
@@ -91,9 +87,6 @@ class DirectionRows(Rows):
         noise -= (noise * directions).sum(axis=1, keepdims=True) * directions
         noise /= np.linalg.norm(noise, axis=1, keepdims=True)
         return cosine[:, None] * directions + np.sqrt(1 - cosine**2)[:, None] * noise
-
-    def log_densities(self, components, row):
-        return log_normalizer(components[1]) + components[1] * (components[0] @ row)
 
 
 class SparseDirectionRows(DirectionRows):

@@ -56,10 +56,6 @@ class TableRows(Rows):
         drawn = (block.draw_rows(own, labels, rng) for block, own in zip(self.blocks, components, strict=True))
         return np.concatenate(list(drawn), axis=-1)
 
-    def log_densities(self, components, row):
-        triples = zip(self.blocks, components, self.divided(row), strict=True)
-        return sum(block.log_densities(own, part) for block, own, part in triples)
-
     def draw_missing(self, labels, rng):
         drawn = (block.draw_missing(labels, rng) if block.has_missing_draws else block.X for block in self.blocks)
         return np.concatenate(list(drawn), axis=-1)

@@ -43,13 +43,6 @@ class _GaussianRows(Rows):
         noise = np.linalg.cholesky(covariances[labels]) @ rng.standard_normal((len(labels), self.n_features, 1))
         return means[labels] + noise[..., 0]
 
-    def log_densities(self, components, row):
-        seen = np.flatnonzero(~np.isnan(row))
-        means, covariances = components[0][:, seen], components[1][:, seen[:, None], seen]
-        gaps = row[seen] - means
-        squares = np.einsum("na,nab,nb->n", gaps, np.linalg.inv(covariances), gaps)
-        return -0.5 * (squares + np.linalg.slogdet(covariances)[1] + len(seen) * np.log(2 * np.pi))
-
 
 class _VarianceRows(_GaussianRows):
     """Features with variances, that may be shared."""
@@ -97,7 +90,6 @@ class _WishartRows(_GaussianRows):
     """Covariances with an inverse Wishart prior; missing cells are integrated out by quadrature."""
 
     has_missing_draws = True
-    step = _STEP
 
     def __init__(self, X, **hyper):
         super().__init__(X, **hyper)
@@ -121,9 +113,9 @@ class _WishartRows(_GaussianRows):
         logs += 0.5 * d * ratio - 0.5 * n_rows * d * np.log(np.pi)
         return logs - (half + n_rows / 2) * np.linalg.slogdet(after)[1]
 
-    def nodes(self, step=None):
+    def nodes(self, step=_STEP):
         """Values of a missing cell and log weights of the quadrature, for each column."""
-        t = np.arange(-_REACH, _REACH, step or self.step)
+        t = np.arange(-_REACH, _REACH, step)
         centre = (np.nanmean(self.X, axis=0) + self.hyper["mean"]) / 2
         spread = np.sqrt(np.diag(self.hyper["psi"]))
         return centre[:, None] + spread[:, None] * np.sinh(t), np.log(spread)[:, None] + np.log(

@@ -141,18 +141,3 @@ def n_components_law(law: np.ndarray, n_rows: int = TABLE.n_rows) -> np.ndarray:
 def together(law: np.ndarray, i: int = 0, j: int = 1, n_rows: int = TABLE.n_rows) -> float:
     """P(z_i = z_j) under a law over partitions."""
     return float(sum(p for p, labels in zip(law, partitions(n_rows), strict=True) if labels[i] == labels[j]))
-
-
-def mean_concentration_of(law: np.ndarray, concentration: tuple[float, float], n_rows: int = TABLE.n_rows) -> float:
-    """E(alpha | rows) under a law over partitions, where alpha has a gamma prior of this shape and rate."""
-    means = [
-        _prior_factor(k, n_rows, concentration, 1) / _prior_factor(k, n_rows, concentration)
-        for k in range(1, n_rows + 1)
-    ]
-    return float(n_components_law(law, n_rows) @ means)
-
-
-def mean_concentration(*, concentration: tuple[float, float], prior: float = PRIOR, table: Table = TABLE) -> float:
-    """E(alpha | rows of a table)."""
-    law = exact_law(concentration=concentration, prior=prior, table=table)
-    return mean_concentration_of(law, concentration, table.n_rows)

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from skmanifold import DPCategoricalMixture, DPMixture, load
 from skmanifold._install import install_command
-from skmanifold.emissions import Gaussian, IndependentNumbers
+from skmanifold.emissions import Gaussian
 from skmanifold.emissions._cells import CategoryCells, mutual_information
 from skmanifold.mixture._dirichlet_process import fit_strategy
 
@@ -63,18 +63,6 @@ def test_intervals_of_sizes_are_those_of_clusters_matched_by_their_rows():
     assert clusters["drawn_size_low"].tolist() == [2, 0]
     assert clusters["drawn_size_high"].tolist() == [5, 3]
     assert (clusters[DRAWN_SIZES].dtypes == np.int64).all()
-
-
-def test_clusters_of_one_draw_have_its_sizes():
-    clusters = fit_with_draws([[7, 7, 7, 7, 2]]).cluster_summary().clusters
-    assert clusters[DRAWN_SIZES].to_numpy().T.tolist() == [[4, 1]] * 3  # 3 and 2 in the point partition
-
-
-def test_the_interval_is_of_the_drawn_size_and_not_of_the_size_in_the_point_partition():
-    clusters = fit_with_draws([[0, 0, 0, 0, 1]] * 3 + [[0, 0, 0, 0, 0]]).cluster_summary().clusters
-    assert clusters["size"].tolist() == [3, 2]
-    assert clusters["drawn_size"].tolist() == [4, 1]
-    assert clusters["drawn_size"].between(clusters["drawn_size_low"], clusters["drawn_size_high"]).all()
 
 
 def test_without_draws_of_labels_there_are_no_drawn_sizes():
@@ -129,30 +117,6 @@ def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
 def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labels_has_all():
     cells = CategoryCells([np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]])])
     np.testing.assert_allclose(cells.information(np.array([6000, 2000])), [0, entropy([0.75, 0.25])], atol=1e-9)
-
-
-class Simulated(CategoryCells):
-    """With the information of a column from simulated rows, as of numbers."""
-
-    information = IndependentNumbers.information
-
-    def log_densities_of_column(self, column, values):
-        return np.log(self.probabilities[column].T[values.astype(int)])
-
-
-def test_information_from_simulated_rows_is_that_in_closed_form():
-    rng, weights = np.random.default_rng(0), np.array([0.5, 0.3, 0.2])
-    columns = [rng.dirichlet(np.ones(n), 3) for n in (3, 2, 4)]
-    exact, simulated = (kind(columns).information(weights) for kind in (CategoryCells, Simulated))
-    for column, p in enumerate(columns):
-        mean = weights @ p
-        posterior = weights[:, None] * p / mean
-        of_code = (posterior * np.log(posterior / weights[:, None])).sum(axis=0)  # information that a code gives
-        error = np.sqrt((mean @ of_code**2 - (mean @ of_code) ** 2) / 2000)
-        assert exact[column] == pytest.approx(mean @ of_code)
-        assert exact[column] != pytest.approx(entropy_gain(np.full(3, 1 / 3), p), rel=1e-3)  # without weights
-        assert abs(simulated[column] - exact[column]) < 4.5 * error
-    assert max(np.abs(simulated - exact)) > 1e-9
 
 
 @pytest.mark.parametrize(

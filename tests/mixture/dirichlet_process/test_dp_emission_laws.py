@@ -8,8 +8,10 @@ import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.samplers import Slice
+from skmanifold.utils._threads import Workers
 
-from ._emission_evidence import PRIORS, estimate, joint_difference, posterior_of, with_pairs
+from . import _tiny_partitions as tiny
+from ._emission_evidence import PRIORS, clusters_of, estimate, joint_difference, posterior_of, with_pairs
 from ._emission_partitions import CASES
 
 SAMPLERS = {  # with the size of minibatches
@@ -35,6 +37,25 @@ def test_exact_draws_have_the_exact_expectations(name, prior):
     posterior = posterior_of(name, prior)
     alphas, labels = posterior.draws(4000, np.random.default_rng(0))
     assert_agrees(summarize(with_pairs(labels, alphas, posterior.learned)), posterior.expected())
+
+
+PARTITIONS = [(0, 0, 0, 0, 0), (0, 1, 0, 1, 0), (0, 0, 1, 0, 2), (0, 1, 2, 3, 4)]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    "name", [name for name, rows in CASES.items() if not (rows.has_missing_draws and rows.missing.any())]
+)
+def test_likelihoods_of_partitions_are_those_of_the_package(name):
+    rows = CASES[name]
+    if rows.has_missing_draws and rows.missing.any():
+        pytest.skip("its missing cells are part of a sampler's state")
+    clusters = clusters_of(rows)
+    for labels in PARTITIONS:
+        statistics = clusters.no_statistics(5)
+        clusters.count(np.array(labels, np.int32), statistics, Workers(1))
+        expected = rows.log_likelihood(tiny.clusters_of(labels))
+        assert clusters.log_marginal(statistics) == pytest.approx(expected, rel=1e-9)
 
 
 # --- the posterior of five rows --------------------------------------------------------------------------

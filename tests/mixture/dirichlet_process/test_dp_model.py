@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from samplers._evidence import assert_agrees, summarize
 from scipy import stats
 from scipy.special import digamma, gammaln, polygamma
 
 from skmanifold.emissions import _categories as categories
 from skmanifold.emissions._statistics import n_used, with_labels
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.random._keys import fold_in_each, root_key, subkey
-from skmanifold.random._variates import open_uniform
+from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
 
@@ -67,40 +66,6 @@ def draw_once(model, labels, log_table, key, rows=None):
     return labels, counts
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("kind", ["cells", "tokens"])
-def test_labels_are_drawn_in_proportion_to_densities_above_each_rows_slice(kind):
-    dense, table = random_cells(6, N_CATEGORIES) if kind == "cells" else random_tokens(6, 9)
-    model = new_model(table)
-    log_table = random_log_table(len(COMPONENTS), table.column_start)
-    old = COMPONENTS[[0, 1, 2, 3, 4, 5]].astype(np.int32)
-    log_densities = dense @ log_table
-    n, observed, expected = 3000, np.zeros((6, 7)), np.zeros((6, 7))
-    for i in range(n):
-        key = subkey(KEY, i)
-        uniforms = np.array([open_uniform(child, 0) for child in fold_in_each(key, np.arange(6))])
-        slices = uniforms * WEIGHT_OF[old]
-        np.testing.assert_allclose(model.least_slice(np.arange(6), old, WEIGHT_OF, key), slices.min())
-        p = np.where(slices[:, None] < WEIGHTS, np.exp(log_densities), 0)
-        expected += p / p.sum(axis=1, keepdims=True)
-        new, _ = draw_once(model, old, log_table, key)
-        places = (new[:, None] == COMPONENTS).argmax(axis=1)
-        assert np.all(p[np.arange(6), places] > 0), "a component below the slice"
-        observed[np.arange(6), places] += 1
-    variance = expected * (1 - expected / n)
-    z = (observed - expected) / np.sqrt(np.maximum(variance, 1))
-    assert np.abs(z).max() < 4.5
-    flat = np.exp(log_densities) / np.exp(log_densities).sum(axis=1, keepdims=True)  # without slices
-    assert np.abs((observed - n * flat) / np.sqrt(n * flat * (1 - flat) + 1)).max() > 4.5
-
-
-def test_slices_are_uniform_below_the_weight_of_the_rows_own_component():
-    table = random_cells(1, N_CATEGORIES)[1]
-    model, label = new_model(table), np.array([2], np.int32)
-    slices = [model.least_slice(np.arange(1), label, WEIGHT_OF, subkey(KEY, i)) for i in range(4000)]
-    assert stats.kstest(np.array(slices) / WEIGHT_OF[2], "uniform").pvalue > UNLIKELY
-
-
 def test_densities_that_underflow_are_compared_all_the_same():
     """A row of many tokens: every density is below 1e-300, and one component is e times as likely as another."""
     table = tiny.table_of([[3000, 3000]])
@@ -112,16 +77,6 @@ def test_densities_that_underflow_are_compared_all_the_same():
     estimate = summarize(drawn[:, None] == COMPONENTS[[0, 1, 3]])
     assert_agrees(estimate, (p / p.sum())[[0, 1, 3]])
     assert not np.any(drawn == COMPONENTS[2])
-
-
-def test_rows_without_cells_take_components_above_their_slice_alike():
-    table = tiny.table_of(np.zeros((1, 9), int), START)
-    log_table, old = random_log_table(7, START), np.array([COMPONENTS[2]], np.int32)
-    drawn = np.array([draw_once(new_model(table), old, log_table, subkey(KEY, i))[0][0] for i in range(4000)])
-    above = np.minimum(WEIGHTS, WEIGHTS[2]) / WEIGHTS[2]  # P(the slice is below the j-th weight)
-    levels = -np.diff(above, append=0.0)  # P(j components and no more are above the slice)
-    p = np.array([(levels[j:] / np.arange(j + 1, 8)).sum() for j in range(7)])
-    assert_agrees(summarize(drawn[:, None] == COMPONENTS), p)
 
 
 def test_only_the_rows_of_the_minibatch_move():
@@ -197,12 +152,6 @@ def test_log_joint_is_that_of_data_and_partition():
         np.testing.assert_allclose(weights / weights.sum(), tiny.exact_law(concentration=0.7, table=table))
 
 
-def test_log_joint_does_not_care_how_components_are_called():
-    model = model_of(tiny.CATEGORICAL, 0.7)
-    a, b = (np.array(labels, np.int32) for labels in ([0, 0, 1, 2, 1], [50, 50, 3, 7, 3]))
-    np.testing.assert_allclose(model.log_joint(model.count(a), 0.7), model.log_joint(model.count(b), 0.7))
-
-
 def test_counts_are_kept_when_components_get_other_labels():
     dense, table = random_cells(30, N_CATEGORIES)
     model = new_model(table)
@@ -219,35 +168,6 @@ def test_counts_are_kept_when_components_get_other_labels():
 
 def drawn_components(model, counts, components, n=1500):
     return np.array([model.draw_components(counts, components, subkey(KEY, i)) for i in range(n)])
-
-
-@pytest.mark.parametrize("prior", [1e-4, 0.05, 1.0, 40.0])
-def test_components_are_dirichlet_given_counts_in_log_space(prior):
-    """Also for labels without rows, and for those beyond the counts, as sticks from the prior have them."""
-    dense, table = random_cells(40, N_CATEGORIES)
-    dense[:, 0] *= 3_000_000  # big counts
-    table = tiny.table_of(dense, table.column_start)
-    model = new_model(table, prior)
-    labels = np.random.default_rng(0).choice([0, 2], 40).astype(np.int32)
-    counts, components = model.count(labels), np.array([2, 0, 1, 500])
-    draws = drawn_components(model, counts, components)
-    assert np.isfinite(draws).all()
-    tokens = [dense[labels == component].sum(axis=0) for component in components]
-    shapes = prior + np.transpose(tokens)
-    totals = np.repeat(np.add.reduceat(shapes, START[:-1], axis=0), N_CATEGORIES, axis=0)
-    p = np.exp(draws)
-    np.testing.assert_allclose(np.add.reduceat(p, START[:-1], axis=1), 1)
-    mean = shapes / totals
-    assert_agrees(summarize(p), mean, 1e-4)  # rarer than that has no standard error to go by
-    variance = mean * (1 - mean) / (totals + 1)
-    scaled = (p - mean) ** 2 / np.maximum(variance, 1e-30)
-    if prior >= 0.05:
-        assert_agrees(summarize(scaled), 1.0)
-    if prior < 1:
-        assert_agrees(summarize(draws), digamma(shapes) - digamma(totals))
-        half = np.array(N_CATEGORIES).repeat(N_CATEGORIES)[:, None] * prior / 2
-        assert_disagrees(summarize(draws), digamma(shapes - prior / 2) - digamma(totals - half))
-    assert np.all(draws <= 0)
 
 
 def test_tiny_priors_leave_logarithms_where_probabilities_underflow():

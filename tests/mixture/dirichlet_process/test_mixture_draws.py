@@ -1,8 +1,5 @@
 """Densities of rows given a draw: against slow references, as probabilities, and one after the other in any cut."""
 
-from itertools import product
-from math import factorial
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
@@ -73,36 +70,6 @@ def test_a_row_without_tokens_has_the_weights(draw):
     weights = np.exp(draw.log_terms(clusters_of(TOKENS, COLUMN_START), Workers(1))[0])
     expected = np.exp(draw.log_weights) if isinstance(draw, ParameterDraw) else np.array([7, 2, 1, 1.7]) / 11.7
     np.testing.assert_allclose(weights, expected, rtol=1e-14)
-
-
-@each_draw
-@each_prior
-def test_the_predictive_of_a_table_is_a_probability(draw, prior):
-    rows = np.array([np.concatenate(cells) for cells in product(*map(np.eye, np.diff(COLUMN_START)))], np.int64)
-    logs = log_predictive(clusters_of(rows, COLUMN_START, prior), [draw], Workers(1))
-    assert np.exp(logs).sum() == pytest.approx(1, rel=1e-12)
-    # Without what is left for components that no row has, it is none.
-    of_known = logsumexp(draw.log_terms(clusters_of(rows, COLUMN_START, prior), Workers(1))[:, :-1], axis=1)
-    assert np.exp(of_known).sum() < 0.95
-
-
-@pytest.mark.parametrize(
-    "draw", [COUNTED, ParameterDraw(PARAMETERS.log_weights, np.log(RNG.dirichlet(np.ones(6), 3).T), 1)]
-)
-@each_prior
-@pytest.mark.parametrize("n_tokens", [1, 2, 4])
-def test_the_predictive_of_counts_is_a_probability_of_sequences(draw, prior, n_tokens):
-    rows = np.array([row for row in product(range(n_tokens + 1), repeat=6) if sum(row) == n_tokens])
-    orders = [factorial(n_tokens) / np.prod([factorial(n) for n in row]) for row in rows.tolist()]
-    logs = log_predictive(clusters_of(rows, prior=prior), [draw], Workers(1))
-    assert np.dot(orders, np.exp(logs)) == pytest.approx(1, rel=1e-12)
-
-
-@each_prior
-def test_a_missing_cell_is_the_sum_over_its_categories(prior):
-    rows = np.array([[0, 1, 0, 0, 0, 1], [0, 1, 1, 0, 0, 1], [0, 1, 0, 1, 0, 1], [0, 1, 0, 0, 1, 1]])
-    densities = np.exp(log_predictive(clusters_of(rows, COLUMN_START, prior), [*DRAWS.values()], Workers(1)))
-    assert densities[0] == pytest.approx(densities[1:].sum(), rel=1e-12)
 
 
 def test_the_predictive_is_the_mean_of_the_draws_densities_not_of_their_logarithms():

@@ -7,7 +7,7 @@ import copy
 
 import numpy as np
 import pytest
-from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from samplers._evidence import assert_agrees, assert_disagrees
 from scipy import stats
 from scipy.special import gammaln
 
@@ -28,7 +28,6 @@ from ._slice_evidence import (
     model_of,
     slice_estimate,
     state_of,
-    statistics,
 )
 
 TABLES = {"multinomial": tiny.TABLE, "categorical": tiny.CATEGORICAL}
@@ -56,15 +55,6 @@ def test_exact_expectations_are_those_worked_out_elsewhere():
     np.testing.assert_allclose(given[:6], [*tiny.P_COMPONENTS, tiny.P_TOGETHER], atol=1e-5)
     np.testing.assert_allclose(learned[:6], [*tiny.GAMMA_P_COMPONENTS, tiny.GAMMA_P_TOGETHER], atol=3e-5)
     np.testing.assert_allclose(learned[8], tiny.GAMMA_MEAN_CONCENTRATION, atol=3e-5)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("case", POSTERIORS)
-def test_exact_draws_have_the_exact_expectations(case):
-    posterior = POSTERIORS[case]
-    alphas, labels = posterior.draws(8000, np.random.default_rng(0))
-    draws = statistics(labels, alphas, posterior.learned)
-    assert_agrees(summarize(draws), posterior.expectations)
 
 
 # --- the posterior of a few rows -------------------------------------------------------------------------

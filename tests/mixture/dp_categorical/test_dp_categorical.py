@@ -264,25 +264,6 @@ def test_co_clustering_of_new_rows_is_that_of_independent_labels_given_each_draw
 # Rows drawn
 
 
-def test_sampled_codes_have_the_law_of_the_point_partition():
-    X = make_categorical_mixture(40, 2, 3, n_categories=3, category_prior=0.3, random_state=2).data
-    mixture = DPCategoricalMixture("categorical", concentration=5.0, max_iter=20, random_state=0).fit(X)
-    rows, labels = mixture.sample(20_000, random_state=1)
-    n = mixture.n_components_
-    assert n > 1
-    assert rows.shape == (20_000, 2)
-    law = np.empty((n + 1, 3, 3))
-    for k in range(n):
-        law[k] = mixture.weights_[k] * np.outer(mixture.components_[0][k], mixture.components_[1][k])
-    law[n] = (1 - mixture.weights_.sum()) / 9
-    observed = np.zeros((n + 1, 3, 3))
-    np.add.at(observed, (labels, *rows.T), 1)  # -1 is the last
-    assert stats.chisquare(observed.ravel(), 20_000 * law.ravel()).pvalue > 1e-4
-    renormalised = law[:n] / law[:n].sum()
-    assert stats.chisquare(observed[:n].ravel(), observed[:n].sum() * renormalised.ravel()).pvalue > 1e-4
-    assert observed[n].sum() > 1000
-
-
 def test_sampled_counts_have_the_law_of_the_point_partition():
     X = np.random.default_rng(0).multinomial(2, [0.6, 0.3, 0.1], 30)
     X[:15] = X[:15, ::-1]

@@ -67,20 +67,6 @@ def test_a_planted_mixture_is_found(step_size):
     assert stream.score(X[2500:]) > truth.score(X[2500:]) - 0.3
 
 
-def test_a_component_that_the_first_minibatch_had_not_is_born_later():
-    mixture = make_categorical_mixture(1200, 15, 3, category_prior=0.1, random_state=0)
-    X, labels = mixture.data, mixture.labels
-    late = np.argsort(labels == 2, kind="stable")
-    stream = DPCategoricalMixture("categorical", sampler="scir", total_samples=1200, min_categories=4, random_state=0)
-    stream.partial_fit(X[late[:300]])
-    n_before = np.sum(stream.weights_ > 0.05)
-    rows = np.random.default_rng(0).permutation(1200)
-    run(stream, [X[rows[start : start + 100]] for start in range(0, 1200, 100)])
-    assert n_before == 2
-    assert np.sum(stream.weights_ > 0.05) == 3
-    assert adjusted_rand_score(labels, stream.predict(X)) > 0.9
-
-
 # What is there
 
 
@@ -136,23 +122,6 @@ def test_a_stream_without_draws_works(thin, max_draws_bytes):
         with pytest.raises(ValueError, match=r"No draws of the labels were kept: pass X\."):
             stream.co_clustering()
         assert stream.co_clustering(batch).shape == (len(batch),) * 2
-
-
-@each_emission
-def test_rows_are_drawn_from_a_stream(emission):
-    stream = run(make_stream(emission), batches_of(emission, 3))
-    X, labels = stream.sample(200, random_state=0)
-    assert X.shape == (200, stream.n_features_in_)
-    assert set(labels.tolist()) <= set(range(-1, stream.n_components_))
-    assert sp.issparse(X) == (emission == "multinomial")
-
-
-@pytest.mark.parametrize("total_samples", [60, 10_000])
-def test_the_rows_stand_for_the_whole_stream(total_samples):
-    stream = run(make_stream("categorical", total_samples=total_samples), batches_of("categorical"))
-    leftover = 1 - stream.weights_.sum()  # concentration / (rows + concentration)
-    n_rows = stream.concentration_ / leftover - stream.concentration_
-    assert n_rows == pytest.approx(total_samples, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -124,27 +124,10 @@ def test_columns_have_the_categories_seen_and_at_least_those_asked_for(min_categ
     assert_same_table(mixture.table_, encode_by_cells(X, mixture.column_start_))
 
 
-@pytest.mark.parametrize("cell", [0.0, 4.0, np.nan])
-def test_one_cell_is_a_table(cell):
-    mixture = Mixture().fit([[cell]])
-    size = 1 if np.isnan(cell) else int(cell) + 1
-    np.testing.assert_array_equal(mixture.column_start_, [0, size])
-    assert_same_table(mixture.table_, encode_by_cells([[cell]], [0, size]))
-
-
 def test_unknown_codes_are_missing_where_they_are_ignored():
     mixture = Mixture(handle_unknown="ignore").fit([[0, 1], [2, 0]])
     X = [[3, 0], [1e300, 5], [np.nan, 1], [2, 2]]
     assert_same_table(mixture.encode(X), encode_by_cells(X, [0, 3, 5], unknown_is_missing=True))
-
-
-def test_room_made_in_fit_is_known_later():
-    mixture = Mixture(min_categories=[1, 4]).fit([[0, 1], [2, 0]])
-    assert_same_table(mixture.encode([[1, 3]]), encode_by_cells([[1, 3]], [0, 3, 7]))
-    with pytest.raises(
-        ValueError, match=r"^Column 1 of X has the code 4, but the fitted number of categories of the column is 4: "
-    ):
-        mixture.encode([[1, 4]])
 
 
 @pytest.mark.parametrize("row", [0, 61])

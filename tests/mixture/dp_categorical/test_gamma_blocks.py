@@ -56,24 +56,6 @@ def test_the_gradient_is_that_of_the_log_density():
     np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-6)
 
 
-def test_the_sum_of_a_column_has_the_gamma_law_of_the_prior_whatever_the_counts():
-    # along rays of fixed proportions the density is that of the sum, times s^(d - 1) for the change of variables
-    blocks, s = target(), np.array([0.5, 2.0])
-    proportions = np.full((3, 5), 0.5)
-    theta = np.stack([proportions * s[0], proportions * s[1]])
-    change = np.diff(log_density(blocks, theta))[0] + 3 * (1 + 2) * np.log(s[1] / s[0])
-    sums = s[:, None] * np.array([1.0, 1.5])
-    shapes = 0.7 * np.array([2, 3])
-    expected = 3 * np.diff(((shapes - 1) * np.log(sums) - sums).sum(axis=1))[0]
-    assert change == pytest.approx(expected, rel=1e-12)
-
-
-def test_expected_counts_are_prior_and_counts():
-    out = np.empty((1, 3, 5))
-    target().expected_counts(np.ones((1, 3, 5)), None, out)
-    np.testing.assert_array_equal(out[0], COUNTS + 0.7)
-
-
 def test_rows_begin_at_draws_given_the_counts():
     n = 9000
     state = init_block(SCIR(), target(n), KEY)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
-from scipy.special import digamma, logsumexp
+from scipy.special import logsumexp
 
 from skmanifold.emissions._statistics import n_used
 from skmanifold.mixture._dirichlet_process import stochastic_slice
@@ -13,8 +13,7 @@ from skmanifold.mixture._dirichlet_process.gamma_target import log_rows
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.stochastic_slice import StochasticSlice, StochasticSliceState, counts_used
 from skmanifold.models import IncompatibleError
-from skmanifold.random._keys import Purpose, root_key, subkey
-from skmanifold.random._variates import sample_rows
+from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import SCIR, SGHMC, SGRHMC, SGRLD
 from skmanifold.samplers._density.gradient_base import GradientMemory
 
@@ -131,63 +130,6 @@ def test_components_keep_the_weight_and_the_probabilities_with_which_they_took_r
         drawn = log_components[:, place[model.components[used]]]
         np.testing.assert_allclose(drawn, model.log_table[:, used], atol=1e-9)
     assert n_born > 5
-
-
-@pytest.mark.long
-def test_sticks_have_the_law_that_the_labels_leave_them_and_would_not_if_drawn_afresh_at_birth(monkeypatch):
-    posterior, model, sampler = ExactPosterior(tiny.TABLE, 1.0), model_of(tiny.TABLE, 1.0), stored(0.3)
-    resize_block = stochastic_slice.resize_block
-
-    def afresh(sampler, empty, state, proportions, key):
-        rng, n_kept = np.random.default_rng(int(key)), state.position.shape[1]
-        gammas = rng.gamma(empty.shapes[:1].T, size=(empty.shapes.shape[1], max(proportions.shape[1] - n_kept, 0)))
-        born = np.log(gammas / gammas.sum(axis=0))  # TABLE has one column
-        return resize_block(sampler, empty, state, np.concatenate((proportions[:, :n_kept], born), axis=1), key)
-
-    def residual(state):
-        """Of the logarithms of the sticks with rows, whose law given the labels is a beta."""
-        sizes = state.statistics.sizes[: n_used(state.statistics)]
-        at_or_beyond = np.cumsum(sizes[::-1])[::-1]
-        log_shares = sampler._sticks_of(state.position.sticks).log_shares
-        return (log_shares - (digamma(1.0 + sizes) - digamma(2.0 + at_or_beyond)))[sizes > 0].sum()
-
-    def of_chains(n_chains=150, n_steps=30):
-        found = np.empty((n_chains, n_steps))
-        _, starts = posterior.draws(n_chains, np.random.default_rng(0))
-        for chain in range(n_chains):
-            state = state_at(sampler, model, 1.0, starts[chain], subkey(root_key(0), chain))
-            for n in range(n_steps):
-                state = sampler.step(model, state)
-                found[chain, n] = residual(state)
-        return summarize(found.mean(axis=1))
-
-    assert_agrees(of_chains(), 0.0)
-    monkeypatch.setattr(stochastic_slice, "resize_block", afresh)
-    assert_disagrees(of_chains(), 0.0)
-
-
-class Pairs(DPModel):
-    """A step is one minibatch, drawn anew: the algorithm as it is printed."""
-
-    def choose_batches(self, key):
-        rows = np.empty((1, self.batch_size or self.n_rows), np.int64)
-        sample_rows(np.array([key]), Purpose.MINIBATCH, self.n_rows, rows)
-        return [rows[0]]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("step_size", "batch_size", "law"),
-    [
-        (0.1, None, tiny.P_COMPONENTS),
-        (0.1, 2, [0.030, 0.314, 0.443, 0.189, 0.024]),
-        (1.0, 2, [0.054, 0.360, 0.423, 0.148, 0.015]),
-    ],
-)
-def test_scaled_counts_have_the_law_that_was_found_for_them(step_size, batch_size, law):
-    posterior, sampler = ExactPosterior(tiny.TABLE, 1.0), StochasticSlice(SCIR(step_size))
-    found = estimate(sampler, posterior, batch_size, n_chains=8, n_steps=25_000, kind=Pairs)
-    assert_agrees(Estimate(found.mean[:5], found.error[:5]), law, bias=1e-3)
 
 
 # Other samplers, and what a state holds

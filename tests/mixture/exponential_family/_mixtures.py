@@ -69,13 +69,6 @@ def predicted(mixture, X):
     return tuple(getattr(mixture, name)(X).tobytes() for name in ("score_samples", "predict_proba", "predict"))
 
 
-def with_n_jobs(mixture, n_jobs):
-    """The same fit with another number of threads."""
-    other = DPCategoricalMixture.__new__(DPCategoricalMixture)
-    other.__dict__.update(vars(mixture), n_jobs=n_jobs)
-    return other
-
-
 # Densities, one cell after the other
 
 

@@ -1,21 +1,17 @@
 """Mixtures of category codes: EM and posteriors against numpy, missing cells, unknown codes, and bad input."""
 
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from skmanifold import DPCategoricalMixture, ExponentialFamilyMixture, load
 from skmanifold.emissions import Bernoulli, Categorical, Gaussian
-from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.mixture._scores import fill_shares
-from skmanifold.random._keys import root_key, subkey
-from skmanifold.samplers import EM, ESCA, Gibbs
-from skmanifold.utils._threads import Workers
+from skmanifold.samplers import EM, ESCA
 
 from ._mixtures import small_table
 
@@ -102,75 +98,6 @@ def test_one_component_has_the_conjugate_posterior():
     assert_agrees(summarize(draws**2), np.concatenate(second))
     of_filled = counts_of(np.nan_to_num(X), prior)
     assert_disagrees(summarize(draws), np.concatenate([column / column.sum() for column in of_filled]))
-
-
-ROWS = np.array([[0, 2], [0, np.nan], [1, 0], [1, 0.0]])
-PRIOR, WEIGHT_PRIOR = 0.5, 0.7
-LABELS = np.array(list(product(range(2), repeat=4)))
-
-
-def together(labels):
-    """Which of the six pairs of rows share a component; a last axis of labels becomes one of pairs."""
-    pairs = np.triu_indices(4, 1)
-    return (labels[..., pairs[0]] == labels[..., pairs[1]]).astype(float)
-
-
-def log_marginal(X, labels):
-    """Log probability of labels and codes, with weights and probabilities integrated out."""
-    sizes = np.bincount(labels, minlength=2)
-    total = (gammaln(sizes + WEIGHT_PRIOR)).sum()
-    for k, (column, n) in product(range(2), ((X[:, 0], 2), (X[:, 1], 3))):
-        counts = np.array([np.sum(column[labels == k] == code) for code in range(n)])
-        total += (
-            gammaln(n * PRIOR) - gammaln(counts.sum() + n * PRIOR) + (gammaln(counts + PRIOR) - gammaln(PRIOR)).sum()
-        )
-    return total
-
-
-def pairs_of_the_posterior(X):
-    logs = np.array([log_marginal(X, labels) for labels in LABELS])
-    return np.exp(logs - logsumexp(logs)) @ together(LABELS)
-
-
-def pairs_of_stochastic_em(X):
-    """Stationary distribution of labels drawn given the mode that the labels before them have."""
-    steps = np.empty((16, 16))
-    for z, labels in enumerate(LABELS):
-        *_, shares = latent_classes_by_em(X, labels, 2, 0, PRIOR, WEIGHT_PRIOR)
-        steps[z] = [np.prod(shares[np.arange(4), new]) for new in LABELS]
-    stationary = np.linalg.matrix_power(steps, 2**20)[0]
-    return stationary / stationary.sum() @ together(LABELS)
-
-
-def drawn_pairs(sampler, X=ROWS, n_chains=60, n_burn_in=15, n_steps=60):
-    emission = Categorical(PRIOR)
-    rows = emission.read(make(), X, reset=True)
-    family, root, means = emission.bind(rows, 2), root_key(3), []
-    for chain in range(n_chains):
-        start = LABELS[chain % 16].astype(np.int32)
-        model = FamilyModel(rows, 0, WEIGHT_PRIOR, family, start, Workers(1))
-        state, total = sampler.init(model, subkey(root, chain)), 0.0
-        for step in range(n_burn_in + n_steps):
-            state = sampler.step(model, state)
-            total = total + together(state.latents) * (step >= n_burn_in)
-        means.append(total / n_steps)
-    return summarize(means)
-
-
-@pytest.mark.extended
-@compiled
-def test_labels_of_four_rows_have_the_posterior_of_all_sixteen_partitions():
-    drawn = drawn_pairs(Gibbs())
-    assert_agrees(drawn, pairs_of_the_posterior(ROWS))
-    assert_disagrees(drawn, pairs_of_the_posterior(np.nan_to_num(ROWS)))  # a missing cell read as zero
-
-
-@pytest.mark.extended
-@compiled
-def test_labels_of_stochastic_em_have_its_stationary_distribution():
-    drawn = drawn_pairs(ESCA())
-    assert_agrees(drawn, pairs_of_stochastic_em(ROWS))
-    assert_disagrees(drawn, pairs_of_the_posterior(ROWS))
 
 
 # --- missing cells ---------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import ExponentialFamilyMixture
-from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Multinomial, Poisson
-from skmanifold.models import IncompatibleError
+from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, Poisson
 
 NUMBERS = {
     "mean_prior": np.zeros(2),
@@ -101,20 +100,6 @@ def test_one_block_gives_the_same_parameters_as_its_emission(sampler):
         np.testing.assert_array_equal(block.score_samples(X[:, :2]), alone.score_samples(X[:, :2]))
 
 
-@pytest.mark.parametrize("form", ["diag", "full"])
-def test_marginalising_a_block_gives_the_mixture_of_the_others(form):
-    X, z = planted()
-    mixture = ExponentialFamilyMixture(3, emission=columns(form), sampler="em", init=z, random_state=0).fit(X)
-    hidden = X.copy()
-    hidden[:, 2:] = np.nan
-    gaussian = mixture.named_blocks_.numbers
-    logs = [
-        np.log(w) + stats.multivariate_normal(m, np.diag(c) if c.ndim == 1 else c).logpdf(X[:, :2])
-        for w, m, c in zip(mixture.weights_, gaussian.components_, gaussian.covariances_, strict=True)
-    ]
-    np.testing.assert_allclose(mixture.score_samples(hidden), np.logaddexp.reduce(logs, axis=0), rtol=1e-9)
-
-
 def test_minibatches_continue_with_the_same_columns():
     X, z = planted(600)
     mixture = ExponentialFamilyMixture(3, emission=Columns(count_columns=[4]), total_samples=600, random_state=0)
@@ -122,12 +107,3 @@ def test_minibatches_continue_with_the_same_columns():
         mixture.partial_fit(X[start : start + 100])
     assert adjusted_rand_score(mixture.predict(X), z) > 0.7
     assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "counts"]
-
-
-@pytest.mark.parametrize("what", ["impute", "conditional"])
-def test_emissions_without_laws_of_cells_are_refused(what):
-    X = np.random.default_rng(0).poisson(3.0, (30, 4))
-    mixture = ExponentialFamilyMixture(2, emission=Multinomial(), random_state=0, max_iter=5).fit(X)
-    arguments = (X,) if what == "impute" else (X, [0])
-    with pytest.raises(IncompatibleError, match="no distributions of single cells"):
-        getattr(mixture, what)(*arguments)

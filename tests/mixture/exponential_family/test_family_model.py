@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from skmanifold.emissions import Gaussian
 from skmanifold.mixture._exponential_family.fit_strategies import start_labels
-from skmanifold.mixture._exponential_family.model import FamilyModel
+from skmanifold.mixture._exponential_family.model import FamilyModel, RowWeights
 from skmanifold.mixture._scores import FamilyRows
 from skmanifold.numerics.block_sums import BLOCK_ROWS
 from skmanifold.random._keys import subkey
@@ -69,30 +69,26 @@ def as_bytes(thing):
 
 
 @ALL
-def test_threads_do_not_change_a_byte(name):
-    results = []
-    for n_workers in (1, 3):
-        with Workers(n_workers) as workers:
-            model = make_model(name, 20_000, workers=workers)
-            assert len(model._tasks) > 3
-            labels = (np.arange(20_000) % 3).astype(np.int32)
-            position = model.mode(model.count(labels))
-            results.append(as_bytes([model.sample_latents(position, None, KEY), model.expect_latents(position)]))
-    assert results[0] == results[1]
-
-
-@ALL
 @pytest.mark.parametrize("cuts", [[1024], [3072], [1024, 4096], [2048, 3072, 4096]])
-def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, cuts):
-    model = make_model(name, N_CUT)
-    position = model.mode(model.count((np.arange(N_CUT) % 3).astype(np.int32)))
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, cuts, has_weights):
+    whole, labels = make_model(name, N_CUT), (np.arange(N_CUT) % 3).astype(np.int32)
+    weights = RowWeights.of_values(np.random.default_rng(1).uniform(0.0, 3.0, N_CUT)) if has_weights else None
+
+    def model_of(a, b, labels):
+        of_part = weights and weights._replace(values=weights.values[a:b])
+        rows = whole.rows.part(a, b)
+        return FamilyModel(rows, a, 0.5, whole.family, labels[a:b], Workers(1), row_weights=of_part)
+
+    model = model_of(0, N_CUT, labels)
+    counted = model.init_latents(KEY)[1]
+    np.testing.assert_allclose(counted.total()[0], np.bincount(labels, weights and weights.values))
+    position = model.mode(counted)
     labels, statistics, log_likelihood = model.sample_latents(position, None, KEY)
+    np.testing.assert_allclose(statistics.total()[0], np.bincount(labels, weights and weights.values))
     expected, same = model.expect_latents(position)
     assert same == log_likelihood
-    edges = [0, *cuts, N_CUT]
-    parts = [
-        FamilyModel(model.rows.part(a, b), a, 0.5, model.family, labels[a:b], Workers(1)) for a, b in pairwise(edges)
-    ]
+    parts = [model_of(a, b, labels) for a, b in pairwise([0, *cuts, N_CUT])]
     drawn = [part.sample_latents(position, None, KEY) for part in parts]
     np.testing.assert_array_equal(np.concatenate([of_part[0] for of_part in drawn]), labels)
     assert as_bytes(reduce(FamilyModel.merge, [of_part[1] for of_part in drawn])) == as_bytes(statistics)
@@ -101,8 +97,11 @@ def test_models_of_parts_draw_the_same_labels_and_merge_to_the_same_bytes(name, 
     assert as_bytes(reduce(FamilyModel.merge, [of_part[0] for of_part in soft])) == as_bytes(expected)
     assert sum(of_part[1] for of_part in soft) == log_likelihood
     if name not in ("full, missing", "tied, missing"):  # whose statistics are of rows with drawn cells
-        counted = reduce(FamilyModel.merge, [part.init_latents(KEY)[1] for part in parts])
-        assert as_bytes(counted) == as_bytes(statistics)
+        again = reduce(FamilyModel.merge, [part.init_latents(KEY)[1] for part in parts])
+        assert as_bytes(again) == as_bytes(statistics)
+    hashes = [part.hash_rows(KEY) for part in parts]
+    assert sum(hashes) % 2**64 == model.hash_rows(KEY)
+    assert (model.hash_rows(KEY) == whole.hash_rows(KEY)) == (weights is None)
 
 
 def test_parts_begin_where_blocks_do():

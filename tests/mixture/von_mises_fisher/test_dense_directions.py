@@ -58,14 +58,6 @@ def test_dense_and_sparse_rows_have_the_same_iterations(dtype, assignment, conce
 
 
 @each_precision
-def test_scores_of_both_precisions_agree(dtype):
-    X, _ = embeddings(2000, 64)
-    mixture = VonMisesFisherMixture(5, random_state=0).fit(X)
-    gap = mixture.score(X.astype(dtype)) - mixture.score(X)
-    assert abs(gap) < 1e-6 * (1.0 + mixture.concentrations_.max())
-
-
-@each_precision
 @each_assignment
 def test_the_same_bytes_with_any_number_of_threads_and_in_any_order_of_memory(dtype, assignment, monkeypatch, tmp_path):
     monkeypatch.setattr(rows_module, "_ROWS_OF_BLOCK", 50)

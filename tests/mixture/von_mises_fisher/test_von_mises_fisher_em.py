@@ -151,19 +151,6 @@ def test_iterations_end_by_tolerance_or_number():
     assert VonMisesFisherMixture(4, max_iter=1, tol=0, random_state=0).fit(X).n_iter_ == 1
 
 
-def test_hard_assignment_with_a_large_concentration_is_spherical_k_means():
-    X, _, _ = planted(5, [4.0, 4.0, 4.0], [150, 20, 60])
-    centres = X[:3]
-    mixture = VonMisesFisherMixture(3, assignment="hard", concentration=1e8, init=centres).fit(X)
-    for _ in range(mixture.n_iter_ + 2):
-        labels = (X @ centres.T).argmax(axis=1)
-        centres = np.array([X[labels == k].sum(axis=0) for k in range(3)])
-        centres /= np.linalg.norm(centres, axis=1, keepdims=True)
-    assert mixture.converged_
-    np.testing.assert_array_equal(mixture.labels_, labels)
-    np.testing.assert_allclose(mixture.mean_directions_, centres, atol=1e-12)
-
-
 # First directions
 
 
