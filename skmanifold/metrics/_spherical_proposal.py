@@ -25,7 +25,7 @@ from ..random._keys import fold_in, uniform
 from ..random._variates import gamma_variate, normal, open_uniform
 from ..topics.document_densities import concentration_at, log_document
 from ..utils._njit import njit_part
-from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
+from ._spherical_importance import LEAST_SQUARE, add_draw, reset, sum_of
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
 # distribution; as mu increases, a normal distribution. Its normaliser and mean are tabulated for each a on a grid of
@@ -261,9 +261,7 @@ def _combine(w, b, B, spread):
 def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
     n = len(alpha)
-    mass = 0.0
-    for i in range(n):
-        mass += alpha[i]
+    mass = sum_of(alpha)
     _fill_cone_point(b, B, best)
     along, squared, _ = _combine(best, b, B, spread)
     length = math.sqrt(squared)
@@ -376,9 +374,7 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
     n = len(alpha)
     means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
-    mass = 0.0
-    for i in range(n):
-        mass += alpha[i]
+    mass = sum_of(alpha)
     cosine = _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, shift)
     _, squared, _ = _combine(means, b, B, spread)
     settled = False
@@ -433,10 +429,11 @@ def draw_from_proposal(alpha, density, k, b, B, tables, vectors, matrices, key, 
     n = len(alpha)
     means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     lower = matrices[0]
-    mass = 0.0
-    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + log_dirichlet_constant(alpha)
+    mass = sum_of(alpha)
+    log_prior = 0.0  # of the constant Gamma(mass) / prod Gamma(alpha)
     for i in range(n):
-        mass += alpha[i]
+        log_prior -= math.lgamma(alpha[i])
+    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + (log_prior + math.lgamma(mass))
     reset(tally)
     for s in range(n_draws):
         draw_key = fold_in(key, s)
