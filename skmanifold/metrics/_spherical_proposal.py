@@ -283,9 +283,10 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
 
 
 @njit_part
-def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift):
+def _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift):
     """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
+    `at_means` and `total` are s^2 and sum(w) of the means, `spread` is B w; `squared` is the expected s^2.
     kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
     density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
     """
@@ -294,11 +295,6 @@ def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, preci
     pull = kappa * cosine
     first = -0.5 * pull / root + 1.5 * k * (1.0 / squared - root)
     second = (0.25 * pull / squared - 0.75 * k) / root - 1.5 * k / (squared * squared)
-    total = 0.0
-    at_means = 0.0
-    for i in range(n):
-        total += means[i]
-        at_means += spread[i] * means[i]
     for i in range(n):
         shift[i] = kappa * b[i] - 4.0 * second * at_means * spread[i] - 2.0 * mass / total
         for j in range(n):
@@ -376,11 +372,12 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
     lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
     mass = sum_of(alpha)
     cosine = _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, shift)
-    _, squared, _ = _combine(means, b, B, spread)
+    _, at_means, total = _combine(means, b, B, spread)
+    squared = at_means
     settled = False
     for iteration in range(_MAX_ITER):
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
-        _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift)
+        _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift)
         ridges = 0
         # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
         while not _factor(precision, precisions, lower):
@@ -401,7 +398,8 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
             return k
         settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
         # The expected squared length of the mixture includes the variances of the weights.
-        along, squared, _ = _combine(means, b, B, spread)
+        along, at_means, total = _combine(means, b, B, spread)
+        squared = at_means
         for i in range(n):
             for j in range(n):
                 squared += B[i, j] * covariance[i, j]
