@@ -241,17 +241,6 @@ def test_the_proposal_is_close_to_the_posterior(alpha, kappa):
     assert 0.4 < np.sqrt(np.mean(differences**2)) < 1.7
 
 
-def test_draws_from_the_prior_are_far_too_low_where_the_proposal_is_not():
-    topics, X = _documents(10.0, 3e4, 0.3, np.random.default_rng(0))
-    options = {"doc_topic_prior": np.full(20, 10.0), "concentration": 3e4, "n_draws": 1000}
-    result = spherical_document_likelihood(topics, X, **options)
-    prior = spherical_document_likelihood(topics, X, method="prior", **options)
-    assert result.document_errors.max() < 0.03
-    assert np.median(prior.effective_sample_size) < 0.02
-    assert np.mean(result.log_density - prior.log_density) > 5
-    assert np.all(result.log_density > prior.log_density)
-
-
 def test_annealing_and_the_proposal_agree():
     """Two ways to the same densities, for topics with an uneven prior, some of them close to each other."""
     generator = np.random.default_rng(6)
