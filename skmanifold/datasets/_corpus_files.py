@@ -139,11 +139,21 @@ class StoredArray:
 
     def read(self, first: int, last: int) -> np.ndarray:
         """The items `first` to `last - 1`. Not by a memory map: if a mapped file is truncated, the process crashes."""
+        size = self.dtype.itemsize
+        pieces = range(first * size // PIECE, n_pieces(last * size))
         with opened_regular(self.path) as file:
-            items = self._items(file, first, last)
-            if len(self.checksums):
-                self._verify(file, first, items)
-        return items
+            if not len(self.checksums) or self._verified[pieces.start : pieces.stop].all():
+                return self._items(file, first, last)
+            low = pieces.start * PIECE // size
+            items = self._items(file, low, min(pieces.stop * PIECE // size, self.size))
+        for number, piece in enumerate(pieces):
+            raw = items.view(np.uint8)[number * PIECE : (number + 1) * PIECE]
+            if not self._verified[piece] and zlib.crc32(raw.data) != self.checksums[piece]:
+                start = HEADER_BYTES + piece * PIECE
+                where = f"bytes {start} to {start + len(raw) - 1}"
+                raise self._damaged(f"does not have the checksum with which {where} were written")
+            self._verified[piece] = True
+        return items[first - low : last - low].copy()
 
     def _items(self, file: BinaryIO, first: int, last: int) -> np.ndarray:
         file.seek(HEADER_BYTES + first * self.dtype.itemsize)
@@ -151,23 +161,6 @@ class StoredArray:
         if len(items) != last - first:
             raise self._damaged("has been truncated since it was opened")
         return items
-
-    def _verify(self, file: BinaryIO, first: int, items: np.ndarray) -> None:
-        """Verify the whole pieces that contain these items."""
-        size, raw = self.dtype.itemsize, items.view(np.uint8)
-        start, stop = first * size, first * size + len(raw)
-        for piece in range(start // PIECE, n_pieces(stop)):
-            if self._verified[piece]:
-                continue
-            low, high = piece * PIECE, min((piece + 1) * PIECE, self.size * size)
-            before, after = max(low, start), min(high, stop)
-            found = zlib.crc32(self._items(file, low // size, before // size).data)
-            found = zlib.crc32(raw[before - start : after - start].data, found)
-            found = zlib.crc32(self._items(file, after // size, high // size).data, found)
-            if found != self.checksums[piece]:
-                where = f"bytes {HEADER_BYTES + low} to {HEADER_BYTES + high - 1}"
-                raise self._damaged(f"does not have the checksum with which {where} were written")
-            self._verified[piece] = True
 
     def _damaged(self, how: str) -> ValueError:
         return ValueError(f"{self.path.parent} is damaged: {self.path.name} {how}.")
