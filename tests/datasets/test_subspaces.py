@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.stats import chi2, expon, kstest, multivariate_normal, norm
-from threadpoolctl import threadpool_limits
 
 from skmanifold.datasets import make_subspaces
 
@@ -140,16 +139,6 @@ def test_components_depend_neither_on_numbers_of_rows_nor_on_later_components():
     assert all_equal(small, large, keys=("offsets", "centres"))
     more = make_subspaces([500, 300, 7], dimensions=(1, 2, 2), shuffle=False, random_state=9)
     np.testing.assert_array_equal(more.data[:800], make_subspaces([500, 300], shuffle=False, random_state=9).data)
-
-
-def test_number_of_blas_threads_changes_nothing():
-    found = []
-    for n_threads in (1, 2):
-        with threadpool_limits(n_threads, user_api="blas"):
-            mixture = make_subspaces(1000, 200, (20, 100), random_state=1)
-            found.append((mixture.data, mixture.log_densities(mixture.data)))
-    for first, second in zip(*found, strict=True):
-        np.testing.assert_array_equal(first, second)
 
 
 def test_copies_and_pickles_answer_alike():
