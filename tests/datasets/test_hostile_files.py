@@ -1,13 +1,13 @@
 """AnnData and Parquet files that are damaged, or made to deceive, are refused in one sentence that names the file."""
 
 import re
-import tracemalloc
 
 import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from _memory import memory_below
 from pyarrow import parquet
 
 from skmanifold.datasets import read_anndata, read_parquet, save_corpus
@@ -34,13 +34,8 @@ def put(file, name, values, **options):
 
 def refusal(path, read=read_anndata, **arguments):
     """The sentence with which a file is refused while it is opened or read; within little memory."""
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=re.escape(str(path))) as caught:
-            list(read(path, **arguments))
-        assert tracemalloc.get_traced_memory()[1] < 60e6
-    finally:
-        tracemalloc.stop()
+    with memory_below(60e6), pytest.raises(ValueError, match=re.escape(str(path))) as caught:
+        list(read(path, **arguments))
     assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
 

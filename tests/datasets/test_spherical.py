@@ -1,8 +1,7 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _memory import memory_below
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.stats import kstest
 
@@ -119,11 +118,6 @@ def test_all_words_kept_are_the_dense_documents():
 
 
 def test_sparse_documents_never_stand_in_memory_as_dense_ones():
-    tracemalloc.start()
-    try:
+    with memory_below(8 * 2000 * 4000 / 5):
         corpus = make_spherical_admixture(2000, 4000, 3, n_words=10, random_state=0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert corpus.data.nnz == 20_000
-    assert peak < 8 * 2000 * 4000 / 5
