@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..sparse.counts import Counts
+from ..sparse.counts import Counts, whole_sums_of_rows
 from ..utils._disk import opened_regular
 from ._files import Stamp, stamp_of
 
@@ -139,21 +139,11 @@ class StoredArray:
 
     def read(self, first: int, last: int) -> np.ndarray:
         """The items `first` to `last - 1`. Not by a memory map: if a mapped file is truncated, the process crashes."""
-        size = self.dtype.itemsize
-        pieces = range(first * size // PIECE, n_pieces(last * size))
         with opened_regular(self.path) as file:
-            if not len(self.checksums) or self._verified[pieces.start : pieces.stop].all():
-                return self._items(file, first, last)
-            low = pieces.start * PIECE // size
-            items = self._items(file, low, min(pieces.stop * PIECE // size, self.size))
-        for number, piece in enumerate(pieces):
-            raw = items.view(np.uint8)[number * PIECE : (number + 1) * PIECE]
-            if not self._verified[piece] and zlib.crc32(raw.data) != self.checksums[piece]:
-                start = HEADER_BYTES + piece * PIECE
-                where = f"bytes {start} to {start + len(raw) - 1}"
-                raise self._damaged(f"does not have the checksum with which {where} were written")
-            self._verified[piece] = True
-        return items[first - low : last - low].copy()
+            items = self._items(file, first, last)
+            if len(self.checksums):
+                self._verify(file, first, items)
+        return items
 
     def _items(self, file: BinaryIO, first: int, last: int) -> np.ndarray:
         file.seek(HEADER_BYTES + first * self.dtype.itemsize)
@@ -161,6 +151,23 @@ class StoredArray:
         if len(items) != last - first:
             raise self._damaged("has been truncated since it was opened")
         return items
+
+    def _verify(self, file: BinaryIO, first: int, items: np.ndarray) -> None:
+        """Verify the whole pieces that contain these items."""
+        size, raw = self.dtype.itemsize, items.view(np.uint8)
+        start, stop = first * size, first * size + len(raw)
+        for piece in range(start // PIECE, n_pieces(stop)):
+            if self._verified[piece]:
+                continue
+            low, high = piece * PIECE, min((piece + 1) * PIECE, self.size * size)
+            before, after = max(low, start), min(high, stop)
+            found = zlib.crc32(self._items(file, low // size, before // size).data)
+            found = zlib.crc32(raw[before - start : after - start].data, found)
+            found = zlib.crc32(self._items(file, after // size, high // size).data, found)
+            if found != self.checksums[piece]:
+                where = f"bytes {HEADER_BYTES + low} to {HEADER_BYTES + high - 1}"
+                raise self._damaged(f"does not have the checksum with which {where} were written")
+            self._verified[piece] = True
 
     def _damaged(self, how: str) -> ValueError:
         return ValueError(f"{self.path.parent} is damaged: {self.path.name} {how}.")
@@ -307,14 +314,11 @@ def range_fault(indices: np.ndarray, narrow: np.ndarray, n_features: int) -> str
 
 
 def _order_fault(rows: Counts, narrow: np.ndarray, n_tokens: np.ndarray) -> str | None:
-    not_empty = np.diff(rows.indptr) > 0
-    starts = rows.indptr[:-1][not_empty]
-    if not len(starts):
-        return None
+    starts = rows.indptr[np.flatnonzero(np.diff(rows.indptr))]
     rises = rows.indices[1:] > rows.indices[:-1]
     rises[starts[1:] - 1] = True
     if not rises.all():
         return "the columns of a document are not sorted or not distinct"
-    if np.any(np.add.reduceat(narrow, starts, dtype=np.int64) != n_tokens[not_empty]):
+    if np.any(whole_sums_of_rows(rows.indptr, narrow) != n_tokens):
         return "the counts of a document do not add up to its number of tokens"
     return None

@@ -41,7 +41,7 @@ class _BagOfWords(Bunch):
 
 
 def load_uci_docword(
-    path: PathLike, *, vocabulary: PathLike | None = None, max_documents: int | None = None
+    path: PathLike, *, vocabulary: Sequence[str] | PathLike | None = None, max_documents: int | None = None
 ) -> _BagOfWords:
     """Read a bag of words in the UCI format (``docword.*.txt``).
 
@@ -52,8 +52,8 @@ def load_uci_docword(
     ----------
     path : str or path-like
         The file.
-    vocabulary : str or path-like, default=None
-        File of the W words, one per line, in UTF-8 (``vocab.*.txt``).
+    vocabulary : sequence of str, str or path-like, default=None
+        The W words, or a file with one word per line, in UTF-8 (``vocab.*.txt``).
     max_documents : int, default=None
         Maximum of D; each document takes memory even if it is empty. None is 2**20, or 16 * NNZ if that is larger.
 
@@ -127,7 +127,9 @@ def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
             file.write(b"%d %d %d\n" * len(table) % tuple(table.ravel().tolist()))
 
 
-def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: PathLike | None = None) -> _BagOfWords:
+def load_ldac(
+    path: PathLike, *, n_features: int | None = None, vocabulary: Sequence[str] | PathLike | None = None
+) -> _BagOfWords:
     """Read a bag of words in the LDA-C format of D. M. Blei.
 
     Each line is a document: ``N id:count id:count ...`` with N different words, whose ids start at 0. The format does
@@ -141,8 +143,8 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
         The file.
     n_features : int, default=None
         Number of words. None is the length of `vocabulary`, or without it the largest id plus one.
-    vocabulary : str or path-like, default=None
-        File of the words, one per line, in UTF-8.
+    vocabulary : sequence of str, str or path-like, default=None
+        The words, or a file with one word per line, in UTF-8.
 
     Returns
     -------
