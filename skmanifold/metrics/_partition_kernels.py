@@ -1,4 +1,4 @@
-"""Kernels for partitions: canonical labels, groups of equal rows, variation of information, and a sweep of moves.
+"""Kernels for partitions: canonical labels, variation of information, sweeps of moves, and merges.
 
 Draws of a partition are `codes` of shape (n_rows, n_draws), in the smallest integer type that holds the labels, so that
 the labels of a row are contiguous. Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draws.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..random._keys import fold_in
 from ..utils._njit import njit
 
 LEAST_GAIN = 1e-12  # nats of expected variation of information; smaller differences are rounding errors
@@ -25,45 +24,6 @@ def name_by_first_row(labels, n_names, out):
             names[label] = n_labels
             n_labels += 1
         out[i] = names[label]
-
-
-@njit(cache=True, nogil=True)
-def find_groups(codes, group_of, first):
-    """Group the rows that are equal in every draw, (n_rows, n_draws); returns the number of groups.
-
-    `group_of` becomes each row's group, numbered by first rows, which are in `first`. Rows with the same hash are
-    compared label by label, so collisions do no harm.
-    """
-    n_rows, n_draws = codes.shape
-    # Open addressing in a table that is at most half full.
-    n_slots = 2
-    while n_slots < 2 * n_rows:
-        n_slots *= 2
-    last_slot = np.uint64(n_slots - 1)
-    slots = np.full(n_slots, -1, np.int64)
-    n_groups = 0
-    for i in range(n_rows):
-        key = np.uint64(0)
-        for t in range(n_draws):
-            key = fold_in(key, codes[i, t])
-        slot = np.int64(key & last_slot)
-        while True:
-            group = slots[slot]
-            if group < 0:
-                slots[slot] = n_groups
-                first[n_groups] = i
-                group_of[i] = n_groups
-                n_groups += 1
-                break
-            other = first[group]
-            t = 0
-            while t < n_draws and codes[i, t] == codes[other, t]:
-                t += 1
-            if t == n_draws:
-                group_of[i] = group
-                break
-            slot = (slot + 1) % n_slots
-    return n_groups
 
 
 @njit(cache=True, nogil=True)

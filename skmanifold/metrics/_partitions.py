@@ -19,7 +19,6 @@ from ._partition_kernels import (
     LEAST_GAIN,
     count_agreements,
     count_items,
-    find_groups,
     merge_clusters,
     name_by_first_row,
     sweep,
@@ -351,11 +350,11 @@ def _group(draws):
     n times the expected variation has the second derivative 1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at +
     x) + 1 / (n_bt + w - x)], negative because n_at <= a and n_bt <= b: the minimum is at x = 0 or x = w.
     """
-    n_rows = len(draws.codes)
-    item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
-    n_items = find_groups(draws.codes, item_of_row, first)
-    codes = draws.codes if n_items == n_rows else draws.codes[first[:n_items]]
-    return draws._replace(codes=codes, weights=np.bincount(item_of_row)), item_of_row
+    contents = draws.codes.view(np.dtype((np.void, draws.codes[0].nbytes)))[:, 0].tolist()
+    items: dict[bytes, int] = {}  # numbered by first rows
+    item_of_row = np.array([items.setdefault(content, len(items)) for content in contents])
+    _, first = np.unique(item_of_row, return_index=True)
+    return draws._replace(codes=draws.codes[first], weights=np.bincount(item_of_row)), item_of_row
 
 
 def _best_draw(items, limit, workers):

@@ -4,7 +4,6 @@ from scipy.stats import entropy
 from sklearn.metrics import mutual_info_score
 
 from skmanifold.metrics import _partitions
-from skmanifold.metrics._partition_kernels import find_groups
 from skmanifold.metrics._partitions import (
     co_clustering,
     compact_labels,
@@ -194,18 +193,6 @@ def test_rows_that_are_always_together_are_moved_as_one_and_lose_nothing(monkeyp
     apart = point_partition(draws)
     found = expected_variation_of_information(np.stack([together, apart]), draws)
     assert found[0] <= found[1] + 1e-10
-
-
-def test_rows_whose_hashes_meet_are_told_apart(monkeypatch):
-    monkeypatch.setattr("skmanifold.metrics._partition_kernels.fold_in", lambda key, value: np.uint64(5))
-    codes = np.random.default_rng(0).integers(2, size=(30, 3)).astype(np.uint8)
-    group_of, first = np.empty(30, np.int64), np.empty(30, np.int64)
-    n_groups = getattr(find_groups, "py_func", find_groups)(codes, group_of, first)
-    rows, inverse = np.unique(codes, axis=0, return_inverse=True)
-    inverse = inverse.ravel()  # NumPy 2.0.0 alone keeps two axes
-    assert n_groups == len(rows)
-    assert variation_of_information(group_of, inverse) == 0
-    np.testing.assert_array_equal(codes[first[:n_groups]][group_of], codes)
 
 
 @pytest.mark.parametrize("max_components", [1, 2, 4])
