@@ -208,17 +208,16 @@ class Corpus:
         """The token starts, checked together with the pair starts, which are not kept in memory."""
         indptr, tokens, counts = (self._arrays[name] for name in (INDPTR, TOKENS, COUNTS))
         token_start = tokens.read(0, tokens.size)
-        largest = np.iinfo(counts.dtype).max
+        largest, ends = np.iinfo(counts.dtype).max, [*token_start[[0, -1]]]
         for first in range(0, len(self) or 1, _ROWS_AT_ONCE):
             last = min(first + _ROWS_AT_ONCE, len(self)) + 1
             some = indptr.read(first, last)
             fault = starts_fault(some, token_start[first:last], self.shape[1], largest)
             if fault:
                 raise self._damaged(f"{fault} ({INDPTR}, {TOKENS})")
-            if (first == 0 and some[0] != 0) or (last == len(self) + 1 and some[-1] != self.nnz):
-                raise self._no_sum()
-        if (token_start[0], token_start[-1]) != (0, self.n_tokens):
-            raise self._no_sum()
+            ends += [some[0]] * (first == 0) + [some[-1]] * (last == len(self) + 1)
+        if ends != [0, self.n_tokens, 0, self.nnz]:
+            raise self._damaged(f"{INDPTR} and {TOKENS} do not add up to what {HEADER} says")
         token_start.flags.writeable = False
         return token_start
 
@@ -269,9 +268,6 @@ class Corpus:
 
     def _damaged(self, how: str) -> ValueError:
         return ValueError(f"{self.path} is damaged: {how}.")
-
-    def _no_sum(self) -> ValueError:
-        return self._damaged(f"{INDPTR} and {TOKENS} do not add up to what {HEADER} says")
 
 
 def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:

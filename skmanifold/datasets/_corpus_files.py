@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..sparse.counts import Counts
+from ..sparse.counts import Counts, whole_sums_of_rows
 from ..utils._disk import opened_regular
 from ._files import Stamp, stamp_of
 
@@ -314,14 +314,11 @@ def range_fault(indices: np.ndarray, narrow: np.ndarray, n_features: int) -> str
 
 
 def _order_fault(rows: Counts, narrow: np.ndarray, n_tokens: np.ndarray) -> str | None:
-    not_empty = np.diff(rows.indptr) > 0
-    starts = rows.indptr[:-1][not_empty]
-    if not len(starts):
-        return None
+    starts = rows.indptr[np.flatnonzero(np.diff(rows.indptr))]
     rises = rows.indices[1:] > rows.indices[:-1]
     rises[starts[1:] - 1] = True
     if not rises.all():
         return "the columns of a document are not sorted or not distinct"
-    if np.any(np.add.reduceat(narrow, starts, dtype=np.int64) != n_tokens[not_empty]):
+    if np.any(whole_sums_of_rows(rows.indptr, narrow) != n_tokens):
         return "the counts of a document do not add up to its number of tokens"
     return None

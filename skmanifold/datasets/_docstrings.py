@@ -20,7 +20,7 @@ import numpy as np
 
 from ..utils._threads import no_collection
 from ..utils._typing import Bunch
-from ._synthetic import _check_size
+from ._synthetic import _check_sizes
 
 _STDLIB = "stdlib"
 _DESCR = """\
@@ -145,9 +145,7 @@ def load_docstrings(
     """
     if isinstance(packages, str) or len(packages) == 0 or len(set(packages)) != len(packages):
         raise ValueError(f"packages must be a sequence of different names of packages; got {packages!r}.")
-    _check_size("min_words", min_words)
-    if max_documents is not None:
-        _check_size("max_documents", max_documents)
+    _check_sizes(min_words=min_words, **({} if max_documents is None else {"max_documents": max_documents}))
 
     documents: list[tuple[str, int, str, str]] = []
     seen: set[str] = set()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..sparse.counts import canonical_csr
 from ..utils._inputs.column_order import names_in_order
 from ..utils._typing import Bunch, MatrixLike
 from ..utils._validation import check_array
@@ -40,7 +41,7 @@ class _BagOfWords(Bunch):
 
 
 def load_uci_docword(
-    path: PathLike, *, vocabulary: PathLike | None = None, max_documents: int | None = None
+    path: PathLike, *, vocabulary: Sequence[str] | PathLike | None = None, max_documents: int | None = None
 ) -> _BagOfWords:
     """Read a bag of words in the UCI format (``docword.*.txt``).
 
@@ -51,8 +52,8 @@ def load_uci_docword(
     ----------
     path : str or path-like
         The file.
-    vocabulary : str or path-like, default=None
-        File of the W words, one per line, in UTF-8 (``vocab.*.txt``).
+    vocabulary : sequence of str, str or path-like, default=None
+        The W words, or a file with one word per line, in UTF-8 (``vocab.*.txt``).
     max_documents : int, default=None
         Maximum of D; each document takes memory even if it is empty. None is 2**20, or 16 * NNZ if that is larger.
 
@@ -89,13 +90,12 @@ def load_uci_docword(
     [[2 0 1]
      [0 0 0]]
     """
-    if max_documents is not None and not (isinstance(max_documents, Integral) and max_documents >= 0):
-        raise ValueError(f"max_documents must be None or an int of at least 0; got {max_documents!r}.")
+    check_size("max_documents", max_documents)
     with opened(path) as file:
         header = _docword_header(file, path, max_documents)
         blocks = read_entries(file, path, header, _parse_docword)
         entries = np.concatenate([np.empty((0, 3), np.int32), *(table.astype(np.int32) for _, table in blocks)])
-    words = None if vocabulary is None else words_for(vocabulary, header.shape[1], path)
+    words = None if vocabulary is None else given_words(vocabulary, header.shape[1], path)
     data = _assemble(path, entries[:, 0] - 1, entries[:, 1] - 1, entries[:, 2], header.shape, base=1)
     return _BagOfWords(data=data, vocabulary=words)
 
@@ -127,7 +127,9 @@ def dump_uci_docword(X: MatrixLike, path: PathLike) -> None:
             file.write(b"%d %d %d\n" * len(table) % tuple(table.ravel().tolist()))
 
 
-def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: PathLike | None = None) -> _BagOfWords:
+def load_ldac(
+    path: PathLike, *, n_features: int | None = None, vocabulary: Sequence[str] | PathLike | None = None
+) -> _BagOfWords:
     """Read a bag of words in the LDA-C format of D. M. Blei.
 
     Each line is a document: ``N id:count id:count ...`` with N different words, whose ids start at 0. The format does
@@ -141,8 +143,8 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
         The file.
     n_features : int, default=None
         Number of words. None is the length of `vocabulary`, or without it the largest id plus one.
-    vocabulary : str or path-like, default=None
-        File of the words, one per line, in UTF-8.
+    vocabulary : sequence of str, str or path-like, default=None
+        The words, or a file with one word per line, in UTF-8.
 
     Returns
     -------
@@ -178,9 +180,8 @@ def load_ldac(path: PathLike, *, n_features: int | None = None, vocabulary: Path
     [[2 0 1 0]
      [0 0 0 0]]
     """
-    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= LARGEST):
-        raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
-    words = None if vocabulary is None else words_for(vocabulary, n_features, path)
+    check_size("n_features", n_features)
+    words = None if vocabulary is None else given_words(vocabulary, n_features, path)
     if n_features is None and words is not None:
         n_features = len(words)
     limit = LARGEST - 1 if n_features is None else n_features - 1
@@ -222,6 +223,12 @@ def dump_ldac(X: MatrixLike, path: PathLike) -> None:
             numbers = np.column_stack((csr.indices[pairs], csr.data[pairs])).ravel()
             template = b"".join(b"%d" + b" %d:%d" * size + b"\n" for size in sizes.tolist())
             file.write(template % tuple(np.insert(numbers, 2 * starts, sizes).tolist()))
+
+
+def check_size(name: str, size: int | None) -> None:
+    """Raise a ValueError unless an argument is None or a possible number of columns or rows."""
+    if size is not None and not (isinstance(size, Integral) and 0 <= size <= LARGEST):
+        raise ValueError(f"{name} must be None or an int of at least 0; got {size!r}.")
 
 
 class Header(NamedTuple):
@@ -396,12 +403,9 @@ def _assemble(path: PathLike, rows, columns, counts, shape: tuple[int, int], bas
 
 def _check_counts(X, whom: str) -> sp.csr_array:
     """Counts as int64 CSR, sorted, without duplicates or zeros; X is not modified."""
-    formats = ["csr", "csc", "coo"]
-    X = check_array(X, accept_sparse=formats, ensure_min_samples=0, ensure_min_features=0, input_name="X")
-    # conversion to float before csr, because sums of duplicates could overflow narrow integers
-    csr = sp.csr_array(X.astype(np.float64), copy=True)
-    csr.sum_duplicates()
-    csr.eliminate_zeros()
+    options = {"accept_sparse": ["csr", "csc", "coo"], "ensure_min_samples": 0, "ensure_min_features": 0}
+    # float64 before CSR, because sums of duplicates could overflow narrow integers
+    csr = canonical_csr(check_array(X, dtype=np.float64, input_name="X", **options))
     if np.any(csr.data < 0):
         raise ValueError(f"Negative values in data passed to {whom}.")
     if np.any(csr.data % 1 != 0) or np.any(csr.data > LARGEST):
@@ -428,29 +432,22 @@ def load_vocabulary(path: PathLike) -> list[str]:
         If the file is not UTF-8, or is a truncated gzip file; or if it exceeds a limit: a line of 2**20 bytes, and for
         a gzip file 2**24 bytes or 200 times its size, whichever is larger.
     """
-    return words_for(path, None)
-
-
-def words_for(path: PathLike, n_words: int | None, whose: object = "") -> list[str]:
-    """The words of a file; their number must be `n_words` unless that is None. `whose` is named in the error."""
-    words: list[str] = []
-    with opened(path) as file:
-        for first_line, block in line_blocks(file, path, 1, may_lack_end=True):
-            words += words_of(block, path, first_line)
-            if n_words is not None and len(words) > n_words:
-                raise ValueError(f"{path} has more words than the {n_words} that {whose} needs.")
-    if n_words is not None and len(words) < n_words:
-        raise ValueError(f"{path} has {len(words)} words but {whose} needs {n_words}.")
-    return words
+    return given_words(path)
 
 
 def given_words(vocabulary: Sequence[str] | PathLike, n_words: int | None = None, whose: object = "") -> list[str]:
-    """The words of a sequence or a file; their number must be `n_words` unless that is None."""
-    if isinstance(vocabulary, str | os.PathLike):
-        return words_for(vocabulary, n_words, whose)
-    words = names_in_order(vocabulary, "vocabulary")
+    """The words of a sequence or a file; their number must be `n_words`, unless that is None, of the file `whose`."""
+    if not isinstance(vocabulary, str | os.PathLike):
+        source, words = "The vocabulary", names_in_order(vocabulary, "vocabulary")
+    else:
+        source, words = str(vocabulary), []
+        with opened(vocabulary) as file:
+            for first_line, block in line_blocks(file, vocabulary, 1, may_lack_end=True):
+                words += words_of(block, vocabulary, first_line)
+                if n_words is not None and len(words) > n_words:
+                    raise ValueError(f"{source} has more words than the {n_words} that {whose} needs.")
     if n_words is not None and len(words) != n_words:
-        raise ValueError(f"The vocabulary has {len(words)} words but {whose} needs {n_words}.")
+        raise ValueError(f"{source} has {len(words)} words but {whose} needs {n_words}.")
     return words
 
 

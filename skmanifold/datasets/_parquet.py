@@ -132,14 +132,16 @@ class _Lines:
             if name is not None and not any(is_right(kind) for is_right in are_right):
                 raise ValueError(f"The column {name!r} of {path} must have {wanted}; it has {kind}.")
 
-    def _batches(self, columns: list[str]) -> Iterator[tuple[int, Any]]:
-        """Number of the first line, from 1, and lines."""
+    def _batches(self, columns: list[str]) -> Iterator[tuple[int, list[Any], Any]]:
+        """Number of the first line, from 1, its documents and words with their distinct values, and all columns."""
         line = 1
         for batch in self._dataset.to_batches(columns=columns, batch_size=_BATCH, use_threads=False):
             for name in columns:
                 if batch.column(name).null_count:
                     raise ValueError(f"The column {name!r} of {self._path} has missing values.")
-            yield line, batch
+            columns_of_names = map(batch.column, (self._document, self._word))
+            encoded = [col if hasattr(col, "dictionary") else col.dictionary_encode() for col in columns_of_names]
+            yield line, encoded, batch
             line += len(batch)
 
     def distinct(self) -> tuple[Any, Any, int]:
@@ -149,10 +151,10 @@ class _Lines:
 
         found: list[Any] = [None, None]
         n_lines = 0
-        for line, batch in self._batches([self._document, self._word]):
+        for line, encoded, batch in self._batches([self._document, self._word]):
             n_lines = line + len(batch) - 1
-            for i, name in enumerate((self._document, self._word)):
-                new = _distinct(batch.column(name))
+            for i, (name, column) in enumerate(zip((self._document, self._word), encoded, strict=True)):
+                new = column.dictionary.take(column.indices.unique())  # in the order of first lines
                 longest = 0 if types.is_integer(new.type) else compute.max(compute.utf8_length(new)).as_py() or 0
                 if longest > LONGEST_NAME:
                     raise ValueError(f"The column {name!r} of {self._path} has a text of {longest} characters.")
@@ -164,27 +166,15 @@ class _Lines:
 
     def tables(self, documents: Any, words: Any) -> Tables:
         """Blocks of entries: document, word and count."""
-        for line, batch in self._batches(self._columns):
+        from pyarrow import compute
+
+        for line, encoded, batch in self._batches(self._columns):
             table = np.ones((len(batch), 3), np.int64)
-            for i, (name, values) in enumerate(((self._document, documents), (self._word, words))):
-                places = _places(batch.column(name), values)
+            for i, (column, values) in enumerate(zip(encoded, (documents, words), strict=True)):
+                places = compute.index_in(column.dictionary, value_set=values).take(column.indices)
                 if places.null_count:
                     raise ValueError(f"{self._path} has changed since it was opened.")
                 table[:, i] = 1 + places.to_numpy(zero_copy_only=False)
             if self._count is not None:
                 table[:, 2] = checked_counts(batch.column(self._count).to_numpy(zero_copy_only=False), self._path, line)
             yield line, table
-
-
-def _distinct(column: Any) -> Any:
-    """The values in the order of their first lines."""
-    return column.dictionary.take(column.indices.unique()) if hasattr(column, "dictionary") else column.unique()
-
-
-def _places(column: Any, values: Any) -> Any:
-    """Where each line's value is in others."""
-    from pyarrow import compute
-
-    if hasattr(column, "dictionary"):
-        return compute.index_in(column.dictionary, value_set=values).take(column.indices)
-    return compute.index_in(column, value_set=values)

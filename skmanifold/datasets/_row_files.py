@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -57,14 +56,13 @@ class RowFile:
         shape = self.n_rows + (0 if self.left_out is None else len(self.left_out)), self.n_features
         if self.left_out is not None:
             chosen = np.delete(np.arange(shape[0]), self.left_out)[chosen]
-        with _opened(self.path) as (file, _, read):
-            rows = read(self.path, file)
+        with _opened(self.path) as rows:
             if rows.shape != shape:
                 raise ValueError(
                     f"{self.path} has the shape {rows.shape}, but had {shape}: the file has changed, or is not the "
                     "same on all workers."
                 )
-            return rows if chosen is _ALL and sp.issparse(rows) else rows[chosen]  # a full slice would be a copy
+            return rows[chosen]
 
     def without(self, rows: np.ndarray) -> RowFile:
         """The same file without these of its rows."""
@@ -197,8 +195,8 @@ def _listed(paths: Any) -> list[str]:
 
 def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
     """Path, shape, and the names of the columns if the file is a table."""
-    with _opened(path) as (file, describe, _):
-        shape, names = describe(path, file)
+    with _opened(path) as rows:
+        shape, names = rows.shape, rows.names
     if len(shape) != 2:
         raise ValueError(f"{path} has an array of {len(shape)} dimensions; it must have two.")
     if min(shape) < 0:
@@ -213,11 +211,11 @@ def _described(path: str) -> tuple[str, tuple[int, int], list[str] | None]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[BufferedReader, Any, Any]]:
-    """A file, and the two functions of its format; damaged files raise a ValueError."""
-    name, describe, read = _FORMATS[Path(path).suffix]
+def _opened(path: str) -> Iterator[Any]:
+    """The rows of a file, with `shape` and `names` of columns, by index; damaged files raise a ValueError."""
+    name, read = _FORMATS[Path(path).suffix]
     with opened_regular(path) as file, refuse_damaged(path, name):
-        yield file, describe, read
+        yield read(path, file)
 
 
 class _StoredRows:
@@ -225,6 +223,8 @@ class _StoredRows:
 
     The file is not mapped into memory: access to a mapped file that has become shorter ends the process.
     """
+
+    names = None
 
     def __init__(self, path: str, file: BufferedReader):
         self._path, self._file = path, file
@@ -257,52 +257,68 @@ class _StoredRows:
         return items
 
 
-def _members(file: BufferedReader) -> Arrays:
-    """The arrays of an archive, which are read when they are used."""
-    n_bytes = os.fstat(file.fileno()).st_size
-    archive = zipfile.ZipFile(file)
-    check_members(archive, n_bytes)
-    return Arrays(archive, _most_bytes(n_bytes), "if you trust the file, save it without compression")
-
-
 def _most_bytes(n_bytes: int) -> int:
     """Maximum size in memory of a file of `n_bytes`."""
     return max(DEFAULT_BYTES, _EXPANSION * n_bytes)
 
 
-def _shape_of_sparse(path: str, arrays: Arrays) -> tuple[int, ...]:
-    shape = arrays["shape"]
-    if shape.dtype.kind not in "iu" or shape.ndim != 1:
-        raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers.")
-    return tuple(shape.tolist())
+class _SparseRows:
+    """The rows of a sparse matrix in an open file, which is read as a whole."""
+
+    names = None
+
+    def __init__(self, path: str, file: BufferedReader):
+        n_bytes = os.fstat(file.fileno()).st_size
+        archive = zipfile.ZipFile(file)
+        check_members(archive, n_bytes)
+        advice = "if you trust the file, save it without compression"
+        self._path, self._arrays = path, Arrays(archive, _most_bytes(n_bytes), advice)
+        shape = self._arrays["shape"]
+        if shape.dtype.kind not in "iu" or shape.ndim != 1:
+            raise ValueError(f"{path} has the shape {shape.tolist()}; it must be whole numbers.")
+        self.shape = tuple(shape.tolist())
+
+    def __getitem__(self, chosen: slice | np.ndarray) -> sp.csr_array:
+        name = str(self._arrays["format"].astype(str))
+        data, places = self._arrays["data"], tuple(self._arrays[part] for part in _PLACES[name])
+        is_whole = all(index.dtype.kind in "iu" and np.can_cast(index.dtype, np.int64) for index in places)
+        if data.dtype.kind not in "biuf" or not is_whole:  # scipy converts other indices without a check
+            raise ValueError(f"{self._path} must have numbers, and whole numbers (int64 at most) as their places.")
+        matrix = getattr(sp, f"{name}_array")((data, places) if name == "coo" else (data, *places), shape=self.shape)
+        check_structure(matrix, self._path)  # before scipy converts it
+        if name != "csr" and self.shape[0] > max(_FEW_ROWS, _ROWS_PER_ENTRY * data.size):
+            raise ValueError(
+                f"{self._path} has {self.shape[0]} rows for {data.size} entries: if that is correct, save it as CSR."
+            )
+        rows = sp.csr_array(matrix)
+        return rows if chosen is _ALL else rows[chosen]  # a full slice would be a copy
 
 
-def _sparse(path: str, file: BufferedReader) -> sp.csr_array:
-    arrays = _members(file)
-    shape, name = _shape_of_sparse(path, arrays), str(arrays["format"].astype(str))
-    data, places = arrays["data"], tuple(arrays[part] for part in _PLACES[name])
-    is_whole = all(index.dtype.kind in "iu" and np.can_cast(index.dtype, np.int64) for index in places)
-    if data.dtype.kind not in "biuf" or not is_whole:  # scipy converts other indices without a check
-        raise ValueError(f"{path} must have numbers, and whole numbers (int64 at most) as their places.")
-    matrix = getattr(sp, f"{name}_array")((data, places) if name == "coo" else (data, *places), shape=shape)
-    check_structure(matrix, path)  # before scipy converts it
-    if name != "csr" and shape[0] > max(_FEW_ROWS, _ROWS_PER_ENTRY * data.size):
-        raise ValueError(f"{path} has {shape[0]} rows for {data.size} entries: if that is correct, save it as CSR.")
-    return sp.csr_array(matrix)
+class _TableRows:
+    """The rows of a table of numbers in a file, which is read as a whole."""
 
+    def __init__(self, path: str, file: BufferedReader):
+        try:
+            from pyarrow import dataset
+        except ImportError as error:
+            raise ImportError(f"Tables in files need pyarrow: {install_command('parquet')}") from error
+        self._path = path
+        self._table = dataset.dataset(path, format="parquet" if path.endswith(".parquet") else "ipc")
+        self.names = _numeric(path, self._table.schema)
+        self.shape = self._table.count_rows(), len(self.names)
 
-def _table(path: str, format: str) -> Any:
-    try:
-        from pyarrow import dataset
-    except ImportError as error:
-        raise ImportError(f"Tables in files need pyarrow: {install_command('parquet')}") from error
-    return dataset.dataset(path, format=format)
-
-
-def _shape_of_table(format: str, path: str, file: BufferedReader) -> tuple[tuple[int, int], list[str]]:
-    table = _table(path, format)
-    names = _numeric(path, table.schema)
-    return (table.count_rows(), len(names)), names
+    def __getitem__(self, chosen: slice | np.ndarray) -> np.ndarray:
+        """The columns of numbers; missing values become NaN."""
+        table = self._table.to_table(use_threads=False)
+        table.validate(full=True)  # of damaged files
+        columns = [table.column(name) for name in self.names]
+        columns = [
+            column.cast("uint8") if column.type == "bool" and column.null_count else column for column in columns
+        ]
+        rows = np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
+        if rows.shape != self.shape:
+            raise ValueError(f"{self._path} is damaged: it has {len(rows)} rows, not {self.shape[0]}.")
+        return rows[chosen]
 
 
 def _numeric(path: str, schema: Any) -> list[str]:
@@ -321,25 +337,10 @@ def _numeric(path: str, schema: Any) -> list[str]:
     return names
 
 
-def _rows_of_table(format: str, path: str, file: BufferedReader) -> np.ndarray:
-    """The columns of numbers; missing values become NaN."""
-    table = _table(path, format).to_table(use_threads=False)
-    names = _numeric(path, table.schema)
-    table.validate(full=True)  # of damaged files
-    columns = [table.column(name) for name in names]
-    columns = [column.cast("uint8") if column.type == "bool" and column.null_count else column for column in columns]
-    return np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
-
-
-_ARROW = "an Arrow table", partial(_shape_of_table, "ipc"), partial(_rows_of_table, "ipc")
-_FORMATS: dict[str, tuple[str, Any, Any]] = {  # by suffix: name, and what finds shape and columns and reads rows
-    ".npy": ("an array", lambda path, file: (_StoredRows(path, file).shape, None), _StoredRows),
-    ".npz": (
-        "a sparse matrix of scipy.sparse.save_npz",
-        lambda path, file: (_shape_of_sparse(path, _members(file)), None),
-        _sparse,
-    ),
-    ".parquet": ("a Parquet table", partial(_shape_of_table, "parquet"), partial(_rows_of_table, "parquet")),
-    ".arrow": _ARROW,
-    ".feather": _ARROW,
+_FORMATS: dict[str, tuple[str, Any]] = {  # by suffix: name, and what reads rows
+    ".npy": ("an array", _StoredRows),
+    ".npz": ("a sparse matrix of scipy.sparse.save_npz", _SparseRows),
+    ".parquet": ("a Parquet table", _TableRows),
+    ".arrow": ("an Arrow table", _TableRows),
+    ".feather": ("an Arrow table", _TableRows),
 }

@@ -9,14 +9,13 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..sparse.counts import Counts
+from ..sparse.counts import Counts, canonical_csr
 from ..utils._disk import exchange, remove_folder, sync
 from ..utils._inputs.sparse_structure import check_structure
 from ..utils._progress import show_progress
@@ -25,7 +24,7 @@ from ._corpus import Corpus, is_corpus, open_corpus
 from ._corpus_files import ARRAYS, CHECKSUMS, COUNT_TYPES, VOCABULARY, GrowingArray, write_header
 from ._documents import LARGEST, DocumentReader, Rows, dense_rows, gathered, not_counts, row_ranges
 from ._files import PathLike
-from ._formats import docword_reader, dump_vocabulary, given_words
+from ._formats import check_size, docword_reader, dump_vocabulary, given_words
 
 _PAUSE = 10.0  # seconds between lines of progress
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -115,8 +114,7 @@ def save_corpus(
      [0 1 0 2]]
     """
     target = Path(path).resolve()
-    if n_features is not None and not (isinstance(n_features, Integral) and 0 <= n_features <= LARGEST):
-        raise ValueError(f"n_features must be None or an int of at least 0; got {n_features!r}.")
+    check_size("n_features", n_features)
     _refuse_existing(target, overwrite)
     if isinstance(documents, str | os.PathLike):
         source, documents = documents, docword_reader(documents)
@@ -168,32 +166,25 @@ def _read_document(document, number: int) -> Iterator[Rows]:
     if sp.issparse(document):
         yield from _sparse_rows(document, number)
         return
-    if isinstance(document, Mapping):
-        columns, counts = np.array(list(document)), np.array(list(document.values()))
-    elif getattr(document, "ndim", 1) == 2:
+    if getattr(document, "ndim", 1) == 2:
         document = np.asarray(document)
         _check_kind(document, number)
         yield from dense_rows(document)
         return
-    elif isinstance(document, str | bytes) or not (hasattr(document, "__array__") or isinstance(document, Sequence)):
-        raise _no_document(document, number)
-    else:
-        try:
+    columns = counts = np.empty((0, 0))
+    if isinstance(document, Mapping):
+        columns, counts = np.array(list(document)), np.array(list(document.values()))
+    elif hasattr(document, "__array__") or (isinstance(document, Sequence) and not isinstance(document, str | bytes)):
+        with suppress(ValueError):  # lists of different lengths
             columns = np.asarray(document)
-        except ValueError as error:  # lists of different lengths
-            raise _no_document(document, number) from error
-        counts = np.ones(len(columns), dtype=np.int8) if columns.ndim == 1 else columns
+            counts = np.ones(columns.shape, dtype=np.int8)
     if columns.ndim != 1 or counts.shape != columns.shape or (len(columns) and columns.dtype.kind not in "iu"):
-        raise _no_document(document, number)
+        raise TypeError(
+            f"Document {number} is neither a mapping from columns to counts, nor columns (ints) in one dimension, nor "
+            f"a matrix of counts; got {type(document).__name__}."
+        )
     _check_kind(counts, number)
     yield Rows(np.array([len(columns)]), columns.astype(np.int64), counts, 0)
-
-
-def _no_document(document, number: int) -> TypeError:
-    return TypeError(
-        f"Document {number} is neither a mapping from columns to counts, nor columns (ints) in one dimension, nor a "
-        f"matrix of counts; got {type(document).__name__}."
-    )
 
 
 def _check_kind(counts: np.ndarray, number: int) -> None:
@@ -237,15 +228,12 @@ def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np
         (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
         shape=(len(sizes), n_features),
     )
-    if not (csr.has_canonical_format and np.all(csr.data)):
-        csr = csr.astype(np.int64, copy=True)  # sums may be large, and the input must not change
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
-        if csr.data.max(initial=0) > LARGEST:
-            place = int((csr.data > LARGEST).argmax())
-            sizes, column = np.diff(csr.indptr), csr.indices[place]
-            what = f"the counts of column {column} add up to more than {LARGEST}"
-            raise ValueError(f"Document {document_of(place)}: {what}.")
+    csr = canonical_csr(csr)
+    if csr.data.max(initial=0) > LARGEST:
+        place = int((csr.data > LARGEST).argmax())
+        sizes, column = np.diff(csr.indptr), csr.indices[place]
+        what = f"the counts of column {column} add up to more than {LARGEST}"
+        raise ValueError(f"Document {document_of(place)}: {what}.")
     return np.diff(csr.indptr), csr.indices, csr.data.astype(np.int32, copy=False)
 
 

@@ -108,12 +108,9 @@ def make_lda_corpus(
     >>> corpus.data.shape, corpus.components.shape, corpus.proportions.shape
     ((200, 500), (5, 500), (200, 5))
     """
-    for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
-        _check_size(name, value)
-    _check_number("mean_length", mean_length)
-    _check_number("length_dispersion", length_dispersion, zero=True)
-    _check_number("topic_word_prior", topic_word_prior)
-    _check_number("zipf_exponent", zipf_exponent, zero=True)
+    _check_sizes(n_samples=n_samples, n_features=n_features, n_components=n_components)
+    _check_numbers(0, mean_length=mean_length, topic_word_prior=topic_word_prior)
+    _check_numbers(None, length_dispersion=length_dispersion, zipf_exponent=zipf_exponent)
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
     if dtype not in (np.float64, np.float32):
         raise ValueError(f"dtype must be np.float64 or np.float32; got {dtype!r}.")
@@ -149,22 +146,18 @@ def _draw_documents(rng, lengths, alpha, dtype):
 
 def _draw_words(rng, tokens_of_topic, concentration, dtype):
     """Topics, and the document and the word of every token, in the order of topics."""
-    n_components = tokens_of_topic.shape[1]
-    n_tokens = int(tokens_of_topic.sum())
-    components = np.empty((n_components, len(concentration)), dtype=dtype)
-    rows, words = np.empty(n_tokens, dtype=np.int32), np.empty(n_tokens, dtype=np.int32)
-    done = 0
-    for topic in range(n_components):
+    components = np.empty((tokens_of_topic.shape[1], len(concentration)), dtype=dtype)
+    rows, words = [], []
+    for topic in range(len(components)):
         (weights,) = _draw_dirichlet(rng, concentration, 1)
         components[topic] = weights
         cells = slice(tokens_of_topic.indptr[topic], tokens_of_topic.indptr[topic + 1])
         documents = np.repeat(tokens_of_topic.indices[cells], tokens_of_topic.data[cells])
         cumulative = np.cumsum(weights)
         draws = rng.random(len(documents)) * cumulative[-1]
-        rows[done : done + len(documents)] = documents
-        words[done : done + len(documents)] = np.searchsorted(cumulative, draws, side="right")
-        done += len(documents)
-    return components, rows, words
+        rows.append(documents.astype(np.int32))
+        words.append(np.searchsorted(cumulative, draws, side="right").astype(np.int32))
+    return components, np.concatenate(rows), np.concatenate(words)
 
 
 def _draw_dirichlet(rng, concentration, n_rows):
@@ -179,20 +172,30 @@ def _draw_dirichlet(rng, concentration, n_rows):
     return weights
 
 
-def _check_size(name: str, value) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an int of at least 1; got {value!r}.")
+def _is_whole(value, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def _check_number(name: str, value, *, zero: bool = False) -> None:
-    finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not finite or value < 0 or (value == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0; got {value!r}.")
+def _check_sizes(**sizes) -> list[int]:
+    """Sizes as Python's numbers, because narrow ones of numpy could overflow."""
+    for name, value in sizes.items():
+        if not _is_whole(value, 1):
+            raise ValueError(f"{name} must be an int of at least 1; got {value!r}.")
+    return [int(value) for value in sizes.values()]
+
+
+def _check_numbers(above: int | None = None, **numbers) -> None:
+    """Finite numbers above `above`, or of at least 0 if it is None."""
+    for name, value in numbers.items():
+        finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if not finite or value < 0 or value == above:
+            what = "of at least 0" if above is None else f"above {above}"
+            raise ValueError(f"{name} must be a finite number {what}; got {value!r}.")
 
 
 def _check_doc_topic_prior(prior, n_components: int) -> np.ndarray:
     if np.ndim(prior) == 0:
-        _check_number("doc_topic_prior", prior)
+        _check_numbers(0, doc_topic_prior=prior)
         return np.full(n_components, float(prior))
     alpha = np.asarray(prior)
     if alpha.shape != (n_components,) or alpha.dtype.kind not in "iuf" or not np.all(np.isfinite(alpha) & (alpha > 0)):
@@ -282,12 +285,11 @@ def make_categorical_mixture(
     >>> mixture.data.shape, mixture.labels.shape, mixture.components.shape
     ((200, 6), (200,), (3, 6, 4))
     """
-    sizes = {"n_samples": n_samples, "n_features": n_features, "n_components": n_components}
-    for name, value in (sizes | {"n_categories": n_categories}).items():
-        _check_size(name, value)
-    n_samples, n_features, n_components = map(int, sizes.values())  # narrow numbers of numpy could overflow
-    _check_number("category_prior", category_prior)
-    _check_number("missing", missing, zero=True)
+    n_samples, n_features, n_components, n_categories = _check_sizes(
+        n_samples=n_samples, n_features=n_features, n_components=n_components, n_categories=n_categories
+    )
+    _check_numbers(0, category_prior=category_prior)
+    _check_numbers(missing=missing)
     if missing >= 1:
         raise ValueError(f"missing must be a number below 1; got {missing!r}.")
     weights = _check_weights(weights, n_components)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,14 @@ from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import limit_threads, split_range
 from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 from ..utils._validation import check_array
-from ._synthetic import _check_doc_topic_prior, _check_number, _check_size, _check_weights, _draw_dirichlet
+from ._synthetic import (
+    _check_doc_topic_prior,
+    _check_numbers,
+    _check_sizes,
+    _check_weights,
+    _draw_dirichlet,
+    _is_whole,
+)
 
 _CELLS_PER_BLOCK = 2**17  # entries of documents drawn at a time; another value would give another corpus
 
@@ -118,21 +124,22 @@ def make_spherical_admixture(
     >>> corpus.data.shape, corpus.components.shape, corpus.proportions.shape
     ((200, 50), (3, 50), (200, 3))
     """
-    for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_components", n_components)):
-        _check_size(name, value)
-    n_samples, n_features, n_components = map(int, (n_samples, n_features, n_components))  # narrow types overflow
+    n_samples, n_features, n_components = _check_sizes(
+        n_samples=n_samples, n_features=n_features, n_components=n_components
+    )
     if n_features < 2:
         raise ValueError("n_features must be at least 2, because directions need two features.")
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
-    of_document, of_topic, of_mean = (
-        _check_concentration(name, value, n_features)
-        for name, value in (
-            ("document_concentration", document_concentration),
-            ("topic_concentration", topic_concentration),
-            ("mean_concentration", mean_concentration),
-        )
-    )
-    _check_n_words(n_words, n_features)
+    concentrations = {
+        "document_concentration": document_concentration,
+        "topic_concentration": topic_concentration,
+        "mean_concentration": mean_concentration,
+    }
+    _check_numbers(**{name: value for name, value in concentrations.items() if value is not None})
+    concentrations = {name: float(n_features if value is None else value) for name, value in concentrations.items()}
+    of_document, of_topic, of_mean = concentrations.values()
+    if n_words is not None and not (_is_whole(n_words, 1) and int(n_words) <= n_features):
+        raise ValueError(f"n_words must be None or an int from 1 to n_features={n_features}; got {n_words!r}.")
     key = root_key(random_state)
 
     rng = _generator(key, Purpose.COMPONENTS)
@@ -167,9 +174,7 @@ def make_spherical_admixture(
         proportions=proportions,
         topic_mean=topic_mean,
         mean_direction=mean_direction,
-        document_concentration=of_document,
-        topic_concentration=of_topic,
-        mean_concentration=of_mean,
+        **concentrations,
     )
 
 
@@ -181,19 +186,6 @@ def _largest(documents, n_words):
     """Columns of the `n_words` entries of each row that are largest in absolute value, ascending."""
     columns = np.argpartition(np.abs(documents), -n_words, axis=1)[:, -n_words:]
     return np.sort(columns, axis=1)
-
-
-def _check_concentration(name: str, value, n_features: int) -> float:
-    if value is None:
-        return float(n_features)
-    _check_number(name, value, zero=True)
-    return float(value)
-
-
-def _check_n_words(n_words, n_features: int) -> None:
-    whole = isinstance(n_words, Integral) and not isinstance(n_words, bool)
-    if n_words is not None and not (whole and 1 <= int(n_words) <= n_features):
-        raise ValueError(f"n_words must be None or an int from 1 to n_features={n_features}; got {n_words!r}.")
 
 
 class SubspaceData(Bunch):
@@ -352,9 +344,9 @@ def make_subspaces(
     >>> mixture.data.shape, [basis.shape for basis in mixture.bases]
     ((500, 3), [(1, 3), (2, 3)])
     """
-    _check_size("n_features", n_features)
+    _check_sizes(n_features=n_features)
     dimensions = _check_dimensions(dimensions, n_features)
-    _check_number("noise_precision", noise_precision)
+    _check_numbers(0, noise_precision=noise_precision)
     if not isinstance(shuffle, bool | np.bool_):
         raise ValueError(f"shuffle must be True or False; got {shuffle!r}.")
     n_components = len(dimensions)
@@ -401,10 +393,6 @@ def make_subspaces(
     )
 
 
-def _is_whole(value, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-
-
 def _check_dimensions(dimensions, n_features: int) -> list[int]:
     entries = list(dimensions) if np.ndim(dimensions) == 1 else []
     if not entries or not all(_is_whole(d, 0) and d <= n_features for d in entries):
@@ -418,7 +406,7 @@ def _check_dimensions(dimensions, n_features: int) -> list[int]:
 def _check_counts(n_samples, weights, n_components: int) -> np.ndarray | None:
     """Number of rows of each component; None if it is random."""
     if np.ndim(n_samples) == 0:
-        _check_size("n_samples", n_samples)
+        _check_sizes(n_samples=n_samples)
         return None
     entries = list(n_samples)
     if len(entries) != n_components or not all(_is_whole(n, 1) for n in entries):

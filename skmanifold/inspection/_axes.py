@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from .._install import install_command
+
+if TYPE_CHECKING:  # matplotlib is optional
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 # Palette of Okabe and Ito without black and yellow: yellow has little contrast on white. The same as in
 # skmanifold.mplstyle.
@@ -25,6 +31,14 @@ def pyplot(caller: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{caller} needs matplotlib: {install_command('demo')}") from error
     return matplotlib.pyplot
+
+
+def check_estimator(display: type, estimator: Any, classes: tuple[type, ...], what: str) -> None:
+    """Raise an error unless matplotlib is installed, and a fitted estimator is of the classes that have `what`."""
+    pyplot(f"{display.__name__}.from_estimator")
+    if not isinstance(estimator, classes):
+        raise ValueError(f"{display.__name__} shows {what}, which {type(estimator).__name__} does not have.")
+    check_is_fitted(estimator)
 
 
 def group_colors(n: int) -> list[Any]:
@@ -118,6 +132,15 @@ def strip(ax: Any, *sides: str) -> None:
     """Hide the given sides of the frame, by default the top and the right one."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def draw_cells(ax: Any, cells: Any, extent: tuple[float, ...], label: str, pad: float, **options: Any) -> None:
+    """A heat map of probabilities, with a colour bar and without a frame."""
+    style = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
+    image = ax.imshow(cells, extent=extent, **{**style, **options})
+    ax.tick_params(length=0)
+    ax.figure.colorbar(image, ax=ax, label=label, pad=pad).outline.set_visible(False)
+    strip(ax, "top", "right", "left", "bottom")
 
 
 def percent(share: float) -> str:

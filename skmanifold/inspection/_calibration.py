@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..metrics import calibration_band, calibration_test
 from ..metrics._calibration import checked_ranks
 from ..utils._typing import ArrayLike
-from ._axes import QUIET, add_legend, group_colors, one_panel, plain, pyplot, strip
-
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
+from ._axes import QUIET, Axes, add_legend, group_colors, one_panel, plain, pyplot, strip
 
 _SHADED = "0.88"  # colour of the band
 

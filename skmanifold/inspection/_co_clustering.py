@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
@@ -15,10 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..metrics import co_clustering
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import AGAINST, SHADES, one_panel, plain, pyplot, strip
-
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
+from ._axes import AGAINST, Axes, draw_cells, one_panel, plain, pyplot
 
 _LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
@@ -107,23 +104,18 @@ class CoClusteringDisplay:
         check_is_fitted(estimator)
         if max_rows < 2:
             raise ValueError(f"max_rows must be at least 2; got {max_rows}.")
-        given: Any = X
-        draws = None if X is not None else _drawn_labels(estimator)
-        n_rows = np.shape(given)[0] if draws is None else draws.shape[1]
+        given: Any = _drawn_labels(estimator).T if X is None else X
+        n_rows = np.shape(given)[0]
         rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
-        shown = None
-        if draws is None:
-            shown = take_rows(X, rows)
-            similarity = estimator.co_clustering(shown)
-        else:
-            similarity = co_clustering(draws, rows)
+        shown = take_rows(given, rows)
+        similarity = co_clustering(shown.T) if X is None else estimator.co_clustering(shown)
         if labels is not None:
             labels = np.asarray(labels)
             if labels.shape != (n_rows,):
                 raise ValueError(f"labels must have shape ({n_rows},), one per row; got {labels.shape}.")
             clusters = labels[rows]
         else:
-            clusters = estimator.labels_[rows] if shown is None else estimator.predict(shown)
+            clusters = estimator.labels_[rows] if X is None else estimator.predict(shown)
         order = _in_order(similarity, clusters)
         return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
 
@@ -145,23 +137,20 @@ class CoClusteringDisplay:
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))
         self.figure_ = self.ax_.figure
         n = len(self.labels)
-        cells = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
-        image = self.ax_.imshow(self.similarity, extent=(0, n, n, 0), **{**cells, **image_kwargs})
+        label = "probability of the same cluster"
+        draw_cells(self.ax_, self.similarity, (0, n, n, 0), label, 0.03, **image_kwargs)
         labels = np.asarray(self.labels)
         ends = np.append(np.flatnonzero(labels[1:] != labels[:-1]) + 1, n)
         begins = np.append(0, ends[:-1])
         for begin, end in zip(begins, ends, strict=True):
-            self.ax_.plot(*_square(begin, end), color=AGAINST, linewidth=0.9, clip_on=False)
+            square = [begin, end, end, begin, begin], [begin, begin, end, end, begin]
+            self.ax_.plot(*square, color=AGAINST, linewidth=0.9, clip_on=False)
         named = ends - begins >= _LEAST_NAMED * n
         names = [plain(label) for label in labels[begins[named]]]
         self.ax_.set_yticks((begins + ends)[named] / 2, names, fontsize=8, parse_math=False)
         self.ax_.set_xticks([])
-        self.ax_.tick_params(length=0)
         self.ax_.set_ylabel("cluster")
         self.ax_.set_xlabel(f"{n} rows, sorted by cluster")
-        bar = self.figure_.colorbar(image, ax=self.ax_, label="probability of the same cluster", pad=0.03)
-        bar.outline.set_visible(False)
-        strip(self.ax_, "top", "right", "left", "bottom")
         return self
 
 
@@ -183,7 +172,3 @@ def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
             members = members[leaves_list(linkage(squareform(np.clip(apart, 0.0, 1.0), checks=False), "average"))]
         order.append(members)
     return np.concatenate(order)
-
-
-def _square(begin: int, end: int) -> tuple[list[int], list[int]]:
-    return [begin, end, end, begin, begin], [begin, begin, end, end, begin]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import HDPAdmixture, OrthogonalSphericalAdmixture
 from ..mixture import DPCategoricalMixture, DPMixture, SubspaceClassifier, SubspaceMixture
-from ._axes import MAIN, SHADES, one_panel, percent, plain, pyplot, strip
-
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
+from ._axes import MAIN, Axes, check_estimator, draw_cells, one_panel, percent, plain, strip
 
 _LEAST_SHOWN = 1e-3  # minimum probability of the first and last value in the plot
 _MOST_WITH_NUMBERS = 16  # maximum number of columns of a heat map with numbers in its cells
@@ -88,14 +84,9 @@ class DimensionPosteriorDisplay:
         ValueError
             If the estimator has no such posterior.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
         counted = OrthogonalSphericalAdmixture, HDPAdmixture, DPCategoricalMixture, DPMixture
-        if not isinstance(estimator, (*counted, SubspaceMixture, SubspaceClassifier)):
-            raise ValueError(
-                "DimensionPosteriorDisplay shows posteriors of dimensions or of numbers of components, which "
-                f"{type(estimator).__name__} does not have."
-            )
-        check_is_fitted(estimator)
+        what = "posteriors of dimensions or of numbers of components"
+        check_estimator(cls, estimator, (*counted, SubspaceMixture, SubspaceClassifier), what)
         if isinstance(estimator, counted):
             has_topics = isinstance(estimator, (OrthogonalSphericalAdmixture, HDPAdmixture))
             noun = "topics" if has_topics else "components"
@@ -151,21 +142,16 @@ class DimensionPosteriorDisplay:
 
     def _draw_cells(self, values: np.ndarray, probabilities: np.ndarray, kwargs: dict) -> None:
         ax = self.ax_
-        cells = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
         extent = (values[0] - 0.5, values[-1] + 0.5, len(probabilities) - 0.5, -0.5)
-        image = ax.imshow(probabilities, extent=extent, **{**cells, **kwargs})
+        draw_cells(ax, probabilities, extent, "posterior probability", 0.02, **{"aspect": "auto", **kwargs})
         ax.set_yticks(range(len(self.names)), [plain(name) for name in self.names], fontsize=8, parse_math=False)
         ax.xaxis.get_major_locator().set_params(integer=True, nbins=min(len(values), 12))
-        ax.tick_params(length=0)
         if len(values) <= _MOST_WITH_NUMBERS:
             for (row, column), probability in np.ndenumerate(probabilities):
                 if probability >= 0.005:
                     color = "white" if probability > 0.55 else "black"
                     place = {"ha": "center", "va": "center", "fontsize": 7, "color": color}
                     ax.text(values[column], row, f"{probability:.2f}", **place)
-        bar = ax.figure.colorbar(image, ax=ax, label="posterior probability", pad=0.02)
-        bar.outline.set_visible(False)
-        strip(ax, "top", "right", "left", "bottom")
 
 
 def _components(mixture: Any) -> list[str]:

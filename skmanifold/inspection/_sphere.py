@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import OrthogonalSphericalAdmixture, SphericalAdmixture
 from ..inference import Draws
 from ..mixture import VonMisesFisherMixture
 from ..utils._typing import MatrixLike
 from ..utils._validation import check_array
-from ._axes import QUIET, add_legend, group_colors, number_groups, one_panel, plain, pyplot
-
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
+from ._axes import QUIET, Axes, add_legend, check_estimator, group_colors, number_groups, one_panel, plain, pyplot
 
 _MINUS = "\N{MINUS SIGN}"
 _N_BINS = 72  # bins of five degrees
@@ -151,12 +147,8 @@ class SphereDisplay:
         ValueError
             If the components of the estimator are not unit vectors, or do not have two or three features.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        if not isinstance(estimator, (VonMisesFisherMixture, SphericalAdmixture, OrthogonalSphericalAdmixture)):
-            raise ValueError(
-                f"SphereDisplay shows components that are unit vectors, which {type(estimator).__name__} does not have."
-            )
-        check_is_fitted(estimator)
+        known = VonMisesFisherMixture, SphericalAdmixture, OrthogonalSphericalAdmixture
+        check_estimator(cls, estimator, known, "components that are unit vectors")
         of_mixture = isinstance(estimator, VonMisesFisherMixture)
         means = estimator.mean_directions_ if of_mixture else estimator.components_
         n_components, n_features = means.shape
@@ -201,6 +193,8 @@ class SphereDisplay:
         ValueError
             If the directions do not have two or three coordinates.
         """
+        from matplotlib.colors import to_rgba_array
+
         directions = np.asarray(self.directions)
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):
             raise ValueError(f"SphereDisplay shows directions with 2 or 3 coordinates; got shape {directions.shape}.")
@@ -225,8 +219,8 @@ class SphereDisplay:
             "linewidths": 0,
             "rasterized": len(points) > 2000,
         }
-        shades = np.array([_rgba(color) for color in colors])
-        self.ax_.scatter(*points[spread].T, **{"color": shades[groups[spread]], **style, **scatter_kwargs})
+        shades = to_rgba_array(colors)[groups[spread]]
+        self.ax_.scatter(*points[spread].T, **{"color": shades, **style, **scatter_kwargs})
         if self.means is not None:
             means = np.asarray(self.means)
             stars = means if is_flat else _on_hemispheres(means)
@@ -343,9 +337,3 @@ def _draw_cross(ax: Any, centre: float) -> None:
 def _noun(names: Sequence[str] | None) -> str:
     """What groups are called, such as "topic" if their names are "topic 0", "topic 1", ..."""
     return names[0].removesuffix(" 0") if names and names[0].endswith(" 0") else "group"
-
-
-def _rgba(color: Any) -> Any:
-    from matplotlib.colors import to_rgba
-
-    return to_rgba(color)

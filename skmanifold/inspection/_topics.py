@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from ..admixture import (
     ExponentialFamilyAdmixture,
@@ -23,11 +22,9 @@ from ..inference._draws import check_level
 from ..mixture import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from ..topics.top_words import column_names, top_columns, top_words_by_sign
 from ..utils._typing import ArrayLike
-from ._axes import AGAINST, MAIN, QUIET, is_alone, percent, plain, pyplot, several_panels, strip
+from ._axes import AGAINST, MAIN, QUIET, Axes, check_estimator, is_alone, percent, plain, pyplot, several_panels, strip
 
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
-
+if TYPE_CHECKING:  # no circle of imports
     from ._class_words import ClassWords
 
 _MAX_COLUMNS = 4
@@ -150,7 +147,9 @@ class TopicDisplay:
         UserWarning
             If the draws are too few for intervals of `level`.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
+        of_words = StochasticLDA, HDPAdmixture, ExponentialFamilyAdmixture, ExponentialFamilyMixture, DPMixture
+        of_directions = SphericalAdmixture, OrthogonalSphericalAdmixture, VonMisesFisherMixture
+        check_estimator(cls, estimator, (*of_words, DPCategoricalMixture, *of_directions), "topics of words")
         found = _topics_of(estimator)
         entries = found.entries
         names = column_names(estimator, entries.shape[1], feature_names)
@@ -315,12 +314,6 @@ class _Topics(NamedTuple):
 
 def _topics_of(estimator: Any) -> _Topics:
     """The topics to show; a ValueError if the estimator has none."""
-    kind = type(estimator).__name__
-    of_families = ExponentialFamilyAdmixture, ExponentialFamilyMixture, DPMixture
-    known = StochasticLDA, HDPAdmixture, SphericalAdmixture, OrthogonalSphericalAdmixture, *of_families
-    if not isinstance(estimator, (*known, DPCategoricalMixture, VonMisesFisherMixture)):
-        raise ValueError(f"TopicDisplay shows topics of words, which {kind} does not have.")
-    check_is_fitted(estimator)
     if isinstance(estimator, VonMisesFisherMixture):
         directions = estimator.mean_directions_
         return _Topics(directions, bool((directions < 0).any()), "entry of mean direction", "component")
@@ -342,6 +335,7 @@ def _topics_of(estimator: Any) -> _Topics:
         "poisson": "expected count" if is_mixture else "probability",
     }
     if emission not in names or isinstance(estimator.components_, list):
+        kind = type(estimator).__name__
         raise ValueError(f"TopicDisplay shows topics of words, but this {kind} has emission={emission!r}.")
     return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
 

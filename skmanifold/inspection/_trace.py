@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..base import BaseSampledEstimator, draws_parameters
 from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
-from ..inference._schedule import Schedule
 from ..mixture import VonMisesFisherMixture
 from ._axes import (
     AGAINST,
     MAIN,
     QUIET,
+    Axes,
     add_legend,
+    check_estimator,
     group_colors,
     is_alone,
     number_groups,
@@ -28,9 +28,7 @@ from ._axes import (
     strip,
 )
 
-if TYPE_CHECKING:  # matplotlib is optional
-    from matplotlib.axes import Axes
-
+if TYPE_CHECKING:  # no circle of imports
     from ..callbacks import HeldOutMonitor
 
 _MOST_POINTS = 30  # maximum number of points of the curve of effective sample sizes
@@ -155,11 +153,8 @@ class TraceDisplay:
         ValueError
             If the estimator has no trace, or the monitor has no scores of it.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
+        check_estimator(cls, estimator, (BaseSampledEstimator, VonMisesFisherMixture), "the passes of a fit")
         kind = type(estimator).__name__
-        if not isinstance(estimator, (BaseSampledEstimator, VonMisesFisherMixture)):
-            raise ValueError(f"TraceDisplay shows the passes of a fit, which {kind} does not have.")
-        check_is_fitted(estimator)
         held_out: dict[str, Any] = {}
         if monitor is not None:
             held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
@@ -172,17 +167,23 @@ class TraceDisplay:
         if trace is None:
             raise ValueError(f"TraceDisplay needs a trace from fit, but this {kind} was fitted with partial_fit.")
         sampler = estimator.sampler_
-        name = _name_of(sampler)
+        name = sampler.log_density_name.replace("_", " ")
+        name = "log joint density" if name == "log joint" else name
         schedule = estimator._schedule(sampler)
-        draws = _draws_so_far(estimator, trace, schedule)
         # Without draws and without an average over passes, only the last pass matters.
-        matters = draws.makes_any or sampler.average_window(schedule.n_kept_passes) > 1
+        matters = draws_parameters(sampler) or sampler.average_window(schedule.n_kept_passes) > 1
+        if draws_parameters(sampler):
+            passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
+            summary = _summarise(trace[:, passes - 1, np.newaxis], passes, name)
+        else:
+            note = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
+            summary = {"note": note}
         return cls(
             trace=trace / (estimator._n_units or 1),
             burn_in=estimator._n_burn_in if matters else 0,
             trace_name=f"{name} per {estimator._unit}",
             trace_unit="nats",
-            **draws.summary,
+            **summary,
             **held_out,
         ).plot(ax=ax)
 
@@ -322,29 +323,6 @@ class TraceDisplay:
         panel.set_ylabel("held-out score")
         if len(by_name) > 1:
             add_legend(panel, lines, fontsize=7, frameon=False)
-
-
-class _DrawsSoFar(NamedTuple):
-    """Whether a sampler draws, and the diagnostics of its draws as parameters of the display."""
-
-    makes_any: bool
-    summary: dict[str, Any]
-
-
-def _name_of(sampler: Any) -> str:
-    """What the trace of a sampler is, such as "log likelihood"."""
-    name = sampler.log_density_name.replace("_", " ")
-    return f"{name} density" if name == "log joint" else name
-
-
-def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
-    sampler = estimator.sampler_
-    if not draws_parameters(sampler):
-        why = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
-        return _DrawsSoFar(False, {"note": why})
-    passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
-    draws = trace[:, passes - 1, np.newaxis]
-    return _DrawsSoFar(True, _summarise(draws, passes, _name_of(sampler)))
 
 
 def _summarise(draws: np.ndarray, passes: np.ndarray, name: str) -> dict[str, Any]:

@@ -120,23 +120,23 @@ def topic_coherence(
     if not isinstance(topic_word, TopicWord):
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]
-    texts = None if reference is None else Texts(reference, n_features, int(window))
-    documents: Any = None
-    if X is not None:
-        documents = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    if not 2 <= n_top_words <= n_features:
+        raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
+    top_words = find_top_words(topic_word, n_top_words)
+    counts: Iterable[np.ndarray]
+    if reference is None:
+        documents: Any = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
         check_non_negative(documents, "topic_coherence")
         if documents.shape[1] != n_features:
             raise ValueError(f"X has {documents.shape[1]} columns, but the topics have {n_features} words.")
-    n_documents, what = (documents.shape[0], "n_rows") if texts is None else (texts.n_windows, "the number of windows")
+        n_documents, what, counts = documents.shape[0], "n_rows", _count_documents(documents, top_words)
+    else:
+        n_documents, counts = _count_texts(reference, n_features, int(window), top_words)
+        what = "the number of windows"
     if measure != "umass" and not eps * n_documents < 1:
         raise ValueError(f"eps must be less than 1 / {what}, {1 / n_documents:.3g}, for {measure}; got {eps}.")
     if measure == "c_v" and eps == 0:
         raise ValueError("eps must be positive for c_v; got 0.")
-    if not 2 <= n_top_words <= n_features:
-        raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
-
-    top_words = find_top_words(topic_word, n_top_words)
-    counts = _count_documents(documents, top_words) if texts is None else texts.count(top_words)
     return np.array([_coherence(of_topic, n_documents, measure, eps) for of_topic in counts])
 
 
@@ -178,40 +178,35 @@ def _npmi(first, second, joint, eps):
     return values
 
 
-class Texts:
-    """Texts, of column indices or -1 for other words, cut into all windows of some length; a shorter text is one."""
+def _count_texts(texts: Iterable[Any], n_features: int, window: int, topics: np.ndarray) -> tuple[int, np.ndarray]:
+    """Number of all windows, and of windows with both words of a topic, (K, n, n), with one word on the diagonal.
 
-    def __init__(self, texts: Iterable[Any], n_features: int, window: int) -> None:
-        parts = [np.asarray(text) for text in texts]
-        if not parts:
-            raise ValueError("reference has no texts.")
-        for number, part in enumerate(parts):
-            if part.ndim != 1 or (part.size and part.dtype.kind not in "iu"):
-                got = f"an array of shape {part.shape} and type {part.dtype}"
-                if part.dtype.kind in "OU":
-                    got = "words: look up the column of each word"
-                raise ValueError(
-                    f"Text {number} of reference must be a sequence of column indices, whole numbers; got {got}."
-                )
-        lengths = [len(part) for part in parts]
-        self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        self.words = np.concatenate(parts).astype(np.int64) if self.starts[-1] else np.empty(0, np.int64)
-        if self.words.size and not (self.words.min() >= -1 and self.words.max() < n_features):
+    Texts are column indices, or -1 for other words; a text that is shorter than a window is one.
+    """
+    parts = [np.asarray(text) for text in texts]
+    if not parts:
+        raise ValueError("reference has no texts.")
+    for number, part in enumerate(parts):
+        if part.ndim != 1 or (part.size and part.dtype.kind not in "iu"):
+            got = f"an array of shape {part.shape} and type {part.dtype}"
+            if part.dtype.kind in "OU":
+                got = "words: look up the column of each word"
             raise ValueError(
-                f"Words of reference must be column indices from 0 to {n_features - 1}, or -1; got "
-                f"{self.words.min()} to {self.words.max()}."
+                f"Text {number} of reference must be a sequence of column indices, whole numbers; got {got}."
             )
-        self.n_features, self.window = n_features, window
-        self.n_windows = int(np.maximum(np.diff(self.starts) - window + 1, 1).sum())
-
-    def count(self, topics: np.ndarray) -> np.ndarray:
-        """Numbers of windows with both words i and j of each topic, (K, n, n), and with word i on the diagonal."""
-        (K, n), entries = topics.shape, topics.ravel()
-        order = np.argsort(entries, kind="stable")
-        indptr = np.searchsorted(entries[order], np.arange(self.n_features + 1)).astype(np.int64)
-        together = np.zeros((K, n, n), np.int64)
-        _count_windows(self.starts, self.words, self.window, indptr, order.astype(np.int64), together)
-        return together
+    starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    words = np.concatenate([np.empty(0, np.int64), *(part.astype(np.int64) for part in parts)])
+    if words.size and not (words.min() >= -1 and words.max() < n_features):
+        raise ValueError(
+            f"Words of reference must be column indices from 0 to {n_features - 1}, or -1; got "
+            f"{words.min()} to {words.max()}."
+        )
+    (K, n), entries = topics.shape, topics.ravel()
+    order = np.argsort(entries, kind="stable")
+    indptr = np.searchsorted(entries[order], np.arange(n_features + 1)).astype(np.int64)
+    together = np.zeros((K, n, n), np.int64)
+    _count_windows(starts, words, window, indptr, order.astype(np.int64), together)
+    return int(np.maximum(np.diff(starts) - window + 1, 1).sum()), together
 
 
 @njit(cache=True, nogil=True)

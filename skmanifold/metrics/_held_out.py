@@ -21,7 +21,6 @@ from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
 
 _MAX_ITER, _TOL = 1000, 1e-7  # of inferred proportions
-_SPLIT = 1  # folded after Purpose.INFERENCE
 _SPLIT = 1  # folded into the key after Purpose.INFERENCE
 _BLOCK_ROWS = 256
 _CHUNK_CELLS = 1 << 23  # proportions in memory at a time
@@ -149,30 +148,6 @@ def document_completion(
     >>> score.n_tokens, score.n_documents, round(score.perplexity, 2)
     (7, 2, 2.07)
     """
-    scores = complete_documents(
-        topic_word, X, doc_topic_prior, random_state=random_state, max_iter=max_iter, tol=tol, n_jobs=n_jobs
-    )
-    return held_out_score(scores)
-
-
-def held_out_score(scores: PerDocument) -> HeldOutScore:
-    """The score of documents from their sums; a ValueError if none was scored."""
-    if not scores.n_tokens.any():
-        raise ValueError("No tokens can be held out, because no document in X has two or more tokens.")
-    return HeldOutScore(**summarise(*scores))
-
-
-def complete_documents(
-    topic_word: ArrayLike | TopicWord | Sequence[ArrayLike | TopicWord],
-    X: Stored,
-    doc_topic_prior: ArrayLike,
-    *,
-    random_state: RandomStateLike = 0,
-    max_iter: int = _MAX_ITER,
-    tol: float = _TOL,
-    n_jobs: int | None = None,
-) -> PerDocument:
-    """Scores of the documents for `document_completion`, with the same parameters; no document may be scored."""
     X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     draws = pair_draws(topic_word, doc_topic_prior)
     key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
@@ -182,14 +157,17 @@ def complete_documents(
     else:
         blocks = [check_counts(X, n_features, "document_completion")]
     with Workers(n_jobs) as workers:
-        scores = [_complete_block(draws, counts, key, max_iter, tol, workers) for counts in blocks]
-    return PerDocument(*map(np.concatenate, zip(*scores, strict=True)))
+        scores = [
+            complete_halves(draws, *split_tokens(counts, key, workers), workers, max_iter, tol) for counts in blocks
+        ]
+    return held_out_score(PerDocument(*map(np.concatenate, zip(*scores, strict=True))))
 
 
-def _complete_block(
-    draws: list[tuple], counts: Counts, key: np.uint64, max_iter: int, tol: float, workers: Workers
-) -> PerDocument:
-    return complete_halves(draws, *split_tokens(counts, key, workers), workers, max_iter, tol)
+def held_out_score(scores: PerDocument) -> HeldOutScore:
+    """The score of documents from their sums; a ValueError if none was scored."""
+    if not scores.n_tokens.any():
+        raise ValueError("No tokens can be held out, because no document in X has two or more tokens.")
+    return HeldOutScore(**summarise(*scores))
 
 
 def complete_halves(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..random._keys import Purpose, fold_in, root_key, row_key, subkey, uniform
+from ..sparse.counts import whole_sums_of_rows
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.topic_word import TopicWord, as_topic_word
 from ..utils._inputs.column_order import in_column_order, table_names
@@ -134,20 +135,16 @@ def left_to_right(
         )
     if counts.n_tokens == 0:
         raise ValueError("X must have tokens to evaluate, but all of its documents are empty.")
+    n_tokens = counts.row_sums()
     log_estimates = np.zeros((counts.n_rows, n_runs))
-    n_tokens = np.zeros(counts.n_rows, dtype=np.int64)
-    arrays = (
-        *counts[:3],
-        row_bits(counts),
-        *(np.require(array, requirements=["C", "W"]) for array in topics),
-        prior,
-        subkey(key, Purpose.INFERENCE, _LEFT_TO_RIGHT),
-        n_particles,
-        log_estimates,
-        n_tokens,
-    )
+    impossible = (np.diff(topics.indptr) == 0) & (topics.base == 0.0)  # words of probability zero in all topics
+    log_estimates[whole_sums_of_rows(counts.indptr, impossible[counts.indices]) > 0] = -np.inf
+    smooth_prior = np.cumsum(prior * topics.inverse)  # for draws of a topic from the smoothing part of the prior
+    model = (*(np.require(array, requirements=["C", "W"]) for array in topics), prior, smooth_prior)
+    rows = (*counts[:3], row_bits(counts))
+    given = rows, n_tokens, model, subkey(key, Purpose.INFERENCE, _LEFT_TO_RIGHT), n_particles, log_estimates
     with Workers(n_jobs) as workers:
-        workers.run(_evaluate_rows, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
+        workers.run(_evaluate_rows, [(*block, *given) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     log_likelihood, errors = _log_mean_exp(log_estimates)
     fields = summarise(log_likelihood, n_tokens)
     return LeftToRightScore(
@@ -168,44 +165,16 @@ def _log_mean_exp(log_values):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate_rows(
-    first,
-    last,
-    indptr,
-    indices,
-    counts,
-    bits,
-    word_indptr,
-    word_topics,
-    word_weights,
-    base,
-    inverse,
-    prior,
-    key,
-    n_particles,
-    out,
-    out_tokens,
-):
-    smooth_prior = np.cumsum(prior * inverse)  # for draws of a topic from the smoothing part of the prior
-    model = (word_indptr, word_topics, word_weights, base, inverse, prior, smooth_prior)
-    most_tokens = 0
-    most_entries = 0
-    for row in range(first, last):
-        n_tokens = 0
-        for j in range(indptr[row], indptr[row + 1]):
-            v = indices[j]
-            n_tokens += counts[j]
-            most_entries = max(most_entries, word_indptr[v + 1] - word_indptr[v])
-            if word_indptr[v + 1] == word_indptr[v] and base[v] == 0.0:
-                # A word of probability zero in all topics: there is nothing to draw.
-                out[row, :] = -np.inf
-        out_tokens[row] = n_tokens
-        most_tokens = max(most_tokens, n_tokens)
+def _evaluate_rows(first, last, rows, n_tokens, model, key, n_particles, out):
+    """Estimates of all runs; those of minus infinity stay, because there is nothing to draw."""
+    indptr, indices, counts, bits = rows
+    n_components = len(model[4])
     # Scratch arrays of the longest document serve all.
+    most_tokens = n_tokens[first:last].max()
     tokens = np.empty(most_tokens, dtype=np.int64)
     latents = np.zeros((n_particles, most_tokens), dtype=np.int32)
-    topic_counts = np.zeros((n_particles, len(prior)), dtype=np.int32)
-    cumulative = np.empty(most_entries)
+    topic_counts = np.zeros((n_particles, n_components), dtype=np.int32)
+    cumulative = np.empty(n_components)
     for row in range(first, last):
         start, stop = indptr[row], indptr[row + 1]
         row_stream = row_key(key, indices, bits, start, stop)
@@ -320,7 +289,7 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
     total = sparse + base[v] * (smooth_counts + smooth_prior[-1])
     u *= total
     if u < sparse or base[v] == 0.0:
-        return np.int32(word_topics[start + _search(cumulative, n_entries, u)]), total
+        return np.int32(word_topics[start + _first_above(cumulative, n_entries, u)]), total
     u = (u - sparse) / base[v]
     if u < smooth_counts:
         for i in range(n_latents):
@@ -331,11 +300,11 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
         u = 0.0  # reached only because the sums differ by rounding
     else:
         u -= smooth_counts
-    return np.int32(_search(smooth_prior, len(smooth_prior), u)), total
+    return np.int32(_first_above(smooth_prior, len(smooth_prior), u)), total
 
 
 @njit(cache=True, nogil=True)
-def _search(cumulative, n, u):
+def _first_above(cumulative, n, u):
     """The first of `n` indices with a cumulative sum above `u`, or the last."""
     low, high = 0, n - 1
     while low < high:

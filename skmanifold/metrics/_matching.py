@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -83,46 +84,47 @@ def match_topics(
     if metric not in ("cosine", "hellinger", "total_variation"):
         raise ValueError(f'metric must be "cosine", "hellinger" or "total_variation"; got {metric!r}.')
     other = in_column_order(other, table_names(reference), "other", of="reference")
-    reference, other = _check_topics(reference, metric), _check_topics(other, metric)
-    n_features = _n_features(reference)
-    if _n_features(other) != n_features:
-        raise ValueError(f"The reference has {n_features} words, but the other matrix has {_n_features(other)}.")
-    similarity = _similarities(reference, other, n_features, metric)
+    topics = _readable(reference, metric), _readable(other, metric)
+    n_features, n_other = (of_matrix.n_features for of_matrix in topics)
+    if n_other != n_features:
+        raise ValueError(f"The reference has {n_features} words, but the other matrix has {n_other}.")
+    similarity = _similarities(*topics, metric)
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return TopicMatch(rows, columns, similarity[rows, columns])
 
 
-def _check_topics(topics, metric):
+class _Topics(NamedTuple):
+    """A matrix of topics, of which some columns at a time are made dense."""
+
+    n_topics: int
+    n_features: int
+    words: Callable[[int, int], np.ndarray]
+
+
+def _readable(topics, metric) -> _Topics:
     if isinstance(topics, TopicWord):
-        return topics
+        return _Topics(topics.n_components, topics.n_features, topics.words)
     topics = check_array(topics, dtype=(np.float64, np.float32), input_name="topics")
     if metric != "cosine":
         check_non_negative(topics, f"match_topics with metric={metric!r}")
     if not np.all(topics.any(axis=1)):
         raise ValueError("Every topic must have a nonzero entry.")
-    return topics
+    return _Topics(*topics.shape, lambda start, stop: topics[:, start:stop].astype(np.float64))
 
 
-def _n_features(topics):
-    return topics.n_features if isinstance(topics, TopicWord) else topics.shape[1]
-
-
-def _similarities(reference, other, n_features, metric):
+def _similarities(reference: _Topics, other: _Topics, metric: str) -> np.ndarray:
     """Similarities of all pairs, from blocks of words, so that sparse topics never become one dense array."""
-    chunks = split_range(n_features, max(1, _CHUNK_CELLS // max(_n_topics(reference), _n_topics(other))))
+    chunks = split_range(reference.n_features, max(1, _CHUNK_CELLS // max(reference.n_topics, other.n_topics)))
     scales = []
     for topics in (reference, other):
-        sums = np.zeros(_n_topics(topics))
+        sums = np.zeros(topics.n_topics)
         for chunk in chunks:
-            block = _words(topics, *chunk)
+            block = topics.words(*chunk)
             sums += np.einsum("kv,kv->k", block, block) if metric == "cosine" else block.sum(axis=1)
-        scales.append(np.sqrt(sums) if metric == "cosine" else sums)
-    out = np.zeros((_n_topics(reference), _n_topics(other)))
+        scales.append((np.sqrt(sums) if metric == "cosine" else sums)[:, np.newaxis])
+    out = np.zeros((reference.n_topics, other.n_topics))
     for chunk in chunks:
-        left, right = (
-            _words(topics, *chunk) / scale[:, np.newaxis]
-            for topics, scale in zip((reference, other), scales, strict=True)
-        )
+        left, right = reference.words(*chunk) / scales[0], other.words(*chunk) / scales[1]
         if metric == "cosine":
             out += left @ right.T
         elif metric == "hellinger":
@@ -132,13 +134,3 @@ def _similarities(reference, other, n_features, metric):
     if metric == "hellinger":
         return 1 - np.sqrt(np.maximum(1 - out, 0))
     return 1 - out / 2 if metric == "total_variation" else out
-
-
-def _n_topics(topics):
-    return topics.n_components if isinstance(topics, TopicWord) else topics.shape[0]
-
-
-def _words(topics, start, stop):
-    if isinstance(topics, TopicWord):
-        return topics.words(start, stop)
-    return topics[:, start:stop].astype(np.float64)

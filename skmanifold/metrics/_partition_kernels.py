@@ -1,4 +1,4 @@
-"""Kernels for partitions: canonical labels, groups of equal rows, variation of information, and a sweep of moves.
+"""Kernels for partitions: canonical labels, variation of information, sweeps of moves, and merges.
 
 Draws of a partition are `codes` of shape (n_rows, n_draws), in the smallest integer type that holds the labels, so that
 the labels of a row are contiguous. Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draws.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..random._keys import fold_in
 from ..utils._njit import njit
 
 LEAST_GAIN = 1e-12  # nats of expected variation of information; smaller differences are rounding errors
@@ -16,10 +15,7 @@ LEAST_GAIN = 1e-12  # nats of expected variation of information; smaller differe
 
 @njit(cache=True, nogil=True)
 def name_by_first_row(labels, n_names, out):
-    """Relabel clusters 0, 1, ... in the order of first occurrence; returns their number.
-
-    All `labels` are less than `n_names`.
-    """
+    """Relabel clusters 0, 1, ... in the order of first occurrence; all `labels` are less than `n_names`."""
     names = np.full(n_names, -1, np.int64)
     n_labels = 0
     for i in range(len(labels)):
@@ -28,78 +24,23 @@ def name_by_first_row(labels, n_names, out):
             names[label] = n_labels
             n_labels += 1
         out[i] = names[label]
-    return n_labels
 
 
 @njit(cache=True, nogil=True)
-def find_groups(codes, group_of, first):
-    """Group the rows that are equal in every draw, (n_rows, n_draws); returns the number of groups.
-
-    `group_of` becomes each row's group, numbered by first rows, which are in `first`. Rows with the same hash are
-    compared label by label, so collisions do no harm.
-    """
-    n_rows, n_draws = codes.shape
-    # Open addressing in a table that is at most half full.
-    n_slots = 2
-    while n_slots < 2 * n_rows:
-        n_slots *= 2
-    last_slot = np.uint64(n_slots - 1)
-    slots = np.full(n_slots, -1, np.int64)
-    n_groups = 0
-    for i in range(n_rows):
-        key = np.uint64(0)
-        for t in range(n_draws):
-            key = fold_in(key, codes[i, t])
-        slot = np.int64(key & last_slot)
-        while True:
-            group = slots[slot]
-            if group < 0:
-                slots[slot] = n_groups
-                first[n_groups] = i
-                group_of[i] = n_groups
-                n_groups += 1
-                break
-            other = first[group]
-            t = 0
-            while t < n_draws and codes[i, t] == codes[other, t]:
-                t += 1
-            if t == n_draws:
-                group_of[i] = group
-                break
-            slot = (slot + 1) % n_slots
-    return n_groups
-
-
-@njit(cache=True, nogil=True)
-def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out):
-    """Variation of information, in nats, between one partition, (n_items,), and each draw, in `out`, (n_draws,).
+def variations(members, starts, sizes, weights, codes, offsets, draw_sizes, logs, out):
+    """Variation of information, in nats, between one partition and each draw, in `out`, (n_draws,).
 
     It is (1 / n) sum_kl n_kl (log(a_k / n_kl) + log(b_l / n_kl)): no term is negative, and all are exactly zero for
     equal partitions. No contingency table is complete, so that time is proportional to rows times draws for any number
-    of clusters. `weights` are rows of each item; `offsets`, (n_draws + 1,), first clusters of draws in `draw_sizes`;
-    `logs` of integers.
+    of clusters. Cluster k of the partition has the items ``members[starts[k]:starts[k + 1]]`` and `sizes[k]` rows.
+    `weights` are rows of each item; `offsets`, (n_draws + 1,), first clusters of draws in `draw_sizes`; `logs` of
+    integers.
     """
-    n_items, n_draws = codes.shape
-    # Items sorted by cluster: a counting sort.
-    starts = np.zeros(n_labels + 1, np.int64)
-    sizes = np.zeros(n_labels, np.int64)
-    n_rows = 0
-    for i in range(n_items):
-        starts[labels[i] + 1] += 1
-        sizes[labels[i]] += weights[i]
-        n_rows += weights[i]
-    for k in range(n_labels):
-        starts[k + 1] += starts[k]
-    filled = np.zeros(n_labels, np.int64)
-    members = np.empty(n_items, np.int64)
-    for i in range(n_items):
-        label = labels[i]
-        members[starts[label] + filled[label]] = i
-        filled[label] += 1
+    n_draws = codes.shape[1]
     joint = np.zeros(len(draw_sizes), np.int64)
     out[:] = 0.0
     # One cluster after the other: its row of all contingency tables is counted, used and cleared.
-    for k in range(n_labels):
+    for k in range(len(sizes)):
         log_size = logs[sizes[k]]
         for position in range(starts[k], starts[k + 1]):
             i = members[position]
@@ -110,21 +51,24 @@ def variations(labels, n_labels, weights, codes, offsets, draw_sizes, logs, out)
                 i = members[position]
                 for t in range(n_draws):
                     cluster = offsets[t] + np.int64(codes[i, t])
-                    count = joint[cluster]
-                    if count > 0:
-                        log_count = logs[count]
-                        out[t] += count * ((log_size - log_count) + (logs[draw_sizes[cluster]] - log_count))
-                        joint[cluster] = 0
+                    out[t] += _use_count(joint, cluster, log_size, draw_sizes, logs)
         else:
             for t in range(n_draws):
                 for cluster in range(offsets[t], offsets[t + 1]):
-                    count = joint[cluster]
-                    if count > 0:
-                        log_count = logs[count]
-                        out[t] += count * ((log_size - log_count) + (logs[draw_sizes[cluster]] - log_count))
-                        joint[cluster] = 0
+                    out[t] += _use_count(joint, cluster, log_size, draw_sizes, logs)
     for t in range(n_draws):
-        out[t] /= n_rows
+        out[t] /= len(logs) - 1
+
+
+@njit(cache=True, nogil=True)
+def _use_count(joint, cluster, log_size, draw_sizes, logs):
+    """The term of a joint count, which becomes zero."""
+    count = joint[cluster]
+    if count == 0:
+        return 0.0
+    joint[cluster] = 0
+    log_count = logs[count]
+    return count * ((log_size - log_count) + (logs[draw_sizes[cluster]] - log_count))
 
 
 @njit(cache=True, nogil=True)

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.utils import check_scalar
 
 from ..random._keys import Purpose, fold_in_each, root_key, subkey
+from ..sparse.counts import index_columns
 from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, RandomStateLike
 from ._partition_kernels import (
     LEAST_GAIN,
     count_agreements,
     count_items,
-    find_groups,
     merge_clusters,
     name_by_first_row,
     sweep,
@@ -280,11 +280,15 @@ def co_clustering(draws: ArrayLike, rows: ArrayLike | None = None) -> np.ndarray
 
 def compact_labels(labels: ArrayLike) -> np.ndarray:
     """Relabel clusters 0, 1, ... by decreasing size, equal ones by their first rows; (n_rows,) int64."""
-    names, _ = _name(_check_labels(labels, "labels", "n_rows"))
-    largest_first = np.argsort(-np.bincount(names), kind="stable")  # names are in the order of first rows
-    rank = np.empty_like(largest_first)
-    rank[largest_first] = np.arange(len(rank))
-    return rank[names]
+    names = _name(_check_labels(labels, "labels", "n_rows"))
+    return _ranks(np.bincount(names))[names]  # names are in the order of first rows
+
+
+def _ranks(sizes: np.ndarray) -> np.ndarray:
+    """0 for the largest size, and so on; equal ones in their order."""
+    rank = np.empty(len(sizes), np.int64)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return rank
 
 
 def _check_labels(labels: ArrayLike, name: str, *axes: str) -> np.ndarray:
@@ -302,14 +306,14 @@ def _check_labels(labels: ArrayLike, name: str, *axes: str) -> np.ndarray:
 
 
 def _name(labels):
-    """Labels 0, 1, ... in the order of first rows, int64, and their number."""
+    """Labels 0, 1, ... in the order of first rows, int64."""
     n_names = int(labels.max()) + 1
     if n_names > 4 * len(labels) + 1024:  # avoids a large table in which most labels do not occur
         uniques, labels = np.unique(labels, return_inverse=True)
         n_names = len(uniques)
     names = np.empty(len(labels), np.int64)
-    n_labels = name_by_first_row(labels.astype(np.int64, copy=False), n_names, names)
-    return names, n_labels
+    name_by_first_row(labels.astype(np.int64, copy=False), n_names, names)
+    return names
 
 
 def _encode(draws) -> _Draws:
@@ -317,7 +321,7 @@ def _encode(draws) -> _Draws:
     codes = np.empty((n_draws, n_rows), np.min_scalar_type(min(int(draws.max()), n_rows - 1)))
     sizes = []
     for t in range(n_draws):
-        names, _ = _name(draws[t])
+        names = _name(draws[t])
         codes[t] = names
         sizes.append(np.bincount(names))
     offsets = np.zeros(n_draws + 1, np.int64)
@@ -330,8 +334,12 @@ def _variations(labels, draws):
     """Variation of information between `labels` and each draw, (n_draws,)."""
     if len(labels) != len(draws.codes):
         raise ValueError(f"The partitions have different numbers of rows, {len(labels)} and {len(draws.codes)}.")
+    names = _name(labels)
+    members, starts = np.empty(len(names), np.int64), np.empty(names.max() + 2, np.int64)
+    index_columns(names, starts, members)
+    sizes = np.add.reduceat(draws.weights[members], starts[:-1])
     out = np.empty(draws.codes.shape[1])
-    variations(*_name(labels), draws.weights, draws.codes, draws.offsets, draws.sizes, draws.logs, out)
+    variations(members, starts, sizes, draws.weights, draws.codes, draws.offsets, draws.sizes, draws.logs, out)
     return out
 
 
@@ -342,11 +350,11 @@ def _group(draws):
     n times the expected variation has the second derivative 1 / (a + x) + 1 / (b + w - x) - (2 / T) sum_t [1 / (n_at +
     x) + 1 / (n_bt + w - x)], negative because n_at <= a and n_bt <= b: the minimum is at x = 0 or x = w.
     """
-    n_rows = len(draws.codes)
-    item_of_row, first = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
-    n_items = find_groups(draws.codes, item_of_row, first)
-    codes = draws.codes if n_items == n_rows else draws.codes[first[:n_items]]
-    return draws._replace(codes=codes, weights=np.bincount(item_of_row)), item_of_row
+    contents = draws.codes.view(np.dtype((np.void, draws.codes[0].nbytes)))[:, 0].tolist()
+    items: dict[bytes, int] = {}  # numbered by first rows
+    item_of_row = np.array([items.setdefault(content, len(items)) for content in contents])
+    _, first = np.unique(item_of_row, return_index=True)
+    return draws._replace(codes=draws.codes[first], weights=np.bincount(item_of_row)), item_of_row
 
 
 def _best_draw(items, limit, workers):
@@ -360,11 +368,8 @@ def _best_draw(items, limit, workers):
     candidates = candidates[np.arange(n_candidates) * len(candidates) // n_candidates]
     each = workers.run(lambda t: _variations(items.codes[:, t], items).mean(), [(t,) for t in candidates])
     best = candidates[np.argmin(each)]
-    start, stop = items.offsets[best], items.offsets[best + 1]
-    largest_first = np.argsort(-items.sizes[start:stop], kind="stable")
-    rank = np.full(stop - start, -1, np.int64)
-    rank[largest_first[:limit]] = np.arange(min(limit, stop - start))
-    return rank[items.codes[:, best]]
+    rank = _ranks(items.sizes[items.offsets[best] : items.offsets[best + 1]])
+    return np.where(rank < limit, rank, -1)[items.codes[:, best]]
 
 
 def _search(items, labels, order, n_columns, limit, max_sweeps) -> _SearchResult:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,20 +42,7 @@ LEAST_ESS = 0.3
 _N_PILOT = 50
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
-_DRAW = Purpose.DRAW
-_PILOT = Purpose.PILOT
-_TUNING = Purpose.TUNING
-_ANNEALING = Purpose.ANNEALING
-
-
-class IntegratedDocuments(NamedTuple):
-    """Monte Carlo estimates for each row; see SphericalLikelihood."""
-
-    log_density: np.ndarray  # (n_rows,)
-    effective_sample_size: np.ndarray  # (n_rows,), fractions of `n_draws`
-    proportions: np.ndarray  # (n_rows, K)
-    n_draws: np.ndarray  # (n_rows,) int64: draws, or particles of annealed rows
-    annealed: np.ndarray  # (n_rows,) bool
+_DRAW, _PILOT, _TUNING, _ANNEALING = Purpose.DRAW, Purpose.PILOT, Purpose.TUNING, Purpose.ANNEALING
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +168,9 @@ def spherical_document_likelihood(
     dense[np.repeat(np.arange(beta.n_rows), np.diff(beta.indptr)), beta.indices] = beta.data
     key = subkey(root_key(random_state), Purpose.INFERENCE, _SPHERICAL)
     with Workers(n_jobs) as workers:
-        result = integrate_documents(
+        return integrate_documents(
             as_directions(X), dense, prior, float(concentration), key, n_draws, workers, from_prior=method == "prior"
         )
-    with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.maximum(1 / result.effective_sample_size - 1, 0) / (result.n_draws - 1))
-    return SphericalLikelihood(
-        result.log_density, errors, result.effective_sample_size, result.proportions, result.annealed
-    )
 
 
 def integrate_documents(
@@ -202,7 +184,7 @@ def integrate_documents(
     *,
     from_prior: bool = False,
     least_ess: float = LEAST_ESS,
-) -> IntegratedDocuments:
+) -> SphericalLikelihood:
     """Compute `spherical_document_likelihood` of validated arrays: unit `topics`, float64, C-contiguous.
 
     Contents of documents are folded into the key. A row of which both pilots have an effective sample size below the
@@ -212,7 +194,8 @@ def integrate_documents(
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for
     log_density, ess = np.full(n_rows, np.nan), np.full(n_rows, np.nan)
     proportions = np.tile(alpha / alpha.cumsum()[-1], (n_rows, 1))
-    used, annealed = np.full(n_rows, n_draws), np.zeros(n_rows, np.bool_)
+    n_particles = max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)  # in place of the draws
+    annealed = np.zeros(n_rows, np.bool_)
 
     word_topic = np.ascontiguousarray(topics.T)
     gram = np.empty((1, n_components, n_components))
@@ -241,11 +224,12 @@ def integrate_documents(
     rows = rows_left(rows, average_over_prior, of_prior, prior_scratch_shape(K))
     if len(rows):
         annealed[rows] = True
-        used[rows] = count_particles(n_draws)
-        rows_left(rows, average_over_particles, (count_particles(n_draws),), (N_RUNGS,), (8, K))
+        rows_left(rows, average_over_particles, (n_particles,), (N_RUNGS,), (8, K))
     # The kernels omit the factor c_V(kappa) exp(kappa), or with a concentration for each topic c_V(0).
     log_density += log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
-    return IntegratedDocuments(log_density, ess, proportions, used, annealed)
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.maximum(1 / ess - 1, 0) / (np.where(annealed, n_particles, n_draws) - 1))
+    return SphericalLikelihood(log_density, errors, ess, proportions, annealed)
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -298,11 +282,6 @@ def average_over_prior(products, keys, gram, alpha, density, n_draws, least_ess,
                 continue
         draw_from_prior(alpha, density, b, gram, fold_in(keys[i], _DRAW), n_draws, tally, scratch)
         _finish(tally, n_draws)
-
-
-def count_particles(n_draws: int) -> int:
-    """Particles of annealing that take the place of `n_draws` draws."""
-    return max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)
 
 
 @njit(cache=True, nogil=True, _nrt=False)

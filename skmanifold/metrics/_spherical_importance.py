@@ -34,24 +34,18 @@ _N_STEPS = 5  # leapfrog steps of a transition
 _GAIN = 0.3  # change of the logarithm of a step size per unit of acceptance probability
 _TARGET = 0.8  # target acceptance probability
 FIRST_LOG_STEP = -1.2  # of all temperatures, before adaptation
-_STEP = Purpose.STEP
-_START = Purpose.START
-_LOG_SUM = Purpose.LOG_SUM
-_JUMP = Purpose.JUMP
-_STEP_SIZE = Purpose.STEP_SIZE
 _LEAST_ROOT = 1e-150
-_ACCEPTANCE = Purpose.ACCEPTANCE
+_STEP, _START, _LOG_SUM, _JUMP = Purpose.STEP, Purpose.START, Purpose.LOG_SUM, Purpose.JUMP
+_STEP_SIZE, _ACCEPTANCE = Purpose.STEP_SIZE, Purpose.ACCEPTANCE
 
 
 @njit_part
-def log_dirichlet_constant(alpha):
-    """Log of Gamma(sum alpha) / prod Gamma(alpha)."""
+def sum_of(alpha):
+    """Sum of the parameters of a Dirichlet prior."""
     total = 0.0
-    constant = 0.0
     for i in range(len(alpha)):
         total += alpha[i]
-        constant -= math.lgamma(alpha[i])
-    return constant + math.lgamma(total)
+    return total
 
 
 @njit_part
@@ -83,9 +77,7 @@ def add_draw(log_weight, theta, tally):
 @njit_part
 def effective_fraction(tally, n_draws):
     """Effective sample size as a fraction of the number of draws; 0 if all weights are 0."""
-    if not tally[2] > 0.0:
-        return 0.0
-    return tally[1] * tally[1] / tally[2] / n_draws
+    return tally[1] * tally[1] / tally[2] / n_draws if tally[2] > 0.0 else 0.0
 
 
 @njit_part
@@ -97,9 +89,8 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
     for i in range(1, len(alpha)):
         for s in range(n_draws):
             row[s] = max(row[s], y[i, s])
-    mass = 0.0
+    mass = sum_of(alpha)
     for i in range(len(alpha)):
-        mass += alpha[i]
         for s in range(n_draws):
             y[i, s] -= row[s]
             log_prior[s] += alpha[i] * y[i, s]
@@ -252,11 +243,10 @@ def anneal(alpha, density, b, B, key, n_particles, log_steps, adapts, tally, wor
     """
     n = len(alpha)
     theta, x, y, exponents = work[0], work[5], work[6], work[7]
-    mass = 0.0
+    mass = sum_of(alpha)
     on_sphere = True
     for i in range(n):
         exponents[i] = 2.0 * alpha[i] - 1.0
-        mass += alpha[i]
         on_sphere = on_sphere and alpha[i] >= 0.5
     n_rungs = len(log_steps)
     reset(tally)

@@ -25,7 +25,7 @@ from ..random._keys import fold_in, uniform
 from ..random._variates import gamma_variate, normal, open_uniform
 from ..topics.document_densities import concentration_at, log_document
 from ..utils._njit import njit_part
-from ._spherical_importance import LEAST_SQUARE, add_draw, log_dirichlet_constant, reset
+from ._spherical_importance import LEAST_SQUARE, add_draw, reset, sum_of
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
 # distribution; as mu increases, a normal distribution. Its normaliser and mean are tabulated for each a on a grid of
@@ -261,9 +261,7 @@ def _combine(w, b, B, spread):
 def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
     n = len(alpha)
-    mass = 0.0
-    for i in range(n):
-        mass += alpha[i]
+    mass = sum_of(alpha)
     _fill_cone_point(b, B, best)
     along, squared, _ = _combine(best, b, B, spread)
     length = math.sqrt(squared)
@@ -285,9 +283,10 @@ def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
 
 
 @njit_part
-def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift):
+def _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift):
     """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
+    `at_means` and `total` are s^2 and sum(w) of the means, `spread` is B w; `squared` is the expected s^2.
     kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
     density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
     """
@@ -296,11 +295,6 @@ def _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, preci
     pull = kappa * cosine
     first = -0.5 * pull / root + 1.5 * k * (1.0 / squared - root)
     second = (0.25 * pull / squared - 0.75 * k) / root - 1.5 * k / (squared * squared)
-    total = 0.0
-    at_means = 0.0
-    for i in range(n):
-        total += means[i]
-        at_means += spread[i] * means[i]
     for i in range(n):
         shift[i] = kappa * b[i] - 4.0 * second * at_means * spread[i] - 2.0 * mass / total
         for j in range(n):
@@ -376,15 +370,14 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
     n = len(alpha)
     means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
-    mass = 0.0
-    for i in range(n):
-        mass += alpha[i]
+    mass = sum_of(alpha)
     cosine = _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, shift)
-    _, squared, _ = _combine(means, b, B, spread)
+    _, at_means, total = _combine(means, b, B, spread)
+    squared = at_means
     settled = False
     for iteration in range(_MAX_ITER):
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
-        _fill_likelihood(mass, kappa, cosine, k, b, B, means, spread, squared, precision, shift)
+        _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift)
         ridges = 0
         # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
         while not _factor(precision, precisions, lower):
@@ -405,7 +398,8 @@ def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
             return k
         settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
         # The expected squared length of the mixture includes the variances of the weights.
-        along, squared, _ = _combine(means, b, B, spread)
+        along, at_means, total = _combine(means, b, B, spread)
+        squared = at_means
         for i in range(n):
             for j in range(n):
                 squared += B[i, j] * covariance[i, j]
@@ -433,10 +427,11 @@ def draw_from_proposal(alpha, density, k, b, B, tables, vectors, matrices, key, 
     n = len(alpha)
     means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     lower = matrices[0]
-    mass = 0.0
-    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + log_dirichlet_constant(alpha)
+    mass = sum_of(alpha)
+    log_prior = 0.0  # of the constant Gamma(mass) / prod Gamma(alpha)
     for i in range(n):
-        mass += alpha[i]
+        log_prior -= math.lgamma(alpha[i])
+    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + (log_prior + math.lgamma(mass))
     reset(tally)
     for s in range(n_draws):
         draw_key = fold_in(key, s)

@@ -4,13 +4,13 @@ import io
 import os
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from _memory import memory_below
 from pyarrow import parquet
 
 from skmanifold.datasets import RowFiles
@@ -93,10 +93,8 @@ def test_chosen_rows_are_those_of_the_whole_file(tmp_path, monkeypatch, kind, or
 def test_rows_are_held_out_in_the_memory_of_these_rows(tmp_path):
     np.save(tmp_path / "rows.npy", np.ones((500_000, 8)))  # 32 MB
     files = RowFiles(tmp_path)
-    tracemalloc.start()
-    kept, held = files.hold_out(np.arange(0, 500_000, 5000))
-    assert tracemalloc.get_traced_memory()[1] < 12e6
-    tracemalloc.stop()
+    with memory_below(12e6):
+        kept, held = files.hold_out(np.arange(0, 500_000, 5000))
     assert (kept.shape, held.shape) == ((499_900, 8), (100, 8))
 
 
@@ -144,11 +142,9 @@ def test_files_that_announce_more_than_they_have_are_refused(tmp_path, monkeypat
     path = tmp_path / "rows.npz"
     few = sp.coo_array(([1], ([0], [0])), shape=(2**31 - 1, 3))
     sp.save_npz(path, few)
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=NAME + "has 2147483647 rows for 1 entries: if that is correct, save"):
+    sentence = "has 2147483647 rows for 1 entries: if that is correct, save"
+    with memory_below(2e6), pytest.raises(ValueError, match=NAME + sentence):
         next(iter(RowFiles(path)))
-    assert tracemalloc.get_traced_memory()[1] < 2e6
-    tracemalloc.stop()
     monkeypatch.setattr(row_files, "DEFAULT_BYTES", 1000)
     sp.save_npz(path, sp.csr_array(np.ones((2000, 100))))
     with pytest.raises(ValueError, match=NAME + r".*its arrays take more than \d+ bytes; if you trust the file"):

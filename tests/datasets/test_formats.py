@@ -279,7 +279,7 @@ def test_vocabulary_comes_with_the_counts_and_must_fit_them(tmp_path, dump, load
     dump(COUNTS, tmp_path / "bag")
     dump_vocabulary("abcd", tmp_path / "words")
     bag = load(tmp_path / "bag", vocabulary=tmp_path / "words")
-    assert bag.vocabulary == ["a", "b", "c", "d"]
+    assert bag.vocabulary == load(tmp_path / "bag", vocabulary=["a", "b", "c", "d"]).vocabulary == [*"abcd"]
     assert_same(bag.data, COUNTS)
     dump_vocabulary("ab", tmp_path / "words")
     with pytest.raises(

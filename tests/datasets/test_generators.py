@@ -1,7 +1,12 @@
 """Generators of data: seeds, and parameters that are refused in one sentence."""
 
+import itertools
+
 import numpy as np
 import pytest
+from samplers._evidence import assert_agrees, summarize
+from scipy.stats import beta, kstest
+from threadpoolctl import threadpool_limits
 
 from skmanifold.datasets import make_lda_corpus, make_subspaces
 from skmanifold.datasets._synthetic import make_categorical_mixture
@@ -102,3 +107,41 @@ def test_a_seed_decides_and_a_random_state_is_moved_on(make):
 def test_bad_parameters_are_refused_in_one_sentence(make, parameters, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}"):
         make(**parameters)
+
+
+PROPORTIONS = {
+    "lda": lambda prior: make_lda_corpus(20_000, 2, 3, doc_topic_prior=prior, random_state=2).proportions,
+    "spherical": lambda prior: (
+        make_spherical_admixture(20_000, 5, 3, doc_topic_prior=prior, random_state=5).proportions
+    ),
+    "categorical": lambda prior: make_categorical_mixture(
+        1, 20_000, 1, n_categories=3, category_prior=prior, random_state=4
+    ).components[0],
+}
+PRIORS = [*itertools.product(PROPORTIONS, (0.3, 1.0, 20.0)), ("lda", [0.1, 0.7, 3.0]), ("spherical", [0.1, 0.7, 3.0])]
+
+
+@pytest.mark.parametrize(("name", "prior"), PRIORS)
+def test_proportions_have_dirichlet_margins(name, prior):
+    alpha = np.broadcast_to(prior, 3)
+    proportions = PROPORTIONS[name](prior)
+    assert_agrees(summarize(proportions), alpha / alpha.sum())
+    for column, a in zip(proportions.T, alpha, strict=True):
+        assert kstest(column, beta(a, alpha.sum() - a).cdf).pvalue > 1e-3
+        assert kstest(column, beta(1.1 * a, alpha.sum() - a).cdf).pvalue < 1e-3
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: make_spherical_admixture(500, 300, 20, random_state=1).data,
+        lambda: (made := make_subspaces(1000, 200, (20, 100), random_state=1)).log_densities(made.data),
+    ],
+    ids=["spherical", "subspaces"],
+)
+def test_number_of_blas_threads_changes_nothing(draw):
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            found.append(draw())
+    np.testing.assert_array_equal(*found)

@@ -95,16 +95,6 @@ def test_labels_follow_the_weights(weights):
     assert np.count_nonzero(np.diff(mixture.labels)) > 5000
 
 
-@pytest.mark.parametrize("prior", [0.3, 1.0, 20.0])
-def test_components_have_dirichlet_moments(prior):
-    mixture = make_categorical_mixture(1, 100, 2000, n_categories=3, category_prior=prior, random_state=4)
-    shares = mixture.components.reshape(-1, 3)
-    for power, mean in ((1, 1 / 3), (2, (prior + 1) / (3 * (3 * prior + 1)))):
-        draws = shares**power
-        error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
-        np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4.5 * error)
-
-
 def test_missing_cells_have_their_share_and_leave_the_others_as_they_are():
     whole = make_categorical_mixture(4000, 10, 3, random_state=5)
     gaps = make_categorical_mixture(4000, 10, 3, missing=0.3, random_state=5)

@@ -72,15 +72,6 @@ def test_words_follow_the_topics_of_their_own_document():
     assert np.square(counts - lengths * wrong).sum() > 2 * np.square(counts - lengths * probabilities).sum()
 
 
-@pytest.mark.parametrize("alpha", [0.1, 2.0, [0.5, 0.2, 3.0]])
-def test_proportions_have_dirichlet_moments(alpha):
-    corpus = make_lda_corpus(20_000, 2, 3, mean_length=1.0, doc_topic_prior=alpha, random_state=2)
-    alpha = np.broadcast_to(alpha, 3)
-    total = alpha.sum()
-    assert_mean(corpus.proportions, alpha / total)
-    assert_mean(corpus.proportions**2, alpha * (alpha + 1) / (total * (total + 1)))
-
-
 def test_tiny_prior_gives_one_topic_per_document_and_no_nan():
     corpus = make_lda_corpus(3000, 10, 4, doc_topic_prior=1e-5, mean_length=1.0, random_state=0)
     largest = corpus.proportions.max(axis=1)

@@ -3,10 +3,10 @@
 import gzip
 import os
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
+from _memory import memory_below
 
 from skmanifold.datasets import _files as text_files
 from skmanifold.datasets import _formats as formats
@@ -22,13 +22,8 @@ def write(path, content):
 
 def refused(read, sentence, most=24e6):
     """The error is this sentence, and the way there takes no more memory than so many bytes."""
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=rf"{sentence}[^\n]*\.$"):
-            read()
-        assert tracemalloc.get_traced_memory()[1] < most
-    finally:
-        tracemalloc.stop()
+    with memory_below(most), pytest.raises(ValueError, match=rf"{sentence}[^\n]*\.$"):
+        read()
 
 
 @pytest.mark.parametrize("n_documents", [20_000_000, 2**31 - 1])

@@ -164,5 +164,23 @@ def one_sentence(error: BaseException) -> bool:
     return len(text.split()) >= 4 and "\n" not in text.strip()
 
 
+def altered_bytes(rng, content: bytes) -> bytes:
+    """Bytes that are cut, longer, without a part, or with a few others in place of some."""
+    changed = bytearray(content)
+    kind = rng.integers(6)
+    if kind == 0:
+        del changed[rng.integers(len(changed) + 1) :]
+    elif kind == 1:
+        changed += rng.bytes(int(rng.choice([1, 8, 100])))
+    elif kind == 2 and changed:
+        start = int(rng.integers(len(changed)))
+        del changed[start : start + int(rng.choice([1, 8, 64]))]
+    else:
+        for _ in range(rng.integers(1, 4) if changed else 0):
+            place = rng.integers(len(changed) if rng.random() < 0.5 else min(len(changed), 128))
+            changed[place] = rng.integers(256) if rng.random() < 0.5 else changed[place] ^ (1 << rng.integers(8))
+    return bytes(changed)
+
+
 if __name__ == "__main__":
     _main(*sys.argv[1:])

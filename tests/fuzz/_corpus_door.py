@@ -17,7 +17,7 @@ from datasets._on_disk import ARRAYS, seal
 from skmanifold import StochasticLDA
 from skmanifold.datasets import make_lda_corpus, open_corpus, save_corpus
 
-from ._cases import one_sentence
+from ._cases import altered_bytes, one_sentence
 
 NUMBERS = [-(2**63), -1, 0, 1, 7, 50, 255, 2**31 - 1, 2**31, 2**62, 2**63 - 1]
 with_fits = True
@@ -148,16 +148,7 @@ def _some_file(rng, path):
 
 def _flip(rng, path, prepared):
     file = _some_file(rng, path)
-    content = bytearray(_bytes(file))
-    for _ in range(rng.integers(1, 4) if content else 0):
-        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
-    _write(file, content)
-
-
-def _cut(rng, path, prepared):
-    file = _some_file(rng, path)
-    content = _bytes(file)
-    _write(file, content[: rng.integers(len(content) + 1)] if rng.random() < 0.7 else content + b"\0" * 8)
+    _write(file, altered_bytes(rng, _bytes(file)))
 
 
 def _swap(rng, path, prepared):
@@ -256,4 +247,4 @@ def _write(file, content):
         file.write_bytes(content)
 
 
-_CHANGES = [_flip, _flip, _cut, _swap, _items, _items, _items, _resize, _header, _no_header, _no_file]
+_CHANGES = [_flip, _flip, _flip, _swap, _items, _items, _items, _resize, _header, _no_header, _no_file]

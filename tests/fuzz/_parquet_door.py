@@ -11,7 +11,7 @@ from pyarrow import parquet
 from skmanifold.datasets import read_parquet
 from skmanifold.datasets._save_corpus import counts_of_documents
 
-from ._cases import one_sentence
+from ._cases import altered_bytes, one_sentence
 from ._text_door import judged
 
 _MOST = 2**31 - 1
@@ -34,7 +34,8 @@ def check(folder, seed):
     paths = _write(rng, folder, table)
     flipped = rng.random() < 0.35
     if flipped:
-        _flip(rng, paths[rng.integers(len(paths))])
+        path = paths[rng.integers(len(paths))]
+        path.write_bytes(altered_bytes(rng, path.read_bytes()))
     given = paths if len(paths) > 1 else paths[0]
     before = _most_memory()
     try:
@@ -247,16 +248,6 @@ def _lines(rng, table, names):
     if kind == 1:
         return pa.concat_tables([table, table[: rng.integers(len(table) + 1)]])
     return table[: rng.integers(len(table))]
-
-
-def _flip(rng, path):
-    content = bytearray(path.read_bytes())
-    if rng.random() < 0.3:
-        del content[rng.integers(len(content) + 1) :]
-    for _ in range(rng.integers(1, 6) if content else 0):
-        place = rng.integers(len(content))
-        content[place] = rng.integers(256) if rng.random() < 0.5 else content[place] ^ (1 << rng.integers(8))
-    path.write_bytes(content)
 
 
 _CHANGES = [_count, _count, _name, _name, _type, _columns, _lines, _lines]

@@ -5,6 +5,7 @@ import io
 import struct
 import warnings
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ from pyarrow import ipc, parquet
 
 from skmanifold.datasets import RowFiles
 
-from ._cases import one_sentence
+from ._cases import altered_bytes, one_sentence
+from ._sparse_matrices import BrokenError, entries
 
 _MOST_ROWS = 2**31 - 1
 _FEW_ROWS = 2**20  # allowed without entries if the format is not CSR
@@ -29,10 +31,6 @@ _ARROW_TYPES = (pa.float64(), pa.float32(), pa.float16(), pa.int64(), pa.int8(),
 _OTHER_ARROW_TYPES = (pa.string(), pa.timestamp("s"), pa.decimal128(5, 2), pa.list_(pa.int64()), pa.null(), pa.date32())
 
 
-class BrokenError(Exception):
-    """Raised by the slow readers."""
-
-
 def check(folder, seed):
     """Write a file, alter it before or after it is listed, read it, and compare."""
     warnings.filterwarnings("ignore", "Duplicate name", UserWarning)
@@ -45,7 +43,7 @@ def check(folder, seed):
     listed, may_refuse = wanted, False
     altered = content
     if rng.random() < 0.6:
-        altered = _altered_bytes(rng, content)
+        altered = altered_bytes(rng, content)
         may_refuse = altered != content
         wanted = _wanted(kind, altered)
     path.write_bytes(content if after else altered)
@@ -176,54 +174,21 @@ def _read_npz(content):
     form = form.item().decode("latin1") if form.dtype.kind == "S" else form.item()
     _ensure(form in _INDICES and {f"{name}.npy" for name in _INDICES[form]} <= set(contents))
     shape, data = (_array_of(contents[f"{name}.npy"]) for name in ("shape", "data"))
-    places = [_array_of(contents[f"{name}.npy"]) for name in _INDICES[form]]
+    places = {name: _array_of(contents[f"{name}.npy"]) for name in _INDICES[form]}
     _ensure(shape.dtype.kind in "iu" and shape.shape == (2,) and data.dtype.kind in _NUMBERS)
-    _ensure(all(index.ndim == 1 and index.dtype.kind in "iu" for index in places))
-    _ensure(not any(index.dtype.kind == "u" and index.dtype.itemsize == 8 for index in places))  # nor offsets below 0
-    return read_sparse(form, tuple(shape.tolist()), data.tolist(), data.shape, *(index.tolist() for index in places))
-
-
-def read_sparse(form, shape, data, of_data, *places):
-    """The cells of a sparse matrix, one after the other."""
-    n_rows, n_columns = shape
-    size = int(np.prod(of_data, dtype=object))
+    unsigned = [index for index in places.values() if index.dtype.kind == "u"]
+    _ensure(all(index.dtype.itemsize < 8 for index in unsigned))  # nor offsets below 0
+    n_rows, n_columns = shape.tolist()
     _ensure(0 <= n_rows <= _MOST_ROWS and n_columns >= 0)
-    _ensure(form == "csr" or n_rows <= max(_FEW_ROWS, 16 * size))
+    _ensure(form == "csr" or n_rows <= max(_FEW_ROWS, 16 * data.size))
+    coords = places.get("row"), places.get("col")
     cells = {}
-
-    def add(row, column, value):
+    for row, column, value in entries(
+        SimpleNamespace(format=form, shape=(n_rows, n_columns), data=data, coords=coords, **places)
+    ):
         _ensure(0 <= row < n_rows and 0 <= column < n_columns)
-        _add(cells, row, column, value)
-
-    if form == "coo":
-        rows, columns = places
-        _ensure(len(of_data) == 1 and len(rows) == len(columns) == len(data))
-        for entry in zip(rows, columns, data, strict=True):
-            add(*entry)
-    elif form == "dia":
-        (offsets,) = places
-        _ensure(len(of_data) == 2 and len(offsets) == len(data) == len(set(offsets)))
-        _ensure(max(map(abs, offsets), default=0) <= max(n_rows, n_columns, _MOST_ROWS))
-        for offset, diagonal in zip(offsets, data, strict=True):
-            for column, value in enumerate(diagonal):
-                if 0 <= column - offset < n_rows and column < n_columns:
-                    add(column - offset, column, value)
-    else:
-        indptr, indices = places
-        _ensure(len(of_data) == (3 if form == "bsr" else 1) and len(indices) == len(data))
-        height, width = of_data[1:] if form == "bsr" else (1, 1)
-        _ensure(height and width and n_rows % height == 0 and n_columns % width == 0)
-        n_major = n_columns if form == "csc" else n_rows // height
-        _ensure(len(indptr) == n_major + 1 and indptr[0] == 0 and indptr == sorted(indptr))
-        _ensure(indptr[-1] <= len(indices))
-        for major in range(n_major):
-            for entry in range(indptr[major], indptr[major + 1]):
-                if form == "bsr":
-                    for (i, j), value in np.ndenumerate(np.array(data[entry], dtype=object)):
-                        add(major * height + i, indices[entry] * width + j, value)
-                else:
-                    add(*((major, indices[entry]) if form == "csr" else (indices[entry], major)), data[entry])
-    return shape, _told(cells)
+        _add(cells, row, column, value.item())
+    return (n_rows, n_columns), _told(cells)
 
 
 def _read_table(read):
@@ -415,20 +380,3 @@ _MADE = {
     ".parquet": _made_table(_write_parquet),
     ".arrow": _made_table(_write_arrow),
 }
-
-
-def _altered_bytes(rng, content):
-    changed = bytearray(content)
-    kind = rng.integers(6)
-    if kind == 0:
-        del changed[rng.integers(len(changed) + 1) :]
-    elif kind == 1:
-        changed += rng.bytes(int(rng.choice([1, 8, 100])))
-    elif kind == 2 and changed:
-        start = int(rng.integers(len(changed)))
-        del changed[start : start + int(rng.choice([1, 8, 64]))]
-    else:
-        for _ in range(rng.integers(1, 4) if changed else 0):
-            place = rng.integers(len(changed) if rng.random() < 0.5 else min(len(changed), 128))
-            changed[place] = rng.integers(256) if rng.random() < 0.5 else changed[place] ^ (1 << rng.integers(8))
-    return bytes(changed)

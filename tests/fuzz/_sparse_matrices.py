@@ -25,23 +25,29 @@ def read(X) -> np.ndarray:
     """What X holds, entry by entry; a BrokenError where one is nowhere in it."""
     n_rows, n_columns = X.shape
     dense = np.zeros((n_rows, n_columns))
-    for row, column, value in _entries(X):
+    for row, column, value in entries(X):
         if not 0 <= row < n_rows or not 0 <= column < n_columns:
             raise BrokenError(f"({row}, {column}) is not in {X.shape}")
         dense[row, column] += float(value)
     return dense
 
 
-def _entries(X):
+def entries(X):
+    """Row, column and value of each entry of a matrix, or of an object with the same arrays."""
+    n_dimensions = {"bsr": 3, "dia": 2}.get(X.format, 1)
+    if X.format not in ("lil", "dok") and X.data.ndim != n_dimensions:
+        raise BrokenError("data")
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+        if not (height and width):
+            raise BrokenError("blocks")
         n_major = X.shape[1] if X.format == "csc" else X.shape[0] // height
         indptr, indices = _integers(X.indptr), _integers(X.indices)
         shape_fits = X.shape[0] % height == 0 and X.shape[1] % width == 0
         rises = all(a <= b for a, b in pairwise(indptr))
         if not (len(indptr) == n_major + 1 and indptr[0] == 0 and rises and indptr[-1] <= len(indices) and shape_fits):
             raise BrokenError("indptr")
-        if len(indices) != len(X.data) or X.data.ndim != (3 if X.format == "bsr" else 1):
+        if len(indices) != len(X.data):
             raise BrokenError("data")
         for major in range(n_major):
             for j in range(indptr[major], indptr[major + 1]):
@@ -61,10 +67,10 @@ def _entries(X):
         yield from zip(rows, columns, X.data, strict=True)
     elif X.format == "dia":
         offsets = _integers(X.offsets)
-        if len(set(offsets)) < len(offsets) or len(offsets) != len(X.data) or X.data.ndim != 2:
+        if len(set(offsets)) < len(offsets) or len(offsets) != len(X.data):
             raise BrokenError("offsets")
         for offset, diagonal in zip(offsets, X.data, strict=True):
-            if abs(offset) >= INT32:
+            if abs(offset) > max(*X.shape, INT32 - 1):
                 raise BrokenError("far away")
             for column, value in enumerate(diagonal[: X.shape[1]]):
                 if 0 <= column - offset < X.shape[0]:

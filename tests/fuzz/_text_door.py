@@ -24,7 +24,7 @@ from skmanifold.datasets import (
     save_corpus,
 )
 
-from ._cases import one_sentence
+from ._cases import altered_bytes, one_sentence
 
 _MOST = 2**31 - 1
 _BLANK = rb"[ \t\r]"
@@ -97,7 +97,7 @@ def check(folder, seed):
     if packed:
         stored = gzip.compress(content, 6)
         if rng.random() < 0.5:
-            stored = _altered_bytes(rng, stored)
+            stored = altered_bytes(rng, stored)
             content = _unpacked(stored)
     path = folder / ("bag.gz" if packed else "bag")
     path.write_bytes(stored)
@@ -175,7 +175,7 @@ def _while_replaced(rng, path, reader):
             raise ValueError("All blocks were read before the file was replaced.")
         other = path.with_name("other")
         content = path.read_bytes()
-        other.write_bytes(_altered_bytes(rng, content) if rng.random() < 0.5 else content)
+        other.write_bytes(altered_bytes(rng, content) if rng.random() < 0.5 else content)
         if rng.random() < 0.5:
             path.write_bytes(other.read_bytes())
         else:
@@ -309,16 +309,6 @@ def _altered(rng, content):
     return content
 
 
-def _altered_bytes(rng, content):
-    changed = bytearray(content)
-    for _ in range(rng.integers(1, 4)):
-        if changed and rng.random() < 0.7:
-            changed[rng.integers(len(changed))] = rng.integers(256)
-        else:
-            del changed[rng.integers(len(changed) + 1) :]
-    return bytes(changed)
-
-
 def _changed_number(rng, content):
     numbers = list(re.finditer(rb"\d+", content[:5000]))
     if not numbers:
@@ -377,7 +367,7 @@ def _long(rng, content):
 
 
 _CHANGES = [
-    _altered_bytes,
+    altered_bytes,
     _changed_number,
     _changed_number,
     _changed_lines,

@@ -7,7 +7,6 @@ import scipy.sparse as sp
 from scipy.special import logit, polygamma, psi
 from scipy.stats import beta, norm
 
-from skmanifold import VonMisesFisherMixture
 from skmanifold.inspection import TopicDisplay, class_words
 
 MEASURES = ("log-odds", "c-tf-idf", "lift")
@@ -229,19 +228,6 @@ def test_the_frame_has_a_row_for_each_word(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"ClassWords.to_frame needs pandas: pip install"):
         found.to_frame()
-
-
-def test_clusters_of_embeddings_are_named_by_the_words_of_the_texts():
-    rng = np.random.default_rng(0)
-    subject = np.repeat([0, 1], 50)
-    embeddings = np.where(subject == 0, 4.0, -4.0)[:, np.newaxis] + rng.standard_normal((100, 8))
-    counts = rng.poisson(np.where(subject[:, np.newaxis] == [0, 0, 1, 1, 2], 2.0, 0.2))
-    mixture = VonMisesFisherMixture(2, random_state=0).fit(embeddings)
-    found = class_words(mixture.predict_proba(embeddings), counts, ["ball", "bat", "moon", "orbit", "the"], n_words=2)
-    first = mixture.labels_[0]
-    assert set(found.words[first]) == {"ball", "bat"}
-    assert set(found.words[1 - first]) == {"moon", "orbit"}
-    assert subject[found.typical_rows()[first]].tolist() == [0]
 
 
 def test_the_display_shows_words_and_intervals():

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -131,22 +130,6 @@ def test_the_twelve_largest_of_many_topics_are_shown_each_on_its_own_scale():
     everything = TopicDisplay.from_estimator(lda, topics=range(15))
     np.testing.assert_array_equal(everything.topics, range(15))
     assert everything.figure_._suptitle is None
-
-
-def test_given_axes_are_used_and_single_ones_divided():
-    lda = fitted.lda()
-    figure, axes = plt.subplots(1, 3)
-    display = TopicDisplay.from_estimator(lda, ax=axes)
-    assert list(display.axes_) == list(axes)
-    assert display.figure_ is figure
-    assert display.plot().figure_ is not figure
-    again, (left, right) = plt.subplots(1, 2)
-    display.plot(ax=right)
-    assert display.figure_ is again
-    assert left.axison
-    assert not right.axison
-    with pytest.raises(ValueError, match=r"has 3 panels; ax has 2 axes"):
-        display.plot(ax=[left, right])
 
 
 def test_long_words_are_cut_in_the_picture_alone():

@@ -1,7 +1,6 @@
 import sys
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -178,15 +177,3 @@ def test_passes_of_burn_in_do_not_set_the_scale():
     assert high - low <= 10.0 * 3.0
     assert low < -10.0
     assert high > 0.0
-
-
-def test_given_axes_are_used_and_single_ones_divided():
-    lda = fitted.lda("gibbs", 2, 110)
-    _, axes = plt.subplots(2, 1)
-    display = TraceDisplay.from_estimator(lda, ax=axes)
-    assert list(display.axes_) == list(axes)
-    assert display.plot().figure_ is not axes[0].figure
-    figure, ax = plt.subplots()
-    assert display.plot(ax=ax).figure_ is figure
-    with pytest.raises(ValueError, match="ax must be axes of a grid"):
-        display.plot(ax=figure.add_axes((0, 0, 1, 1)))

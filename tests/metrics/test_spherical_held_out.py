@@ -1,3 +1,5 @@
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -57,7 +59,7 @@ def _estimates(alpha, n_keys, kappa=KAPPA, topics=TOPICS, document=DOCUMENT, n_d
         for i in range(n_keys):
             key = subkey(root_key(0), i)
             results.append(integrate_documents(directions, topics, alpha, kappa, key, n_draws, workers, **options))
-    return [np.array([result[field][0] for result in results]) for field in range(5)]
+    return [np.array([getattr(result, field.name)[0] for result in results]) for field in fields(results[0])]
 
 
 def _assert_unbiased(log_estimates, exact):
@@ -75,7 +77,7 @@ def test_expected_density_is_the_exact_one(alpha, options, kappa):
     if kappa is KAPPA and alpha in ANCHORS:
         np.testing.assert_allclose(exact, ANCHORS[alpha][0], atol=1e-9)
         np.testing.assert_allclose(mean, ANCHORS[alpha][1], atol=1e-8)
-    log_density, _, proportions, _, annealed = _estimates(alpha, 200, kappa, **options)
+    log_density, _, _, proportions, annealed = _estimates(alpha, 200, kappa, **options)
     _assert_unbiased(log_density, exact)
     assert annealed.all() == ("least_ess" in options)
     # Ratios of means over documents' draws: what their weights are for.
@@ -208,7 +210,7 @@ def _random_document(n_topics, n_features, alpha, kappa, generator):
 def test_two_topics_agree_with_quadrature(alpha, kappa):
     topics, document = _random_document(2, 5, max(alpha, 0.1), kappa, np.random.default_rng(3))
     exact, _ = _integrate_by_logs(topics, document, [alpha] * 2, kappa, 100_001)
-    log_density, ess, proportions, _, _ = _estimates(alpha, 60, kappa, topics, document)
+    log_density, _, ess, proportions, _ = _estimates(alpha, 60, kappa, topics, document)
     assert np.isfinite(proportions).all()
     assert np.all((ess > 0) & (ess <= 1 + 1e-12))
     _assert_unbiased(log_density, exact)
@@ -239,17 +241,6 @@ def test_the_proposal_is_close_to_the_posterior(alpha, kappa):
     assert 0.4 < np.sqrt(np.mean(differences**2)) < 1.7
 
 
-def test_draws_from_the_prior_are_far_too_low_where_the_proposal_is_not():
-    topics, X = _documents(10.0, 3e4, 0.3, np.random.default_rng(0))
-    options = {"doc_topic_prior": np.full(20, 10.0), "concentration": 3e4, "n_draws": 1000}
-    result = spherical_document_likelihood(topics, X, **options)
-    prior = spherical_document_likelihood(topics, X, method="prior", **options)
-    assert result.document_errors.max() < 0.03
-    assert np.median(prior.effective_sample_size) < 0.02
-    assert np.mean(result.log_density - prior.log_density) > 5
-    assert np.all(result.log_density > prior.log_density)
-
-
 def test_annealing_and_the_proposal_agree():
     """Two ways to the same densities, for topics with an uneven prior, some of them close to each other."""
     generator = np.random.default_rng(6)
@@ -265,7 +256,7 @@ def test_annealing_and_the_proposal_agree():
             directions, beta, alpha, 200.0, subkey(root_key(0), 9), 4000, workers, least_ess=2.0
         )
     assert annealed.annealed.all()
-    errors = np.hypot(fitted.document_errors, np.sqrt((1 / annealed.effective_sample_size - 1) / 499))
+    errors = np.hypot(fitted.document_errors, annealed.document_errors)
     assert np.max(np.abs(fitted.log_density - annealed.log_density) / errors) < 4.5
     assert errors.max() < 0.2
 
@@ -285,10 +276,9 @@ def test_low_concentrations_need_the_prior_alone():
 
 def test_errors_are_those_of_the_estimates():
     exact, _ = _integrate_by_logs(TOPICS, DOCUMENT, [2.0] * 3, KAPPA)
-    for options, n_used in (({}, 100), ({"least_ess": 2.0}, 13), ({"from_prior": True}, 100)):
-        log_density, ess, _, n_draws, _ = _estimates(2.0, 200, **options)
-        assert np.all(n_draws == n_used)
-        z = (log_density - exact) / np.sqrt((1 / ess - 1) / (n_used - 1))
+    for options in ({}, {"least_ess": 2.0}, {"from_prior": True}):
+        log_density, errors, *_ = _estimates(2.0, 200, **options)
+        z = (log_density - exact) / errors
         assert 0.8 < np.sqrt(np.mean(z**2)) < 1.3
 
 

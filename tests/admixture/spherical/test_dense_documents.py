@@ -85,7 +85,7 @@ def test_densities_of_dense_and_sparse_documents_agree():
     topics = np.linalg.qr(np.random.default_rng(1).standard_normal((9, 3)))[0].T.copy()
     given = topics, np.array([0.6, 1.0, 0.3]), 25.0, KEY, 4000, ONE
     one, other = (integrate_documents(of, *given) for of in (dense, sparse))
-    errors = np.sqrt(sum((1 / of.effective_sample_size - 1) / (of.n_draws - 1) for of in (one, other)))
+    errors = np.hypot(one.document_errors, other.document_errors)
     gaps = (one.log_density - other.log_density)[dense.directed]
     assert np.abs(gaps / errors[dense.directed]).max() < 4.5
 
