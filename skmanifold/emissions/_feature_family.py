@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -16,9 +16,9 @@ from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array, refuse
 from ..utils._njit import njit
 from ..utils._sklearn import Interval
-from ..utils._threads import ONE, Workers, split_range
+from ..utils._threads import Workers, split_range
 from ..utils._typing import MatrixLike
-from ._base import BaseEmission, positive_prior, refuse_unset
+from ._base import WeighableEmission, positive_prior, refuse_unset
 from ._linear import LinearFamily
 from ._linear_kernels import FeatureGroups, LinearPosterior, add_given_sums, log_factor_of_sums
 from ._linear_rows import LinearRows, read_counts
@@ -47,16 +47,8 @@ class FeatureFamily(LinearFamily):
     bounds_of_means = 0.0, np.inf
     fill_rows: ClassVar[Any]  # kernel that draws rows
 
-    if TYPE_CHECKING:
-        parameters_again: Callable[..., Any]  # all parameters, given the second and those after the first three
-
-        def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
-            """Parameters of the posterior distributions, (K, n_features) each."""
-            ...
-
-        def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> Any:
-            """Draw the parameters from their posterior given statistics."""
-            ...
+    parameters_again: Callable[..., Any]  # all parameters, given the second and those after the first three
+    _posterior: Callable[..., tuple[np.ndarray, np.ndarray]]  # two parameters of the posterior, (K, n_features) each
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -94,13 +86,9 @@ class FeatureFamily(LinearFamily):
         """Parameters of the posterior distributions, (n_features, K), with the components contiguous in memory."""
         return tuple(np.ascontiguousarray(array.T) for array in self._posterior(statistics))
 
-    def draw(self, statistics: Arrays, key: np.uint64) -> Any:
-        """Draw the parameters from their posterior given statistics."""
-        return self._draw(statistics, key, ONE)
-
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components."""
-        return self._draw(selected(statistics, labels), key, workers)
+        return self.draw(selected(statistics, labels), key, workers)
 
     def _draw_log_gammas(self, *shapes: np.ndarray, key: np.uint64, workers: Workers) -> np.ndarray:
         """Logs of gamma variates with these shapes, (n_features, K) each; a draw depends on the key and its place."""
@@ -145,7 +133,7 @@ class FeatureFamily(LinearFamily):
         self._add_by_ranges(lambda a, b, scores: add_given_sums(a, b, self.data, *tables, scores), out, workers)
 
 
-class CountEmission(BaseEmission):
+class CountEmission(WeighableEmission):
     """Base class of emissions of counts whose cells may be missing.
 
     With a ``shape_prior`` of None the prior mean ``shape_prior / rate_prior`` of a feature is that of the data, with
@@ -166,18 +154,10 @@ class CountEmission(BaseEmission):
         # A missing cell's statistic is 1, whose factorial is 1.
         return LinearRows(*counts[:3], counts.n_features // 2, -sums_of_rows(counts, gammaln(counts.counts + 1.0)))
 
-    def bind(self, rows: LinearRows, n_components: int) -> Any:
-        """Make the family of rows."""
-        return self.bind_weighted(rows, n_components, None)
-
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> Any:
         """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "shape_prior")
         return self.bind(LinearRows.none(n_features), n_components)
-
-    if TYPE_CHECKING:  # each emission has its own
-
-        def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> Any: ...
 
     def _prior_of_means(self, rows: LinearRows, row_weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Shapes and rates of the prior, (n_features,) each, given rows that may have weights."""

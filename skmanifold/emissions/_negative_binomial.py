@@ -263,8 +263,11 @@ class NegativeBinomialFamily(CountFamily):
         groups = group_features(rows, self.shape, self.rate, self.prior)
         return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
 
-    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> NegativeBinomialParameters:
-        return self._draw_given(self.prior, statistics, key, workers)
+    def draw_components(
+        self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> NegativeBinomialParameters:
+        """Draw p of the components given the dispersions."""
+        return self._draw_given(self.prior, selected(statistics, labels), key, workers)
 
     def _draw_given(
         self, sizes: np.ndarray, statistics: Arrays, key: np.uint64, workers: Workers

@@ -11,7 +11,7 @@ from scipy.special import gammaln, xlogy
 from ..numerics.special import log_rising
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._njit import njit, njit_part
-from ..utils._threads import Workers
+from ..utils._threads import ONE, Workers
 from ..utils._typing import ArrayLike
 from . import _linear_kernels as linear_kernels
 from . import kernels
@@ -254,7 +254,8 @@ class PoissonFamily(CountFamily):
         rates = np.exp(logs)
         return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
 
-    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> LinearParameters:
+    def draw(self, statistics: Arrays, key: np.uint64, workers: Workers = ONE) -> LinearParameters:
+        """Draw the parameters from their posterior given statistics."""
         shapes, rates = self._by_feature(statistics)
         return self._parameters(self._draw_log_gammas(shapes, key=key, workers=workers)[0] - np.log(rates))
 
