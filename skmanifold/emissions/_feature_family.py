@@ -179,9 +179,6 @@ class CountFamily(FeatureFamily):
         self.n_components = n_components
         self.n_features = len(shape)
 
-    def _prior(self) -> tuple[np.ndarray, ...]:
-        return self.shape, self.rate
-
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
         """Shapes plus sums of counts, and rates plus numbers of observed cells, (K, n_features) each."""
         return statistics[1][:, : self.n_features] + self.shape, self.observed(statistics) + self.rate

@@ -377,10 +377,6 @@ class MatrixFamily(GaussianFamily):
         d = self.n_features
         return 8.0 * d * (2.0 * n_components + 3.0 * d * self._n_matrices(n_components))
 
-    def _filled(self) -> np.ndarray:
-        """Values of the rows, with those of the origin in missing cells."""
-        return self.rows.filled(0, self.n_rows, self.origin)
-
     def _columns_and_precisions(self, factors: np.ndarray, workers: Workers = ONE) -> tuple[np.ndarray, np.ndarray]:
         """What kernels of missing cells need of factors: transposes, and lower triangles of precisions."""
         columns, precisions = np.empty(factors.shape), np.empty(factors.shape)
