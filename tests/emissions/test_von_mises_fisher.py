@@ -67,23 +67,6 @@ def test_log_densities_are_those_of_scipy(type_of_rows):
     np.testing.assert_allclose(found - 0.25, np.stack(exact, axis=1), atol=tolerance)
 
 
-@each_type
-def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_rows):
-    X, labels = planted(5000)
-    units = X / np.linalg.norm(X, axis=1, keepdims=True)
-    shares = np.random.default_rng(1).dirichlet(np.ones(3), len(X))
-    family, rows = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "shared", 3, 8), rows_of(X, type_of_rows)
-    tolerance = 1e-3 if type_of_rows == "float32" else 1e-9
-    for method, given in ((family.sum_labels, labels.astype(np.int32)), (family.sum_shares, shares)):
-        sizes, sums = method(rows, 0, 5000, 0, given).total()
-        members = given if given.ndim == 2 else np.eye(3)[given]
-        np.testing.assert_allclose(sizes, members.sum(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(sums, members.T @ units, atol=tolerance)
-        first, second = method(rows, 0, 2048, 0, given[:2048]), method(rows, 2048, 5000, 2, given[2048:])
-        for whole, parts in zip((sizes, sums), merge(first, second).total(), strict=True):
-            np.testing.assert_array_equal(whole, parts)
-
-
 def test_expectations_in_one_step_are_those_of_shares():
     X, _ = planted(3000)
     family, rows, rng = VonMisesFisherFamily(PRIOR, "shared", 3, 8), rows_of(X, "sparse"), np.random.default_rng(0)
@@ -171,12 +154,6 @@ def test_directions_are_drawn_from_their_distribution(d, concentration):
     assert stats.kstest(cosines, lambda t: np.interp(t, grid, levels / levels[-1])).pvalue > 1e-3
     across = drawn - np.outer(cosines, mean / np.linalg.norm(mean))
     assert_agrees(summarize(across / np.linalg.norm(across, axis=1, keepdims=True)), 0.0)
-
-
-def test_a_direction_depends_only_on_its_number():
-    means = np.random.default_rng(0).standard_normal((9, 4))
-    whole = draw_directions(KEY, means, np.arange(9.0))
-    np.testing.assert_array_equal(whole[:5], draw_directions(KEY, means[:5], np.arange(5.0)))
 
 
 # --- clusters --------------------------------------------------------------------------------------------
