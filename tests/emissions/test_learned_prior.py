@@ -327,38 +327,6 @@ def test_merges_are_those_of_brute_force(kind):
     assert n_different > 0
 
 
-def test_the_entropy_of_a_pair_is_what_a_merge_takes_away():
-    shares = np.random.default_rng(0).dirichlet(np.ones(5), 40)
-    shares = np.where(shares < 0.02, 0.0, shares)
-    shares /= shares.sum(axis=1, keepdims=True)
-    out = np.empty(5)
-    for a in range(5):
-        merging._fill_pair_entropies(shares, a, out)
-        for b in set(range(5)) - {a}:
-            together = shares.copy()
-            together[:, a] += together[:, b]
-            together[:, b] = 0.0
-            np.testing.assert_allclose(out[b], entropy_of(shares) - entropy_of(together), rtol=1e-10)
-        assert out[a] == 0.0
-
-
-@pytest.mark.parametrize("kind", ["full", "diag"])
-def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=1500).astype(np.int32)
-    X = rng.normal(np.array([[0.0, 0.0], [0.0, 0.0], [2.4, 0.0]])[labels], 1.0)  # 0 and 1 are one cluster
-    clusters, _ = clusters_of(X, kind)
-    clusters = clusters.with_learned_prior(counted(clusters, labels), ALL)
-    statistics = counted(clusters, labels)
-    without_entropy, _ = brute_force(clusters, labels, shares_of(clusters, statistics), counting_entropy=False)
-    assert len(np.unique(without_entropy)) == 1
-    found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0), ONE)
-    np.testing.assert_array_equal(found == 2, labels == 2)
-    assert len(np.unique(found)) == 2
-    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0), ONE)
-    np.testing.assert_array_equal(again, found)
-
-
 def test_a_small_cluster_of_rows_of_others_is_dissolved_and_a_separate_one_stays():
     rng = np.random.default_rng(0)
     of_three = np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 40.0]])[np.repeat([0, 1, 2], [200, 200, 12])]
