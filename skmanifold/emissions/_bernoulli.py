@@ -21,12 +21,7 @@ from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import WeighableEmission, dense_topics, positive_prior
 from ._cells import EventCells
-from ._feature_family import FeatureFamily, LinearCounts, group_features
-from ._linear import (
-    PRIOR,
-    LinearParameters,
-    fill_events,
-)
+from ._linear import PRIOR, FeatureFamily, LinearCounts, LinearParameters, fill_events, group_features
 from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply, multiply_power
 from ._linear_rows import LinearRows, read_counts, refuse_fractions
 from ._protocols import Arrays, TokenCounts

@@ -17,12 +17,7 @@ from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import positive_prior
 from ._cells import CountCells
-from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
-from ._linear import (
-    PRIOR,
-    LinearParameters,
-    fill_poisson,
-)
+from ._linear import PRIOR, CountEmission, CountFamily, LinearCounts, LinearParameters, fill_poisson, group_features
 from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply_power, multiply_rising
 from ._linear_rows import LinearRows, refuse_fractions
 from ._multinomial import MultinomialFamily

@@ -70,7 +70,7 @@ def test_dispersions_are_drawn_from_their_posterior():
     of_each = x / (x + 1.0 + rates * INVERSES)
     joint = (found[:, :, None] * shares[..., None]).reshape(4000, -1)
     assert_agrees(summarize(joint), (exact[:, None] * of_each).ravel())
-    marginal = family.dispersions.most_probable_marginal(*family._known(total))
+    marginal = family.dispersions.most_probable_marginal(family._known(total))
     np.testing.assert_array_equal(marginal, INVERSES[exact.argmax(axis=1)])
 
 
