@@ -25,7 +25,7 @@ class CollapsedDP:
         self.labels = rng.integers(0, n_clusters, table.n_rows).astype(np.int32)
         capacity = 4 * max(n_clusters, 25)
         self.sizes = np.zeros(capacity, np.int64)
-        self.counts = np.zeros((table.n_categories, capacity), np.int64)
+        self.counts = np.zeros((table.column_start[-1], capacity), np.int64)
         self.totals = np.zeros(capacity, np.int64)
         for row, label in enumerate(self.labels):
             entries = slice(table.indptr[row], table.indptr[row + 1])

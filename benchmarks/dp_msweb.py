@@ -112,7 +112,7 @@ def load(name, rows=None):
     if rows is not None:
         X = X[rows]
     columns = np.array([0, X.shape[1]])
-    return Table(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32), columns)
+    return Table.of(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32), columns)
 
 
 def run(method, train, test, seed, marks, by="seconds"):

@@ -110,7 +110,7 @@ def make_mirrored_lda():
 def make_dp_model():
     """The same rows as those of a mixture."""
     counts = corpus()
-    table = Table(counts.indptr, counts.indices, counts.counts, np.array([0, 3]))
+    table = Table.of(counts.indptr, counts.indices, counts.counts, np.array([0, 3]))
     clusters = MultinomialFamily(np.full(3, 0.5), 1).clusters(table)
     return DPModel(clusters, None, (1.0, 1.0), init=2, batch_size=1, workers=Workers(1))
 

@@ -30,7 +30,6 @@ class HasDraw(Protocol):
         -------
         parameters : object
         """
-        ...
 
 
 @runtime_checkable
@@ -48,7 +47,6 @@ class HasParametersOf(Protocol):
         -------
         parameters : object
         """
-        ...
 
 
 @runtime_checkable
@@ -68,7 +66,6 @@ class HasShares(Protocol):
         -------
         sums : BlockSums
         """
-        ...
 
 
 @runtime_checkable
@@ -106,7 +103,6 @@ class ExpectsRows(Protocol):
         -------
         sums : BlockSums
         """
-        ...
 
 
 @runtime_checkable
@@ -144,7 +140,6 @@ class CompletesRows(Protocol):
         completed : object
             These rows alone, without missing cells, for `sum_labels`.
         """
-        ...
 
     def sum_expected(
         self, rows: Any, first: int, stop: int, first_block: int, shares: np.ndarray, parameters: Parameters
@@ -162,7 +157,6 @@ class CompletesRows(Protocol):
         -------
         sums : BlockSums
         """
-        ...
 
 
 @runtime_checkable
@@ -181,7 +175,6 @@ class HasFeatureVariances(Protocol):
         variances : ndarray of shape (n_features,)
             Up to a common factor.
         """
-        ...
 
 
 @runtime_checkable
@@ -200,7 +193,6 @@ class HasLogJoint(Protocol):
         log_density : float
             Summed over components, up to a constant.
         """
-        ...
 
     def log_likelihood(self, statistics: Arrays, parameters: Parameters) -> float:
         """Log density of rows with these statistics given their components, without their ``log_base``.
@@ -215,7 +207,6 @@ class HasLogJoint(Protocol):
         log_density : float
             Summed over rows, in nats.
         """
-        ...
 
 
 @runtime_checkable
@@ -234,7 +225,6 @@ class HasHighestLogDensities(Protocol):
         log_densities : ndarray of shape (n_rows,)
             In nats.
         """
-        ...
 
 
 @runtime_checkable
@@ -253,7 +243,6 @@ class HasSeeds(Protocol):
         -------
         labels : ndarray of shape (n_rows,), int32
         """
-        ...
 
 
 @runtime_checkable
@@ -273,7 +262,6 @@ class HasNewRows(Protocol):
         -------
         X : ndarray of shape (n_rows, n_features)
         """
-        ...
 
 
 @runtime_checkable
@@ -288,7 +276,6 @@ class HasParameterCount(Protocol):
         n_parameters : int
             Summed over components.
         """
-        ...
 
 
 @runtime_checkable
@@ -307,7 +294,6 @@ class HasParts(Protocol):
         -------
         rows : object
         """
-        ...
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
@@ -323,7 +309,6 @@ class HasParts(Protocol):
         hash : int
             From 0 to 2**64 - 1.
         """
-        ...
 
 
 @runtime_checkable
@@ -342,7 +327,6 @@ class HasClusters(Protocol):
         -------
         clusters : Family
         """
-        ...
 
 
 @runtime_checkable
@@ -366,7 +350,6 @@ class HasCells(Protocol):
         cells : IndependentNumbers
             Or another object with its methods.
         """
-        ...
 
 
 @runtime_checkable
@@ -381,7 +364,6 @@ class LearnsPrior(Protocol):
         names : tuple of str
             What ``with_learned_prior`` of the family's clusters takes.
         """
-        ...
 
     def with_prior_of(self, clusters: Any) -> Any:
         """The emission with the prior of clusters.
@@ -394,4 +376,3 @@ class LearnsPrior(Protocol):
         -------
         emission : BaseEmission
         """
-        ...

@@ -94,6 +94,18 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
         return counts_to_fit(csr, key, USE_COUNTS_OF_WORDS, stacklevel=7)
 
 
+class WeighableEmission(BaseEmission):
+    """Base class of emissions that bind rows with weights, or without if they are None."""
+
+    def bind_weighted(self, rows: Any, n_components: int, row_weights: np.ndarray | None) -> Any:
+        """Make the family of rows."""
+        raise NotImplementedError
+
+    def bind(self, rows: Any, n_components: int) -> Any:
+        """Make the family of rows without weights."""
+        return self.bind_weighted(rows, n_components, None)
+
+
 @contextmanager
 def explained_refusals(emission: BaseEmission | None, X: Any, tokens: bool = False) -> Iterator[None]:
     """Context in which errors about sparse X or NaN become a sentence that names the emission; None keeps them."""

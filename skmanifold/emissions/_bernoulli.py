@@ -14,25 +14,20 @@ from sklearn.base import BaseEstimator
 from ..sparse.counts import Counts, sums_of_rows, whole_counts
 from ..utils._njit import njit, njit_part
 from ..utils._sklearn import Interval
-from ..utils._threads import Workers
+from ..utils._threads import ONE, Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from . import _linear_kernels as linear_kernels
 from . import kernels
-from ._base import BaseEmission, dense_topics, positive_prior
+from ._base import WeighableEmission, dense_topics, positive_prior
 from ._cells import EventCells
-from ._feature_family import FeatureFamily, LinearCounts, group_features
-from ._linear import (
-    PRIOR,
-    LinearParameters,
-    fill_events,
-)
+from ._linear import PRIOR, FeatureFamily, LinearCounts, LinearParameters, fill_events, group_features
 from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply, multiply_power
 from ._linear_rows import LinearRows, read_counts, refuse_fractions
 from ._protocols import Arrays, TokenCounts
 
 
-class Bernoulli(BaseEmission):
+class Bernoulli(WeighableEmission):
     r"""Features that are 0 or 1, independent given the component: latent class models, grade-of-membership models.
 
     .. math:: p(x_i \mid z_i = k) = \prod_{j \text{ observed}} p_{kj}^{x_{ij}} (1 - p_{kj})^{1 - x_{ij}}, \qquad
@@ -91,19 +86,15 @@ class Bernoulli(BaseEmission):
         self._check_events(estimator, counts)
         return LinearRows(*counts[:3], counts.n_features // 2, None)
 
-    def bind(self, rows: LinearRows, n_components: int) -> BernoulliFamily:
-        """Make the family of rows."""
-        return self.prior_family(rows.n_features, n_components, 0)
-
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> BernoulliFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         ones = positive_prior(self.ones_prior, n_features, "ones_prior")
         zeros = positive_prior(self.zeros_prior, n_features, "zeros_prior")
         return BernoulliFamily(ones, zeros, n_components)
 
-    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray) -> BernoulliFamily:
+    def bind_weighted(self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None) -> BernoulliFamily:
         """Make the family of rows, which does not depend on the weights."""
-        return self.bind(rows, n_components)
+        return self.prior_family(rows.n_features, n_components, 0)
 
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
@@ -340,7 +331,8 @@ class BernoulliFamily(FeatureFamily):
         seen = statistics[1][:, : self.n_features]
         return seen + self.ones, np.maximum(self.observed(statistics) - seen, 0) + self.zeros
 
-    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> LinearParameters:
+    def draw(self, statistics: Arrays, key: np.uint64, workers: Workers = ONE) -> LinearParameters:
+        """Draw the parameters from their posterior given statistics."""
         log_one, log_zero = self._draw_log_gammas(*self._by_feature(statistics), key=key, workers=workers)
         log_both = np.logaddexp(log_one, log_zero)
         return self.parameters_again(np.concatenate([log_one - log_zero, log_both - log_zero]))

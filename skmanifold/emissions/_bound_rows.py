@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..utils._parameters import offers
 from ..utils._threads import Workers, split_range
 from ..utils._typing import available_if
 from ._dense_rows import DenseRows
-from ._protocols import HasKernels, Parameters
+from ._protocols import HasKernels
 from ._statistics import count_rows, move_rows, occupied, selected, with_labels, without_rows
 from .kernels import add_predictive, clear_sides, refresh_posterior
 
@@ -48,23 +48,14 @@ class BoundRows:
     cells_of_task: int = 20_000  # rows times components: some milliseconds with a few entries per row
     bytes_of_cell: ClassVar[float] = 16.0  # of the statistics of a label, in a drawn partition with its components
 
-    if TYPE_CHECKING:  # families that need them have these
-
-        def prepare(self, rows: Any) -> Any: ...
-
-        def no_statistics(self, capacity: int) -> Any: ...
-
-        def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any: ...
-
-        def log_marginals(self, statistics: Any) -> np.ndarray: ...
-
-        def with_learned_prior(self, statistics: Any, free: Any) -> Self: ...
-
-        def add_log_densities(
-            self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray
-        ) -> None: ...
-
-        def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray: ...
+    # Families that need them have these methods.
+    prepare: Callable[..., Any]
+    no_statistics: Callable[..., Any]
+    new_posterior: Callable[..., Any]
+    log_marginals: Callable[..., np.ndarray]
+    with_learned_prior: Callable[..., Any]
+    add_log_densities: Callable[..., None]
+    seed_labels: Callable[..., np.ndarray]
 
     def with_components(self, n_components: int) -> Self:
         """The same family with another number of components.

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import BaseEmission, refuse_unset
+from ._base import WeighableEmission, refuse_unset
 from ._categories import CategoryCounts, CategoryFamily
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
@@ -56,7 +56,7 @@ class CategoricalFamily(CategoryFamily):
         return self.sample(self.mode(statistics), labels, key)
 
 
-class Categorical(BaseEmission):
+class Categorical(WeighableEmission):
     r"""Columns of category codes, independent given the component: latent class models with any number of categories.
 
     .. math:: p(x_i \mid z_i = k) = \prod_{c \text{ observed}} \theta_{k c x_{ic}}, \qquad
@@ -133,10 +133,6 @@ class Categorical(BaseEmission):
             column_start = np.concatenate(([0], np.cumsum(stored["n_categories_"])))
         return category_table(estimator, codes, column_start, handle_unknown=self.handle_unknown)
 
-    def bind(self, rows: Table, n_components: int) -> CategoricalFamily:
-        """Make the family of rows."""
-        return CategoricalFamily(float(self.category_prior), rows.column_start, n_components)
-
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> CategoricalFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "min_categories")
@@ -150,6 +146,6 @@ class Categorical(BaseEmission):
         same = np.array_equal(vars(reader).get("n_categories_", ()), np.diff(family.column_start))
         return None if same else "has other numbers of categories than its family"
 
-    def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray) -> CategoricalFamily:
+    def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray | None) -> CategoricalFamily:
         """Make the family of rows, which does not depend on the weights."""
-        return self.bind(rows, n_components)
+        return CategoricalFamily(float(self.category_prior), rows.column_start, n_components)

@@ -338,11 +338,11 @@ class CategoryFamily(LinearFamily):
                 "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
                 "features: pass a number, Multinomial(category_prior=0.1)."
             )
-        table = Table(*rows[:3], self.column_start)
-        return CategoryData(*table, table.column_of(), prior)
+        column_of = self._spread(np.arange(len(self.column_start) - 1, dtype=np.int32))
+        return CategoryData(*rows[:3], self.column_start, column_of, prior)
 
     def _no_rows(self) -> Table:
-        return Table(*LinearRows.none(0)[:3], self.column_start)
+        return Table.of(*LinearRows.none(0)[:3], self.column_start)
 
     # Statistics
 

@@ -7,7 +7,7 @@ with moments, or categories, with probabilities.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, rel_entr
@@ -73,7 +73,10 @@ class ColumnDistributions:
 
 
 class CellDistribution(ColumnDistributions):
-    """Base class of distributions of the cells of rows."""
+    """Base class of distributions of the cells of rows, which a `kernel` may draw, given `tables` of components."""
+
+    kernel: ClassVar[Any]
+    tables: tuple[np.ndarray, ...]
 
     def nothing(self, n_rows: int) -> ExpectedCells:
         """Sums over nothing, for so many rows.
@@ -120,7 +123,9 @@ class CellDistribution(ColumnDistributions):
         rows : ndarray of shape (n_rows, n_columns)
             Only missing cells are needed; others may have any value.
         """
-        raise NotImplementedError
+        out = np.empty(values.shape, np.int64)
+        type(self).kernel(subkey(key, first_row), labels, *self.tables, out)
+        return out.astype(np.float64)
 
 
 class Tokens(ColumnDistributions):
@@ -205,12 +210,11 @@ class NormalCells(IndependentNumbers):
 class CountCells(IndependentNumbers):
     """Poisson counts, with means `rates`, (K, n_columns)."""
 
+    kernel = fill_poisson
+
     def __init__(self, rates: np.ndarray) -> None:
         super().__init__(rates, rates)
-
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows of Poisson variates."""
-        return _drawn_by(fill_poisson, labels, key, first_row, len(self.n_categories), self.means)
+        self.tables = (self.means,)
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log Poisson probabilities."""
@@ -220,14 +224,12 @@ class CountCells(IndependentNumbers):
 class OverdispersedCells(IndependentNumbers):
     """Negative binomial counts: means, (K, n_columns), and variances ``means + dispersions * means**2``."""
 
+    kernel = fill_negative_binomial
+
     def __init__(self, means: np.ndarray, dispersions: np.ndarray) -> None:
         super().__init__(means, means + dispersions * means**2)
         self.sizes = 1.0 / dispersions
-
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows of negative binomial variates."""
-        tables = self.means, self.sizes
-        return _drawn_by(fill_negative_binomial, labels, key, first_row, len(self.n_categories), *tables)
+        self.tables = self.means, self.sizes
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log negative binomial probabilities."""
@@ -267,9 +269,13 @@ class MatrixNormalCells(NormalCells):
 class CategoryCells(CellDistribution):
     """Codes of categories, with the probabilities of each column, (K, n_categories)."""
 
+    kernel = fill_codes
+
     def __init__(self, probabilities: list[np.ndarray]) -> None:
         self.probabilities = probabilities
         self.n_categories = [column.shape[1] for column in probabilities]
+        starts = np.concatenate(([0], np.cumsum(self.n_categories)))
+        self.tables = np.ascontiguousarray(np.concatenate(probabilities, axis=1)), starts
 
     def typical(self) -> np.ndarray:
         """The most probable codes."""
@@ -285,27 +291,20 @@ class CategoryCells(CellDistribution):
             assert of_column is not None
             of_column += shares @ column
 
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows of codes."""
-        starts = np.concatenate(([0], np.cumsum(self.n_categories)))
-        tables = np.ascontiguousarray(np.concatenate(self.probabilities, axis=1)), starts
-        return _drawn_by(fill_codes, labels, key, first_row, len(self.n_categories), *tables)
-
 
 class EventCells(CategoryCells):
     """Events, codes 0 and 1; `ones`, (K, n_columns), are the probabilities of a one."""
 
+    kernel = fill_events
+
     def __init__(self, ones: np.ndarray) -> None:
         super().__init__([np.stack((1.0 - column, column), axis=1) for column in ones.T])
         self.ones = np.ascontiguousarray(ones)
+        self.tables = (self.ones,)
 
     def typical(self) -> np.ndarray:
         """Probabilities of a one."""
         return self.ones
-
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows of zeros and ones."""
-        return _drawn_by(fill_events, labels, key, first_row, len(self.n_categories), self.ones)
 
 
 class JoinedCells(CellDistribution):
@@ -360,13 +359,6 @@ def _incomplete(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     fill_patterns(values, patterns)
     rows = np.flatnonzero(patterns)
     return patterns, rows[np.argsort(patterns[rows], kind="stable")]
-
-
-def _drawn_by(kernel: Any, labels: np.ndarray, key: np.uint64, first_row: int, n_columns: int, *tables: Any):
-    """Rows that a kernel draws."""
-    out = np.empty((len(labels), n_columns), np.int64)
-    kernel(subkey(key, first_row), labels, *tables, out)
-    return out.astype(np.float64)
 
 
 def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -21,55 +19,31 @@ _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is pr
 _CELLS_PER_BLOCK = 1 << 16  # converted at once: half a megabyte
 
 
-class Table(NamedTuple):
-    """Counts of categories by row, in CSR format; a component has a distribution over the categories of each column.
+class Table(LinearRows):
+    """Counts of categories by row; a component has a distribution over the categories of each column.
 
     Row i has ``counts[e]``, positive, tokens of category ``indices[e]``, sorted, for e in ``indptr[i]:indptr[i + 1]``.
     Column b has the categories ``column_start[b]:column_start[b + 1]``. Counts of a multinomial form one column; a
     categorical table has one for each column of X, and one token for each cell that is not missing.
     """
 
-    indptr: np.ndarray  # (n_rows + 1,) int64
-    indices: np.ndarray  # (nnz,) int32
-    counts: np.ndarray  # (nnz,) int32; float64 for rows to be predicted if some counts are fractions
+    __slots__ = ()
+
     column_start: np.ndarray  # (n_columns + 1,) int64
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
+    @classmethod
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, column_start: np.ndarray) -> Table:
+        """A table of these columns."""
+        return cls(indptr, indices, counts, len(column_start) - 1, None, column_start)
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns, each with its own distribution."""
-        return len(self.column_start) - 1
-
-    @property
-    def n_categories(self) -> int:
-        """Number of categories of all columns."""
-        return int(self.column_start[-1])
-
-    def column_of(self) -> np.ndarray:
-        """The column that each category belongs to, (n_categories,) int32; a new array."""
-        return np.repeat(np.arange(self.n_features, dtype=np.int32), np.diff(self.column_start))
-
-    @property
-    def log_base(self) -> None:
-        """The part of each row's log density that does not depend on the parameters: zero."""
-        return None
-
-    def part(self, start: int, stop: int) -> Table:
-        """The rows `start` to `stop`, or to the last."""
-        return Table(*self._entries().part(start, stop)[:3], self.column_start)
-
-    def take(self, rows: np.ndarray) -> Table:
-        """The rows with these indices."""
-        return Table(*self._entries().take(rows)[:3], self.column_start)
+    def _column_of(self) -> np.ndarray:
+        """The column that each category belongs to, (n_categories,)."""
+        return np.repeat(np.arange(self.n_features), np.diff(self.column_start))
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
         out = np.full((self.n_rows, self.n_features), np.nan)
-        column_of = self.column_of()[self.indices]
+        column_of = self._column_of()[self.indices]
         out[np.repeat(np.arange(self.n_rows), np.diff(self.indptr)), column_of] = (
             self.indices - self.column_start[column_of]
         )
@@ -77,9 +51,9 @@ class Table(NamedTuple):
 
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Indicators of the categories, (n_rows, n_categories), NaN where missing, and the column of each."""
-        columns = self.column_of()
+        columns = self._column_of()
         codes = self.cells()[:, columns]
-        indicators = codes == np.arange(self.n_categories) - self.column_start[columns]
+        indicators = codes == np.arange(len(columns)) - self.column_start[columns]
         return np.where(np.isnan(codes), np.nan, indicators), columns
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
@@ -87,15 +61,7 @@ class Table(NamedTuple):
         sizes = np.diff(self.column_start).astype(np.int32)
         of_columns = np.array([0, len(sizes)]), np.arange(len(sizes), dtype=np.int32), sizes
         key_of_rows = np.uint64(hash_counts(*of_columns, key, 0))  # the same tokens may be codes of other columns
-        return hash_counts(*self[:3], key_of_rows, first_row)
-
-    def overall(self, n_statistics: int, row_weights: np.ndarray | None = None) -> np.ndarray:
-        """The sum of each statistic over all rows, (n_statistics,), which may have weights, (n_rows,)."""
-        return self._entries().overall(n_statistics, row_weights)
-
-    def _entries(self) -> LinearRows:
-        """The same entries, without their columns of X."""
-        return LinearRows(*self[:3], self.n_features, None)
+        return super().hash_rows(key_of_rows, first_row)
 
 
 def validate_codes(estimator, X, *, reset: bool) -> np.ndarray:
@@ -164,7 +130,7 @@ def category_table(estimator, codes: np.ndarray, column_start: np.ndarray, *, ha
                 "min_categories, parameters of DPCategoricalMixture and of the emission Categorical."
             )
     n_tokens = int(indptr[-1])
-    return Table(indptr, indices[:n_tokens], np.ones(n_tokens, np.int32), column_start)
+    return Table.of(indptr, indices[:n_tokens], np.ones(n_tokens, np.int32), column_start)
 
 
 def _as_numbers(estimator, codes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -48,17 +48,12 @@ class Family(BoundRows):
     parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
     bounds_of_means: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of what `cell_attributes` returns
 
-    if TYPE_CHECKING:  # families that need them have these
-
-        def mode(self, statistics: Any) -> Parameters: ...
-
-        def draw(self, statistics: Any, key: np.uint64) -> Parameters: ...
-
-        def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray: ...
-
-        def attributes(self, parameters: Parameters) -> dict[str, Any]: ...
-
-        def sample(self, parameters: Parameters, labels: np.ndarray, key: np.uint64) -> np.ndarray: ...
+    # Families that need them have these methods of protocols.
+    mode: Callable[..., Parameters]
+    draw: Callable[..., Parameters]
+    seed_weighted_labels: Callable[..., np.ndarray]
+    attributes: Callable[..., dict[str, Any]]
+    sample: Callable[..., np.ndarray]
 
     # Statistics
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,8 @@ class LinearRows(NamedTuple):
         Number of features.
     log_base : ndarray of shape (n_rows,) or None
         The part of each row's log density that does not depend on the parameters; None if it is zero.
+    column_start : ndarray of shape (n_features + 1,), int64, or None
+        Of rows of categories: the first category of each feature, and the number of all categories.
     """
 
     indptr: np.ndarray
@@ -43,18 +45,20 @@ class LinearRows(NamedTuple):
     counts: np.ndarray
     n_features: int
     log_base: np.ndarray | None
+    column_start: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.indptr) - 1
 
-    def part(self, start: int, stop: int) -> LinearRows:
+    def part(self, start: int, stop: int) -> Self:
         """The rows `start` to `stop`, or to the last."""
         indptr = self.indptr[start : stop + 1]
         cells = slice(indptr[0], indptr[-1])
         log_base = None if self.log_base is None else self.log_base[start:stop]
-        return LinearRows(indptr - indptr[0], self.indices[cells], self.counts[cells], self.n_features, log_base)
+        indices, counts = self.indices[cells], self.counts[cells]
+        return self._replace(indptr=indptr - indptr[0], indices=indices, counts=counts, log_base=log_base)
 
     @classmethod
     def none(cls, n_features: int) -> LinearRows:
@@ -70,7 +74,7 @@ class LinearRows(NamedTuple):
         """
         return cls(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), n_features, None)
 
-    def take(self, rows: np.ndarray) -> LinearRows:
+    def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices.
 
         Parameters
@@ -82,7 +86,8 @@ class LinearRows(NamedTuple):
         taken : LinearRows
         """
         log_base = None if self.log_base is None else self.log_base[rows]
-        return LinearRows(*take_rows(self.indptr, self.indices, self.counts, rows), self.n_features, log_base)
+        indptr, indices, counts = take_rows(*self[:3], rows)
+        return self._replace(indptr=indptr, indices=indices, counts=counts, log_base=log_base)
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes.

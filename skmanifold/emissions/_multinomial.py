@@ -13,7 +13,7 @@ from ..random._keys import subkey
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import BaseEmission, dense_topics, positive_prior
+from ._base import WeighableEmission, dense_topics, positive_prior
 from ._categories import CategoryFamily
 from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
@@ -82,7 +82,7 @@ class MultinomialFamily(CategoryFamily):
         return self.prior
 
 
-class Multinomial(BaseEmission):
+class Multinomial(WeighableEmission):
     r"""Counts of features, multinomial given the component and the row's total, such as words of documents.
 
     .. math:: p(x_i \mid z_i = k) = \prod_v \phi_{kv}^{x_{iv}}, \qquad \phi_k \sim \mathrm{Dir}(\beta).
@@ -125,10 +125,6 @@ class Multinomial(BaseEmission):
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts."""
         return LinearRows(*read_counts(estimator, X, reset=reset, missing=False, emission=self), None)
-
-    def bind(self, rows: LinearRows, n_components: int) -> MultinomialFamily:
-        """Make the family of rows; it stores their numbers of tokens, from which `sample` draws those of new rows."""
-        return self.bind_weighted(rows, n_components, None)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> MultinomialFamily:
         """Make a family whose hyperparameters do not depend on rows."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from numbers import Real
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
@@ -18,8 +19,7 @@ from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import ArrayLike
 from ._base import positive_prior
 from ._cells import OverdispersedCells
-from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
-from ._linear import MOST_NATURAL, PRIOR
+from ._linear import MOST_NATURAL, PRIOR, CountEmission, CountFamily, LinearCounts, group_features
 from ._linear_kernels import add_linear_scores
 from ._linear_rows import LinearRows, refuse_fractions
 from ._negative_binomial_kernels import NegativeBinomialData, add_log_rising, fill_negative_binomial
@@ -33,6 +33,11 @@ from ._statistics import occupied, selected
 _INVERSES = 1.0 / np.geomspace(1e-4, 100.0, 121)  # adjacent values differ by a factor of 1.12
 _CELLS_AT_ONCE = 1 << 18  # some megabytes
 _TO_UNIT = 2.0**-64
+
+
+# What the distribution of the dispersions depends on: prior plus sums of counts, and prior plus numbers of observed
+# cells, (n_features, K) each; both priors, (n_features,) each; numbers of observed cells of all components.
+Known: TypeAlias = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Dispersions(NamedTuple):
@@ -49,32 +54,25 @@ class Dispersions(NamedTuple):
         places = np.abs(self.inverses - sizes[:, np.newaxis]).argmin(axis=1)
         return float(n_observed @ self.mean_log_rising[np.arange(len(sizes)), places])
 
-    def most_probable(self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray) -> np.ndarray:
-        """The r, (n_features,), that maximise the joint density with the means, whose mode is ``shapes / rates``.
-
-        Both are (n_features, K), prior plus sums of counts or numbers of observed cells; `prior` has them without rows.
-        """
+    def most_probable(self, known: Known) -> np.ndarray:
+        """The r, (n_features,), that maximise the joint density with the means, whose mode is ``shapes / rates``."""
 
         def of_components(a, b, r):
             means = a / b
             return xlogy(a, means / (means + r)) - b * r * np.log1p(means / r)
 
-        return self._best(self._scores(of_components, shapes, rates, prior, n_observed))
+        return self._best(self._scores(of_components, known))
 
-    def most_probable_marginal(
-        self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray
-    ) -> np.ndarray:
-        """The most probable values given the partition, with the means integrated out; arguments as above."""
-        return self._best(self._scores(_log_beta, shapes, rates, prior, n_observed))
+    def most_probable_marginal(self, known: Known) -> np.ndarray:
+        """The most probable values given the partition, with the means integrated out."""
+        return self._best(self._scores(_log_beta, known))
 
-    def drawn(
-        self, shapes: np.ndarray, rates: np.ndarray, prior: tuple, n_observed: np.ndarray, key: np.uint64
-    ) -> np.ndarray:
-        """Values drawn from their distribution given the partition, with the means integrated out; arguments as above.
+    def drawn(self, known: Known, key: np.uint64) -> np.ndarray:
+        """Values drawn from their distribution given the partition, with the means integrated out.
 
         The draw of a feature depends only on the key and its index.
         """
-        scores = self._scores(_log_beta, shapes, rates, prior, n_observed)
+        scores = self._scores(_log_beta, known)
         levels = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
         uniforms = fold_in_each(key, np.arange(len(scores))) * _TO_UNIT * levels[:, -1]
         places = (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
@@ -83,8 +81,9 @@ class Dispersions(NamedTuple):
     def _best(self, scores: np.ndarray) -> np.ndarray:
         return self.inverses[np.arange(len(scores)), scores.argmax(axis=1)]
 
-    def _scores(self, of_components, shapes, rates, prior, n_observed) -> np.ndarray:
+    def _scores(self, of_components: Callable[..., np.ndarray], known: Known) -> np.ndarray:
         """Log posterior probability of each value up to a constant, (n_features, n_values)."""
+        shapes, rates, prior, n_observed = known
         out, (m, K) = n_observed[:, np.newaxis] * self.mean_log_rising, shapes.shape
         n_values = self.inverses.shape[1]
         for start, stop in split_range(m, max(1, _CELLS_AT_ONCE // (K * n_values))):
@@ -162,7 +161,7 @@ class NegativeBinomialFamily(CountFamily):
 
     def mode(self, statistics: Arrays) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p and of the dispersions."""
-        return self._mode(statistics, self.dispersions.most_probable(*self._known(statistics)))
+        return self._mode(statistics, self.dispersions.most_probable(self._known(statistics)))
 
     def _mode(self, statistics: Arrays, sizes: np.ndarray) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p, given the inverse dispersions."""
@@ -171,7 +170,7 @@ class NegativeBinomialFamily(CountFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> NegativeBinomialParameters:
         """Draw dispersions given the partition, and then p from the beta posteriors."""
-        sizes = self.dispersions.drawn(*self._known(statistics), subkey(key, _OF_DISPERSIONS))
+        sizes = self.dispersions.drawn(self._known(statistics), subkey(key, _OF_DISPERSIONS))
         return self._draw_given(sizes, statistics, subkey(key, _OF_PROBABILITIES), ONE)
 
     def log_prior(self, parameters: NegativeBinomialParameters) -> float:
@@ -207,8 +206,8 @@ class NegativeBinomialFamily(CountFamily):
         log_p, of_missing = np.split(naturals, 2)
         return self._parameters(log_p + of_missing / sizes[:, None], sizes)
 
-    def _known(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]:
-        """What the distribution of the dispersions depends on: posterior, prior, and numbers of observed cells."""
+    def _known(self, statistics: Arrays) -> Known:
+        """What the distribution of the dispersions depends on."""
         shapes, rates = self._by_feature(statistics)
         return shapes, rates, (self.shape, self.rate), self._n_observed(statistics)
 
@@ -236,13 +235,13 @@ class NegativeBinomialFamily(CountFamily):
         bound.prior = self.dispersions.inverses[:, 0]
         if self.dispersions.inverses.shape[1] > 1 and rows is not None:
             sums = np.array([rows.n_rows]), rows.overall(self.n_statistics)[np.newaxis]
-            bound.prior = self.dispersions.most_probable_marginal(*self._known(sums))
+            bound.prior = self.dispersions.most_probable_marginal(self._known(sums))
         return bound._bound(self._no_rows() if rows is None else rows)
 
     def with_learned_prior(self, statistics: LinearCounts, free: Any) -> NegativeBinomialFamily:
         """The same rows with the most probable dispersions given a partition."""
         known = self._known(selected(statistics, occupied(statistics)))
-        return self.with_prior(self._possible.most_probable_marginal(*known))
+        return self.with_prior(self._possible.most_probable_marginal(known))
 
     @cached_property
     def _possible(self) -> Dispersions:
@@ -263,8 +262,11 @@ class NegativeBinomialFamily(CountFamily):
         groups = group_features(rows, self.shape, self.rate, self.prior)
         return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
 
-    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> NegativeBinomialParameters:
-        return self._draw_given(self.prior, statistics, key, workers)
+    def draw_components(
+        self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64, workers: Workers
+    ) -> NegativeBinomialParameters:
+        """Draw p of the components given the dispersions."""
+        return self._draw_given(self.prior, selected(statistics, labels), key, workers)
 
     def _draw_given(
         self, sizes: np.ndarray, statistics: Arrays, key: np.uint64, workers: Workers

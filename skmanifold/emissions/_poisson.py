@@ -11,18 +11,13 @@ from scipy.special import gammaln, xlogy
 from ..numerics.special import log_rising
 from ..sparse.counts import Counts, sums_of_rows
 from ..utils._njit import njit, njit_part
-from ..utils._threads import Workers
+from ..utils._threads import ONE, Workers
 from ..utils._typing import ArrayLike
 from . import _linear_kernels as linear_kernels
 from . import kernels
 from ._base import positive_prior
 from ._cells import CountCells
-from ._feature_family import CountEmission, CountFamily, LinearCounts, group_features
-from ._linear import (
-    PRIOR,
-    LinearParameters,
-    fill_poisson,
-)
+from ._linear import PRIOR, CountEmission, CountFamily, LinearCounts, LinearParameters, fill_poisson, group_features
 from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply_power, multiply_rising
 from ._linear_rows import LinearRows, refuse_fractions
 from ._multinomial import MultinomialFamily
@@ -254,7 +249,8 @@ class PoissonFamily(CountFamily):
         rates = np.exp(logs)
         return LinearParameters(-rates.sum(axis=0), np.concatenate([logs, rates]), rates)
 
-    def _draw(self, statistics: Arrays, key: np.uint64, workers: Workers) -> LinearParameters:
+    def draw(self, statistics: Arrays, key: np.uint64, workers: Workers = ONE) -> LinearParameters:
+        """Draw the parameters from their posterior given statistics."""
         shapes, rates = self._by_feature(statistics)
         return self._parameters(self._draw_log_gammas(shapes, key=key, workers=workers)[0] - np.log(rates))
 

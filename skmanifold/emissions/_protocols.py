@@ -21,11 +21,9 @@ class TokenCounts(Protocol):
     @property
     def totals(self) -> np.ndarray:
         """Number of tokens assigned to each component, (K,)."""
-        ...
 
     def tocsr(self) -> Any:
         """The non-zero counts as a csr_array, (n_tokens, K)."""
-        ...
 
 
 @runtime_checkable
@@ -53,7 +51,6 @@ class RowEmission(Protocol):
         ValueError
             If X has values that the emission does not accept.
         """
-        ...
 
     def bind(self, rows: Any, n_components: int) -> Any:
         """Make the family of rows, with numbers for the hyperparameters that depend on the data.
@@ -72,7 +69,6 @@ class RowEmission(Protocol):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        ...
 
 
 @runtime_checkable
@@ -98,7 +94,6 @@ class WeightedRowEmission(RowEmission, Protocol):
         ValueError
             If a hyperparameter does not fit the rows.
         """
-        ...
 
 
 class HasPriorFamily(Protocol):
@@ -109,7 +104,6 @@ class HasPriorFamily(Protocol):
 
         `n_tokens` is the number of tokens of each row, for emissions whose rows have a given number of them.
         """
-        ...
 
 
 @runtime_checkable
@@ -138,7 +132,6 @@ class TokenEmission(Protocol):
         ValueError
             If X has values that the emission does not accept.
         """
-        ...
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> Any:
         """Make the family of tokens, with numbers for the hyperparameters that depend on the data.
@@ -160,7 +153,6 @@ class TokenEmission(Protocol):
         ValueError
             If a hyperparameter does not fit the tokens.
         """
-        ...
 
 
 @runtime_checkable
@@ -177,7 +169,6 @@ class HasStatistics(Protocol):
         -------
         shapes : tuple of tuple of int
         """
-        ...
 
     def n_cells(self) -> int:
         """Number of entries of the statistics.
@@ -186,7 +177,6 @@ class HasStatistics(Protocol):
         -------
         n_cells : int
         """
-        ...
 
     def mode(self, statistics: Arrays) -> Parameters:
         """The posterior mode given statistics, with respect to the natural parameters.
@@ -199,7 +189,6 @@ class HasStatistics(Protocol):
         -------
         parameters : object
         """
-        ...
 
     def attributes(self, parameters: Parameters) -> dict[str, Any]:
         """The parameters as fitted attributes; ``components_`` must be one of them.
@@ -214,7 +203,6 @@ class HasStatistics(Protocol):
         -------
         attributes : dict of str to ndarray
         """
-        ...
 
     def check_parameters(self, parameters: Any) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family.
@@ -228,7 +216,6 @@ class HasStatistics(Protocol):
         ValueError
             If their types or shapes are not those of this family.
         """
-        ...
 
 
 @runtime_checkable
@@ -250,7 +237,6 @@ class RowFamily(HasStatistics, Protocol):
         parameters : object
         out : ndarray of shape (stop - first, K)
         """
-        ...
 
     def sum_labels(self, rows: Any, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their labels.
@@ -265,7 +251,6 @@ class RowFamily(HasStatistics, Protocol):
         -------
         sums : BlockSums
         """
-        ...
 
 
 @runtime_checkable
@@ -284,7 +269,6 @@ class HasKernels(Protocol):
         data : NamedTuple
             Of the type for which the kernels are registered.
         """
-        ...
 
     def no_statistics(self, capacity: int) -> Any:
         """Statistics of no rows.
@@ -298,7 +282,6 @@ class HasKernels(Protocol):
         statistics : NamedTuple
             Zeros; the first array holds the sizes of the labels.
         """
-        ...
 
     def new_posterior(self, capacity: int, statistics: Any, key: np.uint64) -> Any:
         """Space for the posteriors of labels; `statistics` and `key` draw parameters that all clusters share.
@@ -314,7 +297,6 @@ class HasKernels(Protocol):
         posterior : NamedTuple
             Of the type that the kernels of this family read.
         """
-        ...
 
 
 @runtime_checkable
@@ -332,7 +314,6 @@ class TokenFamily(HasStatistics, Protocol):
         -------
         statistics : tuple of ndarray
         """
-        ...
 
     def token_table(self, parameters: Parameters) -> np.ndarray:
         """Log density of each token given each component.
@@ -346,7 +327,6 @@ class TokenFamily(HasStatistics, Protocol):
         log_densities : ndarray of shape (n_tokens, K)
             In nats.
         """
-        ...
 
     def start_of_tokens(self, key: np.uint64) -> np.ndarray | None:
         """Initial components of tokens.
@@ -360,7 +340,6 @@ class TokenFamily(HasStatistics, Protocol):
         components : ndarray of shape (n_tokens,) or None
             Equal tokens have the same component. None: each token has a random one.
         """
-        ...
 
 
 @runtime_checkable
@@ -381,7 +360,6 @@ class HasWeightedSeeds(Protocol):
         -------
         labels : ndarray of shape (n_rows,), int32
         """
-        ...
 
 
 @runtime_checkable
@@ -397,4 +375,3 @@ class DirichletFamily(Protocol):
     @property
     def token_prior(self) -> np.ndarray:
         """Dirichlet parameters of the tokens' probabilities, (n_tokens,)."""
-        ...

@@ -181,13 +181,7 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
         return family.seed_labels(rows, subkey(key, _SEEDS))
     some = rows.take(some_rows(key, SUBSET, rows.n_rows, n_chosen))
     labels = family.seed_labels(some, subkey(key, _SEEDS))
-    parameters = family.mode(family.sum_labels(some, 0, n_chosen, 0, labels).total())
-    out = np.empty(rows.n_rows, np.int32)
-    for start, stop in split_range(rows.n_rows, _ROWS_AT_ONCE):
-        scores = np.zeros((stop - start, n_clusters))
-        family.add_log_densities(rows, start, stop, parameters, scores)
-        out[start:stop] = scores.argmax(axis=1)
-    return out
+    return _likeliest(family, rows, family.mode(_sums(family, some, labels, None)))
 
 
 def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:
@@ -206,4 +200,9 @@ def _log_densities(family: Any, rows: Any, parameters: Any, n_components: int) -
 
 
 def _likeliest(family: Any, rows: Any, parameters: Any) -> np.ndarray:
-    return _log_densities(family, rows, parameters, family.n_components).argmax(axis=1).astype(np.int32)
+    """The component with the highest log density of each row, (n_rows,) int32."""
+    out = np.empty(rows.n_rows, np.int32)
+    for start, stop in split_range(rows.n_rows, _ROWS_AT_ONCE):
+        part = rows.part(start, stop)
+        out[start:stop] = _log_densities(family, part, parameters, family.n_components).argmax(axis=1)
+    return out

@@ -18,16 +18,20 @@ EMISSIONS = {
     "negative_binomial": NegativeBinomial(),
     "poisson": Poisson(),
 }
+FAMILIES = {**EMISSIONS, "tied": Gaussian("tied")}
+GAUSSIANS = "gaussian", "tied", "diag", "spherical"
 
 
 class Anyone(BaseEstimator):
     """An estimator that reads X."""
 
 
-def make_X(name, n=60, m=3, seed=0):
+def make_X(name, n=60, m=3, seed=0, holed=0.0):
+    """Rows; a share of the cells of numbers is `holed`, other rows always have missing cells if they can."""
     rng = np.random.default_rng(seed)
-    if name in ("gaussian", "diag", "spherical"):
-        return rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + 5.0
+    if name in GAUSSIANS:
+        X = rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + 5.0
+        return np.where(rng.random((n, m)) < holed, np.nan, X)
     X = rng.poisson(1.5, (n, m)).astype(float)
     if name == "bernoulli":
         X = np.minimum(X, 1.0)
@@ -43,8 +47,8 @@ def read(emission, X):
 def bound(name, n_components=3, **options):
     """X, rows and family."""
     X = make_X(name, **options)
-    rows = read(EMISSIONS[name], X)
-    return X, rows, EMISSIONS[name].bind(rows, n_components)
+    rows = read(FAMILIES[name], X)
+    return X, rows, FAMILIES[name].bind(rows, n_components)
 
 
 def log_densities(name, X, attributes):
@@ -65,9 +69,12 @@ def log_densities(name, X, attributes):
         elif name == "multinomial":
             column = sc.xlogy(X, mean).sum(axis=1)  # of tokens in their order: no multinomial coefficient
         else:
-            covariance = attributes["covariances_"][k]
+            covariance = attributes["covariances_"] if name == "tied" else attributes["covariances_"][k]
             covariance = covariance if covariance.ndim == 2 else np.diag(covariance)
-            column = st.multivariate_normal.logpdf(X, mean, covariance)
+            column = np.zeros(len(X))
+            for i in np.flatnonzero(seen.any(axis=1)):
+                own = seen[i]
+                column[i] = st.multivariate_normal.logpdf(X[i, own], mean[own], covariance[np.ix_(own, own)])
         columns.append(column)
     return np.stack(columns, axis=1)
 

@@ -385,6 +385,16 @@ def _direction_moments(rows, cosine):
     return np.zeros(3), np.full(3, shares @ ratios**2 / shares.sum() / 3.0)
 
 
+def _numbers(kind, scale, variances, **options):
+    emission = Gaussian(kind, covariance_prior=scale, **NORMAL)
+    return Case(emission, _cells("numbers", 3), [NUMBERS] * 3, *_normal_moments(variances), **options)
+
+
+def _directions(kind, **options):
+    emission, moments = VonMisesFisher(kind, 0.5, 2.0), _direction_moments(2.0, 0.5)
+    return Case(emission, _cells("directions", 3), None, *moments, rtol=1e-5, **options)
+
+
 def _mixed():
     X = np.column_stack([_cells("numbers", 1), _cells("codes", 1), _cells("counts", 2)])
     normal = Gaussian("diag", [0.5], 0.4, 2.0, 13.0)
@@ -423,33 +433,10 @@ BUILDERS = {
         widths=[3, 2, 2],
     ),
     "columns": _mixed,
-    "full": lambda: Case(
-        Gaussian("full", covariance_prior=SCALE, **NORMAL),
-        _cells("numbers", 3),
-        [NUMBERS] * 3,
-        *_normal_moments(np.diag(SCALE) / 9.0),
-        completes=True,
-    ),
-    "tied": lambda: Case(
-        Gaussian("tied", covariance_prior=SCALE, **NORMAL),
-        _cells("numbers", 3),
-        [NUMBERS] * 3,
-        *_normal_moments(np.diag(SCALE) / 9.0),
-        is_shared=True,
-        completes=True,
-    ),
-    "diag": lambda: Case(
-        Gaussian("diag", covariance_prior=[2.0, 1.0, 0.5], **NORMAL),
-        _cells("numbers", 3),
-        [NUMBERS] * 3,
-        *_normal_moments(np.array([2.0, 1.0, 0.5]) / 11.0),
-    ),
-    "spherical": lambda: Case(
-        Gaussian("spherical", covariance_prior=1.5, **NORMAL),
-        _cells("numbers", 3),
-        [NUMBERS] * 3,
-        *_normal_moments(1.5 / 11.0),
-    ),
+    "full": lambda: _numbers("full", SCALE, np.diag(SCALE) / 9.0, completes=True),
+    "tied": lambda: _numbers("tied", SCALE, np.diag(SCALE) / 9.0, is_shared=True, completes=True),
+    "diag": lambda: _numbers("diag", [2.0, 1.0, 0.5], np.array([2.0, 1.0, 0.5]) / 11.0),
+    "spherical": lambda: _numbers("spherical", 1.5, 1.5 / 11.0),
     "multinomial": lambda: Case(Multinomial(0.4), _cells("counts", 3), None, *_dirichlet_moments(0.4, 3)),
     "negative_binomial": lambda: Case(
         NegativeBinomial([0.5, 0.25], [2.0, 1.0], 2.5),
@@ -460,21 +447,8 @@ BUILDERS = {
     "poisson": lambda: Case(
         Poisson([2.0, 1.0, 1.5], 0.8), _cells("counts", 3), [COUNTS] * 3, *_gamma_moments([2.0, 1.0, 1.5], 0.8)
     ),
-    "von_mises_fisher": lambda: Case(
-        VonMisesFisher("per_component", 0.5, 2.0),
-        _cells("directions", 3),
-        None,
-        *_direction_moments(2.0, 0.5),
-        rtol=1e-5,
-    ),
-    "shared von_mises_fisher": lambda: Case(
-        VonMisesFisher("shared", 0.5, 2.0),
-        _cells("directions", 3),
-        None,
-        *_direction_moments(2.0, 0.5),
-        is_shared=True,
-        rtol=1e-5,
-    ),
+    "von_mises_fisher": lambda: _directions("per_component"),
+    "shared von_mises_fisher": lambda: _directions("shared", is_shared=True),
 }
 
 

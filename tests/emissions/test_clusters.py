@@ -58,16 +58,6 @@ def counted(clusters, labels, capacity=6):
 # --- densities given a covariance that clusters share -----------------------------------------------------
 
 
-def test_the_density_of_a_new_component_has_the_covariance_of_the_others():
-    X, labels = table()
-    clusters = clusters_of(X, "tied")
-    components = clusters.draw_components(counted(clusters, labels), np.arange(3), root_key(1), ONE)
-    covariance = clusters.arrays_of(components)["covariances"] * (1 + 1 / PRIOR.mean_precision)
-    out = np.zeros((len(X), 1))
-    clusters.add_log_density_of_new(components, out, ONE)
-    np.testing.assert_allclose(out[:, 0], stats.multivariate_normal.logpdf(X, PRIOR.mean, covariance), rtol=1e-10)
-
-
 def test_split_merge_of_clusters_with_one_covariance_is_given_one_that_is_drawn():
     """The contract has these numbers of families whose clusters are independent."""
     X, labels = table()

@@ -7,10 +7,9 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, Poisson
 
-from ._cases import EMISSIONS, KEY, bound, log_densities, make_X, read
+from ._cases import FAMILIES, GAUSSIANS, KEY, bound, log_densities, make_X, read
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
-ALL = pytest.mark.parametrize("name", EMISSIONS)
 SHARES = np.random.default_rng(1).dirichlet(np.ones(3), 3000)
 
 
@@ -23,12 +22,15 @@ def fitted(name, **options):
 # --- densities and statistics ----------------------------------------------------------------------------
 
 
-@ALL
-@pytest.mark.parametrize("m", [1, 2, 3, 6])
-def test_log_densities_are_those_of_scipy_and_miss_missing_cells(name, m):
-    X, rows, family, parameters = fitted(name, m=m)
-    out = np.zeros((rows.n_rows, 3))
+@pytest.mark.parametrize(("name", "holed"), [*((name, 0.0) for name in FAMILIES), *((name, 0.3) for name in GAUSSIANS)])
+@pytest.mark.parametrize("m", [1, 2, 3, 6, 9])
+def test_log_densities_are_those_of_scipy_and_miss_missing_cells(name, holed, m):
+    X, rows, family, parameters = fitted(name, m=m, holed=holed)
+    out = np.full((rows.n_rows, 3), 7.0)
     family.add_log_densities(rows, 0, rows.n_rows, parameters, out)
+    if name in GAUSSIANS:  # without observed cells the density is exactly 1
+        assert (out[np.isnan(X).all(axis=1)] == 7.0).all()
+    out -= 7.0
     if rows.log_base is not None:
         out += rows.log_base[:, None]
     np.testing.assert_allclose(out, log_densities(name, X, family.attributes(parameters)), rtol=1e-10, atol=1e-10)
@@ -61,7 +63,7 @@ def log_normal_inverse_gamma(mean, variances, prior, spherical):
 
 def log_prior_in_natural_parameters(kind, mean, covariance, prior):
     """Times the Jacobian of means by their products with the precision, and that of covariances by precisions."""
-    if kind == "gaussian":
+    if kind in ("gaussian", "tied"):
         power = 1.0 + (len(mean) + 1.0)
         return log_normal_inverse_wishart(mean, covariance, prior) + power * np.linalg.slogdet(covariance)[1]
     # A product is mean over variance, so the mean has the variance for a Jacobian; the variance has its square.
@@ -70,13 +72,18 @@ def log_prior_in_natural_parameters(kind, mean, covariance, prior):
 
 
 def test_log_prior_is_the_logarithm_of_the_prior_density_up_to_a_constant():
-    for kind in ("gaussian", "diag", "spherical"):
+    for kind in GAUSSIANS:
         *_, family, one = fitted(kind)
         other = family.draw(tuple(np.zeros(shape) for shape in family.shapes()), KEY)
 
         def density(parameters, family=family, kind=kind):
-            pairs = zip(parameters.means, parameters.covariances, strict=True)
-            return sum(log_prior_in_natural_parameters(kind, *pair, family.prior) for pair in pairs)
+            means, covariances, prior = parameters.means, parameters.covariances, family.prior
+            pairs = zip(means, np.broadcast_to(covariances, (3, *covariances.shape[1:])), strict=True)
+            total = sum(log_prior_in_natural_parameters(kind, *pair, prior) for pair in pairs)
+            if kind == "tied":  # the covariance and its Jacobian count once
+                of_one = st.invwishart.logpdf(covariances[0], prior.degrees, prior.covariance)
+                total -= 2.0 * (of_one + (means.shape[1] + 1.0) * np.linalg.slogdet(covariances[0])[1])
+            return total
 
         assert family.log_prior(one) - family.log_prior(other) == pytest.approx(density(one) - density(other))
 
@@ -92,6 +99,9 @@ def test_improper_priors_are_refused_where_parameters_are_drawn():
         ("full", {"degrees_of_freedom_prior": 2}),
         ("diag", {"degrees_of_freedom_prior": 0}),
         ("spherical", {"covariance_prior": 0}),
+        ("tied", {"mean_precision_prior": 0}),
+        ("tied", {"covariance_prior": 0}),
+        ("tied", {"degrees_of_freedom_prior": 2}),
     ]:
         emission = Gaussian(kind, **options)
         family = emission.bind(read(emission, X), 2)
@@ -109,6 +119,10 @@ def test_singular_and_empty_components_are_named():
             family.mode(family.sum_labels(rows, 0, 60, 0, kind).total())
     with pytest.raises(ValueError, match="Component 2 has no rows, and mean_precision_prior=0"):
         family.mode(family.sum_labels(rows, 0, 60, 0, np.arange(60, dtype=np.int32) % 2).total())
+    tied = Gaussian("tied", mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=6)
+    family = tied.bind(rows, 2)
+    with pytest.raises(ValueError, match="covariance of all components is singular"):
+        family.mode(family.sum_labels(rows, 0, 2, 0, np.array([0, 1], np.int32)).total())
     diagonal = Gaussian("diag", mean_precision_prior=0, covariance_prior=0, degrees_of_freedom_prior=3)
     family = diagonal.bind(rows, 3)
     with pytest.raises(ValueError, match="covariance of component 1 is singular"):
@@ -167,8 +181,9 @@ def test_numbers_of_parameters():
         "multinomial": 6,
         "negative_binomial": 9 + 3,
         "poisson": 9,
+        "tied": 15,
     }
-    assert {name: bound(name)[2].n_parameters() for name in EMISSIONS} == counts
+    assert {name: bound(name)[2].n_parameters() for name in FAMILIES} == counts
 
 
 @pytest.mark.parametrize(

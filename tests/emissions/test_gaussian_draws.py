@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
+from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.kernels import add_full_densities
-from skmanifold.emissions._gaussian.matrix_kernels import draw_full_components
 from skmanifold.numerics.linalg import add_outer, divide_by_lower, fill_cholesky, fill_square
 from skmanifold.numerics.row_lanes import ENTRIES, LANES, _add_squares_reference
 from skmanifold.random._keys import root_key
@@ -17,14 +18,11 @@ SCATTER = np.array([[4.0, 1.5, -0.8], [1.5, 2.0, 0.3], [-0.8, 0.3, 1.0]])
 D = len(SCATTER)
 
 
-def drawn(degrees, scatter=SCATTER):
+def drawn(degrees, n=N_DRAWS):
     """Means, covariances, factors and log determinants of components that all have the same posterior."""
-    means, log_roots = np.tile(CENTRE, (N_DRAWS, 1)), np.empty(N_DRAWS)
-    scatters = np.tile(scatter, (N_DRAWS, 1, 1))
-    covariances, factors = np.full_like(scatters, np.nan), np.full_like(scatters, np.nan)
-    posterior = np.full(N_DRAWS, degrees), np.full(N_DRAWS, PRECISION), scatters
-    assert draw_full_components(0, N_DRAWS, KEY, *posterior, 1e-12, means, covariances, factors, log_roots) == -1
-    return means, covariances, factors, log_roots
+    family = FullFamily(NormalPrior(CENTRE, PRECISION, SCATTER, degrees), n, CENTRE)
+    means, covariances, factors, offsets = family.draw(tuple(map(np.zeros, family.shapes())), KEY)
+    return means, covariances, factors, offsets + 0.5 * D * np.log(2.0 * np.pi)
 
 
 def with_squares(matrices):
@@ -71,26 +69,14 @@ def test_precisions_and_covariances_have_the_moments_of_their_distributions():
     np.testing.assert_allclose(log_roots, 0.5 * np.linalg.slogdet(factors.mT @ factors)[1], atol=1e-9)
     assert np.array_equal(factors, np.tril(factors))
     assert np.array_equal(covariances, covariances.mT)
-
-
-def test_draws_with_one_degree_of_freedom_too_many_are_told():
-    _, covariances, factors, _ = drawn(DEGREES + 1.0)
-    assert_disagrees(summarize(with_squares(factors.mT @ factors)), wishart_moments(DEGREES, np.linalg.inv(SCATTER)))
-    assert_disagrees(summarize(with_squares(covariances)), inverse_wishart_moments(DEGREES, SCATTER))
-
-
-def test_products_of_wishart_roots_in_the_other_order_are_told():
-    roots = drawn(5.0, np.eye(D))[2]  # the Cholesky factor of this scatter is the identity
-    exact = wishart_moments(5.0, np.eye(D))
-    assert_agrees(summarize(with_squares(roots.mT @ roots)), exact)
-    assert_disagrees(summarize(with_squares(roots @ roots.mT)), exact)
+    _, covariances, factors, _ = drawn(DEGREES + 1.0)  # one degree of freedom too many
+    assert_disagrees(summarize(with_squares(factors.mT @ factors)), of_precision)
+    assert_disagrees(summarize(with_squares(covariances)), of_covariance)
 
 
 def test_underflow_of_a_wishart_root_is_a_singular_component():
-    means, scatters, log_roots = np.zeros((3, D)), np.tile(SCATTER, (3, 1, 1)), np.empty(3)
-    degrees = np.array([DEGREES, D - 1.0 + 1e-6, DEGREES])
-    of_draws = means, np.empty_like(scatters), np.empty_like(scatters), log_roots
-    assert draw_full_components(0, 3, KEY, degrees, np.ones(3), scatters, 1e-12, *of_draws) == 1
+    with pytest.raises(ValueError, match="covariance of component 0 is singular"):
+        drawn(D - 1.0 + 1e-6, 1)
 
 
 @pytest.mark.parametrize("d", [1, 4, 13])

@@ -233,48 +233,6 @@ def test_odd_rows_give_a_finite_proper_prior(kind, name):
     assert np.isfinite(adapted.log_marginal(statistics))
 
 
-# --- recovery --------------------------------------------------------------------------------------------
-
-TRUE_EXCESS, TRUE_PRECISION = 6.0, 0.05
-
-
-def simulated(kind, n_clusters, n_rows=12, d=2, seed=0):
-    """Clusters drawn from a prior whose mean covariance is known."""
-    rng = np.random.default_rng(seed)
-    covariance = np.array([[2.0, 0.9], [0.9, 1.0]]) if kind == "full" else np.array([2.0, 0.5])
-    X = []
-    for _ in range(n_clusters):
-        if kind == "full":
-            drawn = stats.invwishart.rvs(d + 1 + TRUE_EXCESS, TRUE_EXCESS * covariance, random_state=rng)
-        else:
-            drawn = np.diag(TRUE_EXCESS * covariance / rng.chisquare(2.0 + TRUE_EXCESS, d))
-        root = np.linalg.cholesky(drawn)
-        X.append(root @ rng.normal(size=d) / np.sqrt(TRUE_PRECISION) + rng.normal(size=(n_rows, d)) @ root.T)
-    return np.concatenate(X), np.repeat(np.arange(n_clusters, dtype=np.int32), n_rows), covariance
-
-
-@pytest.mark.parametrize("kind", ["full", "diag"])
-def test_numbers_of_a_known_prior_are_recovered(kind):
-    """Within four standard errors, from the curvature of the log marginal density."""
-    X, labels, covariance = simulated(kind, 250)
-    prior, reference = learned(X, labels, kind), pooled_reference(X, labels, kind)
-    excess = prior.degrees - (3.0 if kind == "full" else 2.0)
-    scale = prior.covariance.flat[0] / reference.flat[0] / excess
-    best, h = np.log([scale, excess, prior.mean_precision]), 0.05
-    at, basis = {}, h * np.eye(3)
-    for i, j, a, b in product(range(3), range(3), (-1, 1), (-1, 1)):
-        at[i, j, a, b] = log_posterior(X, labels, kind, prior, reference, best + a * basis[i] + b * basis[j])
-    curvature = [
-        [sum(-a * b * at[i, j, a, b] for a, b in product((-1, 1), repeat=2)) / (4 * h * h) for j in range(3)]
-        for i in range(3)
-    ]
-    errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
-    z = (np.log([excess, prior.mean_precision]) - np.log([TRUE_EXCESS, TRUE_PRECISION])) / errors[1:]
-    assert np.all(np.abs(z) < 4.0)
-    assert np.all(errors[1:] < 0.2)  # factors of 1.5 are outside
-    np.testing.assert_allclose(prior.covariance / excess, covariance, rtol=0.2)
-
-
 # --- the mixture -----------------------------------------------------------------------------------------
 
 
@@ -367,38 +325,6 @@ def test_merges_are_those_of_brute_force(kind):
         n_different += not np.array_equal(brute_force(clusters, labels, shares, counting_entropy=False)[0], found)
     assert max(n_left) > 1
     assert n_different > 0
-
-
-def test_the_entropy_of_a_pair_is_what_a_merge_takes_away():
-    shares = np.random.default_rng(0).dirichlet(np.ones(5), 40)
-    shares = np.where(shares < 0.02, 0.0, shares)
-    shares /= shares.sum(axis=1, keepdims=True)
-    out = np.empty(5)
-    for a in range(5):
-        merging._fill_pair_entropies(shares, a, out)
-        for b in set(range(5)) - {a}:
-            together = shares.copy()
-            together[:, a] += together[:, b]
-            together[:, b] = 0.0
-            np.testing.assert_allclose(out[b], entropy_of(shares) - entropy_of(together), rtol=1e-10)
-        assert out[a] == 0.0
-
-
-@pytest.mark.parametrize("kind", ["full", "diag"])
-def test_overlapping_clusters_stay_apart_and_duplicates_are_merged(kind):
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=1500).astype(np.int32)
-    X = rng.normal(np.array([[0.0, 0.0], [0.0, 0.0], [2.4, 0.0]])[labels], 1.0)  # 0 and 1 are one cluster
-    clusters, _ = clusters_of(X, kind)
-    clusters = clusters.with_learned_prior(counted(clusters, labels), ALL)
-    statistics = counted(clusters, labels)
-    without_entropy, _ = brute_force(clusters, labels, shares_of(clusters, statistics), counting_entropy=False)
-    assert len(np.unique(without_entropy)) == 1
-    found, _ = merge_greedily(clusters, labels, statistics, 1.0, root_key(0), ONE)
-    np.testing.assert_array_equal(found == 2, labels == 2)
-    assert len(np.unique(found)) == 2
-    again, _ = merge_greedily(clusters, found, counted(clusters, found), 1.0, root_key(0), ONE)
-    np.testing.assert_array_equal(again, found)
 
 
 def test_a_small_cluster_of_rows_of_others_is_dissolved_and_a_separate_one_stays():

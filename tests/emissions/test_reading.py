@@ -163,19 +163,6 @@ def test_a_constant_column_has_the_mean_variance_of_the_others(kind):
     np.testing.assert_allclose(prior[2], variances.mean())
 
 
-def test_base_of_densities_is_the_part_without_parameters():
-    X = make_X("multinomial")
-    assert read(EMISSIONS["multinomial"], X).log_base is None  # densities are of tokens in their order
-    rows = read(EMISSIONS["poisson"], X)
-    family = EMISSIONS["poisson"].bind(rows, 1)
-    parameters = family.mode(family.sum_labels(rows, 0, 60, 0, np.zeros(60, np.int32)).total())
-    out = np.zeros((60, 1))
-    family.add_log_densities(rows, 0, 60, parameters, out)
-    np.testing.assert_allclose(
-        out[:, 0] + rows.log_base, log_densities("poisson", X, family.attributes(parameters))[:, 0]
-    )
-
-
 @pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])
 def test_highest_log_densities_are_above_all_others_and_reached(name):
     X = np.nan_to_num(make_X(name, n=8))
@@ -224,7 +211,7 @@ def test_mode_of_tokens_is_that_of_the_paper():
         np.testing.assert_allclose(words.attributes(mode)["components_"], expected.T)
 
 
-@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_gaussian_tokens_are_rows_of_word_vectors(kind):
     """Statistics are those of the vectors repeated, one row for each token."""
     rng = np.random.default_rng(0)
@@ -241,7 +228,7 @@ def test_gaussian_tokens_are_rows_of_word_vectors(kind):
     same = family.mode(family.sum_labels(rows, 0, len(repeated), 0, labels).total())
     np.testing.assert_allclose(mode.means, same.means, rtol=1e-9)
     np.testing.assert_allclose(mode.covariances, same.covariances, rtol=1e-9)
-    reference = log_densities("gaussian", vectors, words.attributes(mode))
+    reference = log_densities(kind, vectors, words.attributes(mode))
     np.testing.assert_allclose(words.token_table(mode), reference, rtol=1e-9)
 
 

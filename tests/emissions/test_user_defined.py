@@ -19,6 +19,7 @@ from skmanifold.emissions import (
     TokenEmission,
     TokenFamily,
 )
+from skmanifold.emissions._estimator import in_words
 from skmanifold.emissions._registry import ROW_FAMILIES, TOKEN_FAMILIES
 from skmanifold.mixture._exponential_family.model import FamilyModel
 from skmanifold.models import IncompatibleError, PartiallyCollapsedModel, check_compatible, is_compatible
@@ -34,6 +35,8 @@ from ._user_defined import Exponential, Falling, Scale, without
 pytestmark = pytest.mark.filterwarnings(
     "ignore:overflow encountered:RuntimeWarning", "ignore:EM stopped after:sklearn.exceptions.ConvergenceWarning"
 )
+ROWS_NEED = "add_log_densities", "sum_labels", "mode", "attributes", "shapes"
+TOKENS_NEED = "token_table", "statistics_of_tokens", "mode", "attributes", "shapes"
 MEANS = np.array([[1.0, 1.0, 9.0], [8.0, 2.0, 1.0]])
 
 
@@ -86,44 +89,32 @@ def test_rows_of_a_user_have_criteria_streams_and_parameters_by_name():
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "method", "message"),
+    ("name", "settings", "method", "whom", "end"),
     [
-        ("add_log_densities", {}, "fit", r"^ExponentialFamilyMixture needs log densities of rows \(add_log_den"),
-        ("sum_labels", {}, "fit", r"^ExponentialFamilyMixture needs statistics of labelled rows \(sum_labels\)"),
-        ("mode", {}, "fit", r"^ExponentialFamilyMixture needs a mode of the parameters \(mode\)"),
-        ("attributes", {}, "fit", r"^ExponentialFamilyMixture needs fitted attributes \(attributes\)"),
-        ("shapes", {}, "fit", r"^ExponentialFamilyMixture needs shapes of its statistics \(shapes\)"),
-        (
-            "draw",
-            {"sampler": "gibbs"},
-            "fit",
-            r"^Gibbs needs draws of the parameters \(draw\), .*: ESCA, EM\.$",
-        ),
-        (
-            "sum_shares",
-            {"sampler": EM()},
-            "fit",
-            r"^EM needs statistics of rows .*\(sum_shares\), .*: ESCA, Gibbs\.$",
-        ),
-        ("log_prior", {"sampler": "em"}, "fit", r"^EM needs a log prior density \(log_prior\), .*: ESCA, Gibbs\.$"),
-        ("log_likelihood", {"sampler": "em"}, "fit", r"^EM needs a log likelihood of statistics \(log_likelihood\)"),
-        ("sum_shares", {"n_polish": 2}, "fit", r"^n_polish=2 needs statistics of rows with .* \(sum_shares\)"),
-        ("seed_labels", {}, "fit", r"^init='k-means\+\+' needs initial labels from seeds .*; or set init='random'\.$"),
-        ("seed_labels", {}, "partial_fit", r"^init='k-means\+\+' needs initial labels from seeds \(seed_labels\)"),
-        ("sample", {}, "sample", r"^ExponentialFamilyMixture.sample needs new rows \(sample\)"),
-        ("n_parameters", {}, "aic", r"^An information criterion needs a number of free parameters \(n_parameters\)"),
-        ("n_parameters", {}, "bic", r"^An information criterion needs a number of free parameters \(n_parameters\)"),
+        *((name, {}, "fit", "ExponentialFamilyMixture", "") for name in ROWS_NEED),
+        ("draw", {"sampler": "gibbs"}, "fit", "Gibbs", ": ESCA, EM."),
+        ("sum_shares", {"sampler": EM()}, "fit", "EM", ": ESCA, Gibbs."),
+        ("log_prior", {"sampler": "em"}, "fit", "EM", ": ESCA, Gibbs."),
+        ("log_likelihood", {"sampler": "em"}, "fit", "EM", ""),
+        ("sum_shares", {"n_polish": 2}, "fit", "n_polish=2", ""),
+        ("seed_labels", {}, "fit", "init='k-means++'", "; or set init='random'."),
+        ("seed_labels", {}, "partial_fit", "init='k-means++'", ""),
+        ("sample", {}, "sample", "ExponentialFamilyMixture.sample", ""),
+        ("n_parameters", {}, "aic", "An information criterion", ""),
+        ("n_parameters", {}, "bic", "An information criterion", ""),
     ],
 )
-def test_what_a_family_of_rows_lacks_is_named_in_one_sentence(name, settings, method, message, monkeypatch):
+def test_what_a_family_of_rows_lacks_is_named_in_one_sentence(name, settings, method, whom, end, monkeypatch):
     X, _ = make_rows(50)
     monkeypatch.setattr(user, "ExponentialFamily", without(user.ExponentialFamily, name))
     mixture = ExponentialFamilyMixture(2, emission=Exponential(), max_iter=4, random_state=0, **settings)
     if method not in ("fit", "partial_fit"):
         mixture.fit(X)
-    with pytest.raises(IncompatibleError, match=message) as caught:
+    with pytest.raises(IncompatibleError) as caught:
         mixture.sample(2) if method == "sample" else getattr(mixture, method)(X)
     sentence = str(caught.value)
+    assert sentence.startswith(f"{whom} needs {in_words([name])}, which the emission Exponential does not offer")
+    assert sentence.endswith(end)
     able = "'auto', 'bernoulli', 'categorical', 'gaussian', 'multinomial', 'negative_binomial', "
     able += "'poisson', 'von_mises_fisher' do"
     assert f", which the emission Exponential does not offer ({able})" in sentence
@@ -209,28 +200,22 @@ def test_a_token_prior_is_a_whole_family(sampler):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
+    ("name", "settings", "whom", "end"),
     [
-        ("token_table", {}, r"^ExponentialFamilyAdmixture needs log densities of tokens \(token_table\)"),
-        (
-            "statistics_of_tokens",
-            {},
-            r"^ExponentialFamilyAdmixture needs statistics of tokens \(statistics_of_",
-        ),
-        ("mode", {}, r"^ExponentialFamilyAdmixture needs a mode of the parameters \(mode\)"),
-        ("attributes", {}, r"^ExponentialFamilyAdmixture needs fitted attributes \(attributes\)"),
-        ("shapes", {}, r"^ExponentialFamilyAdmixture needs shapes of its statistics \(shapes\)"),
-        ("draw", {"sampler": "gibbs"}, r"^Gibbs needs draws of the parameters \(draw\), .*would work: ESCA\.$"),
-        ("parameters_of", {"sampler": Gibbs()}, r"^Gibbs needs parameters from fitted attributes \(parameters_of\), "),
+        *((name, {}, "ExponentialFamilyAdmixture", "") for name in TOKENS_NEED),
+        ("draw", {"sampler": "gibbs"}, "Gibbs", "would work: ESCA."),
+        ("parameters_of", {"sampler": Gibbs()}, "Gibbs", ""),
     ],
 )
-def test_what_a_family_of_tokens_lacks_is_named_in_one_sentence(name, settings, message, monkeypatch):
+def test_what_a_family_of_tokens_lacks_is_named_in_one_sentence(name, settings, whom, end, monkeypatch):
     monkeypatch.setattr(user, "ScaleFamily", without(user.ScaleFamily, name))
     model = ExponentialFamilyAdmixture(2, emission=Scale(), max_iter=4, **settings)
     for method in (model.fit, model.partial_fit) if model.sampler == "esca" else (model.fit,):
-        with pytest.raises(IncompatibleError, match=message) as caught:
+        with pytest.raises(IncompatibleError) as caught:
             method(make_answers(20))
-        assert ", which the emission Scale does not offer ('bernoulli', 'gaussian'" in str(caught.value)
+        wanted = f"{whom} needs {in_words([name])}, which the emission Scale does not offer ('bernoulli', 'gaussian'"
+        assert str(caught.value).startswith(wanted)
+        assert str(caught.value).endswith(end)
 
 
 def test_tokens_of_a_user_may_lack_draws_where_nothing_is_drawn(monkeypatch):

@@ -14,7 +14,7 @@ from skmanifold.emissions._von_mises_fisher.family import (
     VonMisesFisherParameters,
     draw_directions,
 )
-from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior, draw_concentration, tabulate
+from skmanifold.emissions._von_mises_fisher.kernels import ConcentrationPrior, draw_concentration
 from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows, SparseRows
 from skmanifold.numerics.block_sums import merge
 from skmanifold.random._keys import fold_in_each, root_key
@@ -67,23 +67,6 @@ def test_log_densities_are_those_of_scipy(type_of_rows):
     np.testing.assert_allclose(found - 0.25, np.stack(exact, axis=1), atol=tolerance)
 
 
-@each_type
-def test_statistics_are_sums_of_unit_vectors_however_the_rows_are_split(type_of_rows):
-    X, labels = planted(5000)
-    units = X / np.linalg.norm(X, axis=1, keepdims=True)
-    shares = np.random.default_rng(1).dirichlet(np.ones(3), len(X))
-    family, rows = VonMisesFisherFamily(ConcentrationPrior(1.0, 0.5), "shared", 3, 8), rows_of(X, type_of_rows)
-    tolerance = 1e-3 if type_of_rows == "float32" else 1e-9
-    for method, given in ((family.sum_labels, labels.astype(np.int32)), (family.sum_shares, shares)):
-        sizes, sums = method(rows, 0, 5000, 0, given).total()
-        members = given if given.ndim == 2 else np.eye(3)[given]
-        np.testing.assert_allclose(sizes, members.sum(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(sums, members.T @ units, atol=tolerance)
-        first, second = method(rows, 0, 2048, 0, given[:2048]), method(rows, 2048, 5000, 2, given[2048:])
-        for whole, parts in zip((sizes, sums), merge(first, second).total(), strict=True):
-            np.testing.assert_array_equal(whole, parts)
-
-
 def test_expectations_in_one_step_are_those_of_shares():
     X, _ = planted(3000)
     family, rows, rng = VonMisesFisherFamily(PRIOR, "shared", 3, 8), rows_of(X, "sparse"), np.random.default_rng(0)
@@ -129,17 +112,6 @@ def log_posterior(d, n, lengths, kappa, prior=PRIOR):
 
 @pytest.mark.extended
 @pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
-def test_tables_of_concentrations_integrate_their_density(d, n, lengths):
-    lengths = np.array(lengths)
-    nodes, logs, log_total = tabulate(d / 2 - 1, n + 1.3, n - lengths.sum() + 1.3 * 0.4, lengths)
-    grid = np.linspace(nodes[0], nodes[-1], 200_001)
-    exact = log_posterior(d, n, lengths, np.exp(grid)) + grid
-    assert log_total == pytest.approx(logsumexp(exact) + np.log(grid[1] - grid[0]), abs=1e-7)
-    assert logsumexp(logs) == pytest.approx(0.0, abs=1e-12)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(("d", "n", "lengths"), POSTERIORS)
 def test_concentrations_are_drawn_from_their_posterior(d, n, lengths):
     lengths = np.array(lengths)
     gap, keys = n - lengths.sum() + 1.3 * 0.4, fold_in_each(KEY, np.arange(4000))
@@ -171,12 +143,6 @@ def test_directions_are_drawn_from_their_distribution(d, concentration):
     assert stats.kstest(cosines, lambda t: np.interp(t, grid, levels / levels[-1])).pvalue > 1e-3
     across = drawn - np.outer(cosines, mean / np.linalg.norm(mean))
     assert_agrees(summarize(across / np.linalg.norm(across, axis=1, keepdims=True)), 0.0)
-
-
-def test_a_direction_depends_only_on_its_number():
-    means = np.random.default_rng(0).standard_normal((9, 4))
-    whole = draw_directions(KEY, means, np.arange(9.0))
-    np.testing.assert_array_equal(whole[:5], draw_directions(KEY, means[:5], np.arange(5.0)))
 
 
 # --- clusters --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -214,6 +214,13 @@ class GaussianFamily(Family):
     """
 
     parameters_type: ClassVar[type | None] = GaussianParameters
+    # Each subclass defines these.
+    _least_degrees: float  # of freedom, above which covariances have a finite mean
+    _parameters: Callable[..., GaussianParameters]  # with means relative to the origin, and covariances
+    _add_densities: Callable[..., None]
+    _posterior: Callable[..., Posterior]
+    _with_covariances: Callable[..., np.ndarray]  # rows of normal variates, with covariances of labels
+    _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
     has_matrices = True  # whether covariances are matrices
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
@@ -385,20 +392,6 @@ class GaussianFamily(Family):
         out = np.empty((n_rows, self.n_features))
         fill_normal(fold_in_each(key, np.arange(n_rows)), 0, out)
         return out
-
-    if TYPE_CHECKING:  # each subclass defines these
-        _least_degrees: float  # of freedom, above which covariances have a finite mean
-        rows: Any  # of clusters
-
-        def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any: ...
-
-        def _add_densities(self, X, first, stop, parameters, out): ...
-
-        def _posterior(self, statistics: Any) -> Posterior: ...
-
-        def _with_covariances(self, normals, covariances, labels) -> np.ndarray: ...
-
-        def _shaped(self, covariances: np.ndarray) -> np.ndarray: ...
 
     def _add_shared(self, rows, first, stop, shares, sizes, sums, products, *missing):
         """Add rows of one block to the statistics of all components."""

@@ -20,7 +20,7 @@ from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array, column_name
-from .._base import BaseEmission, refuse_unset
+from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
@@ -45,7 +45,9 @@ def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> t
     seen = ~np.isnan(X)
     totals = weights @ seen
     mean = np.einsum("i,ij->j", weights, np.where(seen, X, 0.0)) / totals
-    degrees, scatter = _degrees(totals), _scatter(X, mean, weights, full)
+    scatter = _scatter(X, mean, weights, full)
+    # The totals less one, but not less than half: weights may be fractions.
+    degrees = np.where(totals > 0.0, np.maximum(totals - 1.0, totals / 2.0), np.inf)
     return mean, scatter / (np.sqrt(np.outer(degrees, degrees)) if full else degrees)
 
 
@@ -61,11 +63,6 @@ def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -
     if not np.all(np.abs(scatter) < _MOST_SCATTER):
         raise ValueError("X has values whose squares are too large for float64: scale it.")
     return (scatter + scatter.T) / 2.0 if full else scatter
-
-
-def _degrees(totals: float | np.ndarray) -> np.ndarray:
-    """Divisors of squares: the totals of weights less one, but not less than half, as weights may be fractions."""
-    return np.where(np.greater(totals, 0.0), np.maximum(np.subtract(totals, 1.0), np.divide(totals, 2.0)), np.inf)
 
 
 def warn_of_dependent_columns(estimator: BaseEstimator, X: np.ndarray) -> None:
@@ -173,7 +170,7 @@ _FAMILIES: dict[str, type[GaussianFamily]] = {
 }
 
 
-class Gaussian(BaseEmission):
+class Gaussian(WeighableEmission):
     r"""Real features, jointly normal given the component: Gaussian mixtures and Gaussian topics.
 
     .. math:: x_i \mid z_i = k \sim N(\mu_k, \Sigma_k), \qquad
@@ -315,13 +312,9 @@ class Gaussian(BaseEmission):
             warn_of_dependent_columns(estimator, rows.values)
         return rows
 
-    def family_type(self) -> type:
+    def family_type(self) -> type[GaussianFamily]:
         """The class of the families that `bind` makes."""
         return _FAMILIES[self.covariance_type]
-
-    def bind(self, rows: DenseRows | IncompleteRows, n_components: int) -> GaussianFamily:
-        """Make the family of rows."""
-        return self._bind(rows.values, np.ones(rows.n_rows), n_components, f"rows of X (n_samples={rows.n_rows})")
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> GaussianFamily:
         """Make a family whose hyperparameters do not depend on rows."""
@@ -332,10 +325,13 @@ class Gaussian(BaseEmission):
         return self._bind(location, np.ones(1), n_components, "rows")
 
     def bind_weighted(
-        self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray
+        self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray | None
     ) -> GaussianFamily:
         """Make the family of rows; default priors use their weights."""
-        return self._bind(rows.values, row_weights, n_components, "rows of X that have a weight")
+        what = "rows of X that have a weight"
+        if row_weights is None:
+            row_weights, what = np.ones(rows.n_rows), f"rows of X (n_samples={rows.n_rows})"
+        return self._bind(rows.values, row_weights, n_components, what)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`."""
@@ -365,13 +361,9 @@ class Gaussian(BaseEmission):
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
         return Gaussian(self.covariance_type, mean, mean_precision, given, degrees)
 
-    @property
-    def _has_matrices(self) -> bool:
-        return self.covariance_type in ("full", "tied")
-
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
-        location, covariance = location_and_covariance(X, weights, self._has_matrices)
+        location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
         if self.covariance_prior is None:
             seen = X if weights.all() else X[weights > 0.0]
             prior_covariance = self._default_covariance_prior(seen, covariance, n_components, what)
@@ -387,13 +379,14 @@ class Gaussian(BaseEmission):
             degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
         precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
         prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
-        return _FAMILIES[self.covariance_type](prior, n_components, location)
+        return self.family_type()(prior, n_components, location)
 
     def _default_covariance_prior(
         self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str
     ) -> np.ndarray:
         """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
-        squares = np.diag(covariance) if self._has_matrices else covariance
+        full = covariance.ndim == 2
+        squares = np.diag(covariance) if full else covariance
         lowest, highest = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
         with np.errstate(over="ignore"):
             too_close = (lowest < highest) & ((highest - lowest) ** 2 < _LEAST_SQUARE)
@@ -412,7 +405,7 @@ class Gaussian(BaseEmission):
             default = np.array([variances.mean()])
         else:
             floor = np.where(varying, 0.0, variances[varying].mean())
-            if self._has_matrices:
+            if full:
                 default = np.where(np.outer(varying, varying), covariance, 0.0)
                 default += np.diag(floor + _RIDGE * variances)
             else:
@@ -436,7 +429,7 @@ class Gaussian(BaseEmission):
         elif values.ndim < 2:
             values = np.diag(np.full(d, values))
         lowest = values.min()
-        if self._has_matrices:  # of features with equal variances: rounding errors are those of the largest
+        if values.ndim == 2:  # of features with equal variances: rounding errors are those of the largest
             roots = np.sqrt(np.where(np.diag(values) > 0.0, np.diag(values), 1.0))
             lowest = np.linalg.eigvalsh(values / roots / roots[:, np.newaxis]).min()
         if not np.array_equal(values, values.T) or lowest < 0.0:

@@ -355,7 +355,7 @@ class FullFamily(MatrixFamily):
             return labels
         d, prior = self.n_features, self.prior
         scatter = (d + 2.0) / max(prior.degrees - d - 1.0, 0.5) * prior.covariance  # as of d + 2 rows
-        return tied_labels(self._filled(), labels, n_clusters, scatter)
+        return tied_labels(self.rows.filled(0, self.n_rows, self.origin), labels, n_clusters, scatter)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

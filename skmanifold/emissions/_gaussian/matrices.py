@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -53,9 +53,9 @@ class MatrixFamily(GaussianFamily):
     there are parameters, missing cells are at the origin, the mean of the observed cells.
     """
 
-    rows: Any  # of clusters
     _incomplete: np.ndarray  # indices of the rows with missing cells
     data_type: ClassVar[Any]
+    _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
 
     def log_prior(self, parameters: GaussianParameters) -> float:
@@ -230,10 +230,6 @@ class MatrixFamily(GaussianFamily):
     def _shaped(self, covariances: np.ndarray) -> np.ndarray:
         return covariances[0] if self.shares_covariance else covariances
 
-    if TYPE_CHECKING:  # each subclass defines these
-
-        def _prepared(self, parameters: GaussianParameters) -> np.ndarray: ...
-
     # Clusters of rows
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
@@ -347,11 +343,7 @@ class MatrixFamily(GaussianFamily):
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
-        self._add_normal(components.parameters, out, workers)
-
-    def _add_normal(self, parameters, out, workers):
-        tasks = self._tasks(out.shape[1])
-        workers.run(self.add_log_densities, [(self.rows, a, b, parameters, out[a:b]) for a, b in tasks])
+        super().add_densities_of_rows(components.parameters, out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
@@ -384,10 +376,6 @@ class MatrixFamily(GaussianFamily):
         """Approximate memory of a drawn partition with its components."""
         d = self.n_features
         return 8.0 * d * (2.0 * n_components + 3.0 * d * self._n_matrices(n_components))
-
-    def _filled(self) -> np.ndarray:
-        """Values of the rows, with those of the origin in missing cells."""
-        return self.rows.filled(0, self.n_rows, self.origin)
 
     def _columns_and_precisions(self, factors: np.ndarray, workers: Workers = ONE) -> tuple[np.ndarray, np.ndarray]:
         """What kernels of missing cells need of factors: transposes, and lower triangles of precisions."""

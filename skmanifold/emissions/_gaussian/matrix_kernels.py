@@ -49,14 +49,30 @@ def fill_modes(first, stop, data, statistics, labels, means, covariances, factor
 
 @njit(cache=True, nogil=True)
 def fill_draws(first, stop, data, statistics, labels, key, means, covariances, factors, offsets):
-    """Draw the covariances, with the means integrated out, and then the means; parameters are those of `fill_modes`."""
-    K, G = len(means), len(covariances)
+    """Draw the covariances, with the means integrated out, and then the means; parameters are those of `fill_modes`.
+
+    With a Cholesky factor C of the scatter, and T lower triangular such that T'T is standard Wishart, the precision F'F
+    with F = T C^-1 has the posterior distribution, and F^-1 = C T^-1 is the factor of the covariance. The draw depends
+    only on the key and the component's index. Returns the first component that is singular, -1 if none is.
+    """
+    (K, d), G = means.shape, len(covariances)
     precisions, degrees, log_roots = np.empty(K), np.empty(G), np.empty(G)
+    root, normals = np.empty((d, d)), np.empty(d)
     fill_posteriors(data, statistics, labels, first, stop, precisions, means, covariances, degrees)
-    posterior = degrees, precisions, covariances, LEAST_SHARE
-    singular = draw_full_components(first, stop, key, *posterior, means, covariances, factors, log_roots)
+    for g in range(first, stop):
+        log_roots[g] = _draw_matrix(fold_in(key, g), degrees[g], covariances[g], root, factors[g])
+        if np.isnan(log_roots[g]):
+            return g
+        fill_square(root, covariances[g])
+        begin, end = (g, g + 1) if G == K else (0, K)
+        for k in range(begin, end):
+            of_normals, scale = fold_in(fold_in(key, k), 0), 1.0 / np.sqrt(precisions[k])
+            for a in range(d):
+                normals[a] = scale * normal(of_normals, d * d + a)
+                for b in range(a + 1):
+                    means[k, a] += root[a, b] * normals[b]
     _add_origin(first, stop, data, log_roots, means, offsets)
-    return singular
+    return -1
 
 
 @njit_part
@@ -109,40 +125,11 @@ def total_log_marginal(data, sizes, scatters, degrees):
 
 
 @njit(cache=True, nogil=True)
-def draw_full_components(
-    first, stop, key, degrees, precisions, scatters, least_share, means, covariances, factors, log_roots
-):
-    """Draw the covariances `first` to `stop`, and the means of their components, given their posterior.
-
-    With a Cholesky factor C of the scatter, and T lower triangular such that T'T is standard Wishart, the precision F'F
-    with F = T C^-1 has the posterior distribution, and F^-1 = C T^-1 is the factor of the covariance. The draw depends
-    only on the key and the component's index. `means` become draws; `factors` F, `log_roots` its log determinants;
-    `scatters` may be `covariances`. Returns the first component singular by `least_share` (`factor_covariances`), -1 if
-    none.
-    """
-    K, d = means.shape
-    root, normals = np.empty((d, d)), np.empty(d)
-    for g in range(first, stop):
-        log_roots[g] = _draw_matrix(fold_in(key, g), degrees[g], scatters[g], least_share, root, factors[g])
-        if np.isnan(log_roots[g]):
-            return g
-        fill_square(root, covariances[g])
-        begin, end = (g, g + 1) if len(scatters) == K else (0, K)
-        for k in range(begin, end):
-            of_normals, scale = fold_in(fold_in(key, k), 0), 1.0 / np.sqrt(precisions[k])
-            for a in range(d):
-                normals[a] = scale * normal(of_normals, d * d + a)
-                for b in range(a + 1):
-                    means[k, a] += root[a, b] * normals[b]
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _draw_matrix(key, degrees, scatter, least_share, root, factor):
+def _draw_matrix(key, degrees, scatter, root, factor):
     """Draw a covariance as F, with F^-1 in `root`; returns log |F|, NaN if it is singular."""
     d = len(scatter)
     of_scatter = np.empty((d, d))
-    if not fill_cholesky(scatter, least_share, of_scatter):
+    if not fill_cholesky(scatter, LEAST_SHARE, of_scatter):
         return np.nan
     fill_wishart_root(fold_in(key, 0), fold_in(key, 1), degrees, factor)
     for a in range(d):
@@ -156,7 +143,7 @@ def _draw_matrix(key, degrees, scatter, least_share, root, factor):
         variance = 0.0
         for b in range(a + 1):
             variance += root[a, b] * root[a, b]
-        if not root[a, a] * root[a, a] > least_share * variance:
+        if not root[a, a] * root[a, a] > LEAST_SHARE * variance:
             return np.nan
         log_root += np.log(factor[a, a])
     return log_root

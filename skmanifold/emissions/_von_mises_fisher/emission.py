@@ -13,7 +13,7 @@ from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike
-from .._base import BaseEmission, refuse_unset
+from .._base import WeighableEmission, refuse_unset
 from .family import VonMisesFisherFamily
 from .kernels import ConcentrationPrior
 from .rows import DirectedRows, SphericalKMeans, read_rows
@@ -21,7 +21,7 @@ from .rows import DirectedRows, SphericalKMeans, read_rows
 _LEAST_COSINE = 1e-6
 
 
-class VonMisesFisher(BaseEmission):
+class VonMisesFisher(WeighableEmission):
     r"""Directions of rows, such as embeddings: von Mises-Fisher distributions on the unit sphere.
 
     Only the direction of a row is used: :math:`x_i` has unit length in :math:`\mathbb{R}^d`. Its density relative to
@@ -113,16 +113,15 @@ class VonMisesFisher(BaseEmission):
             raise ValueError(f"Row {row} of X has only zeros, and so no direction: remove such rows.")
         return rows
 
-    def bind(self, rows: DirectedRows, n_components: int) -> VonMisesFisherFamily:
+    def bind_weighted(
+        self, rows: DirectedRows, n_components: int, row_weights: np.ndarray | None
+    ) -> VonMisesFisherFamily:
         """Make the family of rows."""
-        return self.bind_weighted(rows, n_components, np.ones(rows.n_rows))
-
-    def bind_weighted(self, rows: DirectedRows, n_components: int, row_weights: np.ndarray) -> VonMisesFisherFamily:
-        """Make the family of weighted rows."""
         cosine = self.cosine_prior
         if cosine is None:
+            weights = np.ones(rows.n_rows) if row_weights is None else row_weights
             with Workers(1) as workers, limit_threads("blas"):
-                found = SphericalKMeans(rows, row_weights, n_components, workers)
+                found = SphericalKMeans(rows, weights, n_components, workers)
                 cosine = max(found.begin_at_rows(root_key(0), "k-means++").mean_cosine, _LEAST_COSINE)
         return self._family(cosine, n_components, rows.n_features)
 

@@ -16,7 +16,7 @@ from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
-from .._linear_kernels import add_entries, add_labelled
+from .._linear_kernels import add_entries, add_labelled, add_shared
 
 # In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K),
 # concentrations, and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are
@@ -111,18 +111,6 @@ def _add_row_scores(first, stop, csr, parameters, out):
         fill_row_scores(csr, row, parameters, scores)
         for k in range(len(scores)):
             out[row - first, k] += scores[k]
-
-
-@njit(cache=True, nogil=True)
-def _add_shared_rows(first, stop, csr, shares, sums):
-    """Add a range of rows times their shares, (stop - first, K), to the sums, (K, n_features)."""
-    indptr, indices, data = csr
-    for row in range(first, stop):
-        for k in range(len(sums)):
-            share, own = shares[row - first, k], sums[k]
-            if share > 0.0:
-                for e in range(indptr[row], indptr[row + 1]):
-                    own[indices[e]] += share * data[e]
 
 
 # Kernels of dense rows
@@ -243,8 +231,9 @@ class SparseRows(_DirectedRows, Directions):
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        sizes += shares.sum(axis=0)
-        _add_shared_rows(first, stop, self[:3], shares, sums)
+        totals = np.zeros(sums.T.shape)  # with contiguous components
+        add_shared(first, stop, *self[:3], shares, sizes, totals)
+        sums += totals.T
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""

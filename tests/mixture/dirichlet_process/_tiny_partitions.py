@@ -23,7 +23,7 @@ def table_of(rows, column_start=None) -> Table:
     """A table of dense counts, all of one column unless `column_start` says otherwise."""
     rows = np.asarray(rows)
     row, category = np.nonzero(rows)
-    return Table(
+    return Table.of(
         np.searchsorted(row, np.arange(len(rows) + 1)).astype(np.int64),
         category.astype(np.int32),
         rows[row, category].astype(np.int32),
@@ -86,7 +86,7 @@ def clusters_of(labels) -> list[frozenset[int]]:
 
 def log_marginal(rows, table: Table = TABLE, prior: float = PRIOR) -> float:
     """Log probability of the tokens, in order, of rows that share a cluster, its distributions integrated out."""
-    counts = np.zeros(table.n_categories)
+    counts = np.zeros(table.column_start[-1])
     for row in rows:
         entries = slice(table.indptr[row], table.indptr[row + 1])
         counts[table.indices[entries]] += table.counts[entries]
