@@ -85,15 +85,6 @@ _LARGEST = 8  # tokens of two topics, over the mean of one, so that a round take
 _LEAST_WITH_ENTROPY = 1e-9  # of a token on a side; smaller ones have no entropy
 
 
-class Moves(NamedTuple):
-    """Result of some moves."""
-
-    weights: np.ndarray  # of the old topics, 0 for those that were merged, and of the new ones behind them
-    n_tokens: np.ndarray  # of the same topics
-    n_splits: int
-    n_merges: int
-
-
 class _Choice(NamedTuple):
     """What a move proposes."""
 
@@ -121,16 +112,16 @@ def split_and_merge(
     max_topics: int,
     n_moves: int,
     key: np.uint64,
-) -> Moves:
+) -> tuple[np.ndarray, np.ndarray]:
     """Make `n_moves` proposals, one after the other, which change the topics of the tokens of a chain.
 
     New topics have the numbers from K on; the larger part of a split, and the larger topic of a merge, keeps its
-    number. None is split if there are `max_topics`.
+    number. None is split if there are `max_topics`. Returns the weights of the old topics, 0 for those that were
+    merged, and of the new ones behind them, and the numbers of tokens of the same topics.
     """
     n_topics = n_in_use = len(weights.used)
     of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
     counted, of_word = Counted.none(shards.n_rows, shards.n_features), table_of_words(given)
-    n_splits = n_merges = 0
     for move in range(n_moves):
         move_key = subkey(key, move)
         choice = _choose(n_tokens, n_in_use, max_topics, move_key)
@@ -150,14 +141,14 @@ def split_and_merge(
             n_tokens[n_topics] = n_second if moved == 1 else len(sides) - n_second
             n_tokens[topic] -= n_tokens[n_topics]
             union.assign(sides == moved, n_topics)
-            n_topics, n_in_use, n_splits = n_topics + 1, n_in_use + 1, n_splits + 1
+            n_topics, n_in_use = n_topics + 1, n_in_use + 1
         else:
             kept, lost = (topic, other) if n_tokens[topic] >= n_tokens[other] else (other, topic)
             of_topics[kept], of_topics[lost] = of_topics[topic] + of_topics[other], 0.0
             union.assign(None, kept)
             n_tokens[kept], n_tokens[lost] = len(union.tokens.rows), 0
-            n_in_use, n_merges = n_in_use - 1, n_merges + 1
-    return Moves(of_topics[:n_topics], n_tokens[:n_topics], n_splits, n_merges)
+            n_in_use -= 1
+    return of_topics[:n_topics], n_tokens[:n_topics]
 
 
 @njit(cache=True, nogil=True)
