@@ -95,14 +95,6 @@ class _Choice(NamedTuple):
     second: int  # one of the tokens of the other
 
 
-class _Proposal(NamedTuple):
-    """Result of a proposal."""
-
-    is_accepted: bool
-    share: float  # of the first part in the weight of both
-    sides: np.ndarray  # (n,) int8: of the tokens
-
-
 def split_and_merge(
     shards: Any,
     chain: int,
@@ -176,7 +168,10 @@ def _choose(n_tokens, n_in_use, max_topics, move_key):
 
 @njit(cache=True, nogil=True)
 def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word, in_row, in_word, move_key):
-    """Propose the move of a choice; `target` has the sides of the tokens before a merge. The counts stay zero."""
+    """Propose the move of a choice; `target` has the sides of the tokens before a merge. The counts stay zero.
+
+    Returns whether it is accepted, the share of the first part in the weight of both, and the sides, int8.
+    """
     is_split = choice.is_split
     size = len(union.rows)
     sides, totals = np.empty(size, np.int8), np.zeros(2, np.int64)
@@ -193,7 +188,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
         log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
         log_ratio += _log_choices(size - n_second, n_second, n_in_use - 1)
         if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
-            return _Proposal(False, share, sides)
+            return False, share, sides
     scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
     arrays = given, in_row, in_word, totals
     # The launch state: the chosen tokens on their sides, all others by scans with equal weights of both sides.
@@ -227,7 +222,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
     else:
         clear_sides(union, in_row, in_word)
     log_ratio -= log_q
-    return _Proposal(log_u < (log_ratio if is_split else -log_ratio), share, sides)
+    return log_u < (log_ratio if is_split else -log_ratio), share, sides
 
 
 @njit(cache=True, nogil=True)
