@@ -17,7 +17,6 @@ from ...samplers import BaseSampler, Gibbs
 from ...samplers._latent.stick_breaking import (
     LEAST_CONCENTRATED,
     MOST_CONCENTRATED,
-    check_concentration_prior,
     concentration_or_draw,
 )
 from ...topics.topic_word import TopicWord, topic_word_from_array
@@ -31,6 +30,7 @@ from .._posterior.inference import TopicInference
 from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
 from .._tokens.topic_counts import TopicCounts, TopicPrior, topic_word_prior
 from .fit_strategy import HDPFit
+from .model import ConcentrationPriors
 from .uncertainty import VaryingUncertainty
 
 _MOST_TOPICS = 30_000  # twice as many numbers of topics fit into 16 bits
@@ -378,12 +378,9 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     def _draw_from_prior(self, n_features: int | None, lengths: np.ndarray, key: np.uint64) -> tuple[Any, dict]:
         n_features = self.n_features_in_ if n_features is None else n_features
         rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
-        alpha, gamma = (
-            concentration_or_draw(
-                rng, getattr(self, name), *check_concentration_prior(getattr(self, f"{name}_prior"), f"{name}_prior")
-            )
-            for name in ("concentration", "topic_concentration")
-        )
+        given = ConcentrationPriors.of(self)
+        alpha = concentration_or_draw(rng, given.alpha, *given.alpha_prior)
+        gamma = concentration_or_draw(rng, given.gamma, *given.gamma_prior)
         tables = [draw_partition(rng, n, alpha) if n else np.zeros(0, np.int32) for n in lengths]
         n_tables = np.array([of.max(initial=-1) + 1 for of in tables])
         topics = draw_partition(rng, n_tables.sum(), gamma) if n_tables.any() else np.zeros(0, np.int32)

@@ -13,7 +13,6 @@ from ...base import Run, best_chain
 from ...inference._chains import Chain
 from ...inference._distributed_fits.sources import is_elsewhere, remember_columns
 from ...random._keys import Purpose, subkey
-from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
 from .._lda.dirichlet_mle import prior_attributes
@@ -124,12 +123,7 @@ class HDPFit(TokenFit):
 
 def prior_of(admixture: Any, shards: Any) -> HDPPrior:
     """The prior of a corpus in shards; ValueError if a hyperparameter has the wrong shape or value."""
-    concentrations = ConcentrationPriors(
-        admixture.concentration,
-        admixture.topic_concentration,
-        check_concentration_prior(admixture.concentration_prior, "concentration_prior"),
-        check_concentration_prior(admixture.topic_concentration_prior, "topic_concentration_prior"),
-    )
+    concentrations = ConcentrationPriors.of(admixture)
     n_features, values = shards.n_features, np.asarray(of_columns(admixture, "topic_word_prior"))
     if values.shape not in ((), (n_features,)):
         raise ValueError(

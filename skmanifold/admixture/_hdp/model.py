@@ -12,6 +12,7 @@ from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._draw_store import DrawStore
 from ...random._keys import subkey
 from ...random._variates import sample_rows as choose_rows
+from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes
 from ...utils._declared import check
 from ...utils._threads import Workers
@@ -41,6 +42,13 @@ class ConcentrationPriors(NamedTuple):
     gamma: float | None
     alpha_prior: tuple[float, float]
     gamma_prior: tuple[float, float]
+
+    @classmethod
+    def of(cls, admixture: Any) -> Self:
+        """Those of an estimator, of which the shapes and rates are checked."""
+        names = "concentration", "topic_concentration"
+        priors = (check_concentration_prior(getattr(admixture, f"{name}_prior"), f"{name}_prior") for name in names)
+        return cls(admixture.concentration, admixture.topic_concentration, *priors)
 
     def start(self) -> tuple[float, float]:
         """The given values, or the means of the priors."""
@@ -149,8 +157,8 @@ class HDPModel(ShardedModel):
         weights = TopicWeights(weights.used[used], weights.log_unused)
         ids, n_ids = _ids_after(position.ids, len(position.ids), used, position.n_ids)
         n_topics, limits = len(used), (self.prior.max_topics, self.prior.n_moves)
-        moves = split_and_merge(self.shards, chain, n_tokens, weights, given, *limits, subkey(key, _MOVES))
-        of_topics, n_tokens = moves.weights, moves.n_tokens
+        moves = self.shards, chain, n_tokens, weights, given, *limits, subkey(key, _MOVES)
+        of_topics, n_tokens = split_and_merge(*moves)
         if self.prior.merges_greedily:
             counts = reduce(add_counts, self._ask("count_words", chain, len(of_topics)))
             of_topics = merge_greedily(self.shards, chain, counts, of_topics, given)

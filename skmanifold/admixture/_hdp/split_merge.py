@@ -85,15 +85,6 @@ _LARGEST = 8  # tokens of two topics, over the mean of one, so that a round take
 _LEAST_WITH_ENTROPY = 1e-9  # of a token on a side; smaller ones have no entropy
 
 
-class Moves(NamedTuple):
-    """Result of some moves."""
-
-    weights: np.ndarray  # of the old topics, 0 for those that were merged, and of the new ones behind them
-    n_tokens: np.ndarray  # of the same topics
-    n_splits: int
-    n_merges: int
-
-
 class _Choice(NamedTuple):
     """What a move proposes."""
 
@@ -102,14 +93,6 @@ class _Choice(NamedTuple):
     other: int  # the same for a split
     first: int  # one of the tokens of the one topic
     second: int  # one of the tokens of the other
-
-
-class _Proposal(NamedTuple):
-    """Result of a proposal."""
-
-    is_accepted: bool
-    share: float  # of the first part in the weight of both
-    sides: np.ndarray  # (n,) int8: of the tokens
 
 
 def split_and_merge(
@@ -121,16 +104,16 @@ def split_and_merge(
     max_topics: int,
     n_moves: int,
     key: np.uint64,
-) -> Moves:
+) -> tuple[np.ndarray, np.ndarray]:
     """Make `n_moves` proposals, one after the other, which change the topics of the tokens of a chain.
 
     New topics have the numbers from K on; the larger part of a split, and the larger topic of a merge, keeps its
-    number. None is split if there are `max_topics`.
+    number. None is split if there are `max_topics`. Returns the weights of the old topics, 0 for those that were
+    merged, and of the new ones behind them, and the numbers of tokens of the same topics.
     """
     n_topics = n_in_use = len(weights.used)
     of_topics, n_tokens = (np.concatenate((array, np.zeros(n_moves, array.dtype))) for array in (weights[0], n_tokens))
     counted, of_word = Counted.none(shards.n_rows, shards.n_features), table_of_words(given)
-    n_splits = n_merges = 0
     for move in range(n_moves):
         move_key = subkey(key, move)
         choice = _choose(n_tokens, n_in_use, max_topics, move_key)
@@ -150,14 +133,14 @@ def split_and_merge(
             n_tokens[n_topics] = n_second if moved == 1 else len(sides) - n_second
             n_tokens[topic] -= n_tokens[n_topics]
             union.assign(sides == moved, n_topics)
-            n_topics, n_in_use, n_splits = n_topics + 1, n_in_use + 1, n_splits + 1
+            n_topics, n_in_use = n_topics + 1, n_in_use + 1
         else:
             kept, lost = (topic, other) if n_tokens[topic] >= n_tokens[other] else (other, topic)
             of_topics[kept], of_topics[lost] = of_topics[topic] + of_topics[other], 0.0
             union.assign(None, kept)
             n_tokens[kept], n_tokens[lost] = len(union.tokens.rows), 0
-            n_in_use, n_merges = n_in_use - 1, n_merges + 1
-    return Moves(of_topics[:n_topics], n_tokens[:n_topics], n_splits, n_merges)
+            n_in_use -= 1
+    return of_topics[:n_topics], n_tokens[:n_topics]
 
 
 @njit(cache=True, nogil=True)
@@ -185,7 +168,10 @@ def _choose(n_tokens, n_in_use, max_topics, move_key):
 
 @njit(cache=True, nogil=True)
 def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word, in_row, in_word, move_key):
-    """Propose the move of a choice; `target` has the sides of the tokens before a merge. The counts stay zero."""
+    """Propose the move of a choice; `target` has the sides of the tokens before a merge. The counts stay zero.
+
+    Returns whether it is accepted, the share of the first part in the weight of both, and the sides, int8.
+    """
     is_split = choice.is_split
     size = len(union.rows)
     sides, totals = np.empty(size, np.int8), np.zeros(2, np.int64)
@@ -202,7 +188,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
         log_ratio += log_gain_of_split(union, total, share, given, of_word, in_row, in_word)
         log_ratio += _log_choices(size - n_second, n_second, n_in_use - 1)
         if log_u >= math.log(2.0 * len(starts)) - log_ratio:  # an upper bound, because q(partition) is at most 1
-            return _Proposal(False, share, sides)
+            return False, share, sides
     scan_key, share_key = fold_in(move_key, _SCANS), fold_in(move_key, _PROPORTION)
     arrays = given, in_row, in_word, totals
     # The launch state: the chosen tokens on their sides, all others by scans with equal weights of both sides.
@@ -236,7 +222,7 @@ def _propose(union, target, choice, of_topic, of_other, n_in_use, given, of_word
     else:
         clear_sides(union, in_row, in_word)
     log_ratio -= log_q
-    return _Proposal(log_u < (log_ratio if is_split else -log_ratio), share, sides)
+    return log_u < (log_ratio if is_split else -log_ratio), share, sides
 
 
 @njit(cache=True, nogil=True)

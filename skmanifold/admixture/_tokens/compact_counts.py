@@ -23,14 +23,7 @@ from .topic_counts import TopicCounts, _weigh
 # that is incremented in steps of one approaches sqrt(3 / (8 2^d)). If the whole number is known, it is rounded once, to
 # one of the two neighbouring register values; the error is then that of one rounding.
 
-_LARGEST_REGISTER = 255
 _PRECISIONS = range(8, 2, -1)  # with 2 or less, the largest register value would exceed 64 bits
-
-
-def register_value(register, precision):
-    """The number that a register represents; also of arrays of registers."""
-    base = 1 << precision
-    return ((base + (register & (base - 1))) << (register >> precision)) - base
 
 
 @njit(cache=True)
@@ -53,14 +46,15 @@ def round_to_register(count, precision, key, counter):
 def largest_precision(largest: int) -> int:
     """The highest precision with which eight bits represent numbers up to `largest`; ValueError above 3.2e10."""
     for precision in _PRECISIONS:
-        if register_value(_LARGEST_REGISTER, precision) >= largest:
+        if register_values(precision)[-1] >= largest:
             return precision
     raise ValueError(f"A counter of eight bits cannot represent {largest}.")
 
 
 def register_values(precision: int) -> np.ndarray:
-    """The numbers of all registers of eight bits, (256,) int64."""
-    return register_value(np.arange(_LARGEST_REGISTER + 1), precision)
+    """The numbers that all registers of eight bits represent, (256,) int64."""
+    registers, base = np.arange(256), 1 << precision
+    return ((base + (registers & (base - 1))) << (registers >> precision)) - base
 
 
 _ESCAPE = 255

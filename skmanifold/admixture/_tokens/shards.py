@@ -201,8 +201,7 @@ class StorableTokens(TokenModel):
 
     def hash_rows(self, key: np.uint64) -> int:
         """A hash of the rows and their positions; hashes of ranges are summed modulo 2**64."""
-        counts = self.counts
-        return hash_counts(counts.indptr, counts.indices, counts.counts, key, self.first_row)
+        return hash_counts(*self.counts[:3], key, self.first_row)
 
     def pack_latents(self, latents: TokenLatents | np.ndarray) -> Iterator[RowLatents]:
         """The topics of the tokens of each row."""

@@ -27,12 +27,14 @@ def after_moves(n_runs, n_moves, concentrations=(tiny.ALPHA, tiny.GAMMA), change
         weights = change(draw_weights(tables, tiny.GAMMA, subkey(KEY, run, 0)))
         given = Hyperparameters(*concentrations, np.array([tiny.BETA]), 3 * tiny.BETA)
         n_tokens = np.bincount(found[run], minlength=len(weights.used))
-        moves = split_and_merge(SHARDS, found[run], n_tokens, weights, given, MANY, n_moves, subkey(KEY, run, 1))
-        after = np.bincount(found[run], minlength=len(moves.weights))
-        np.testing.assert_array_equal(moves.n_tokens, after)
-        np.testing.assert_array_equal(moves.weights > 0, after > 0)
-        assert moves.weights.sum() == pytest.approx(weights.used.sum())
-        n_made += moves.n_splits, moves.n_merges
+        arguments = weights, given, MANY, n_moves, subkey(KEY, run, 1)
+        of_topics, n_tokens = split_and_merge(SHARDS, found[run], n_tokens, *arguments)
+        after = np.bincount(found[run], minlength=len(of_topics))
+        np.testing.assert_array_equal(n_tokens, after)
+        np.testing.assert_array_equal(of_topics > 0, after > 0)
+        assert of_topics.sum() == pytest.approx(weights.used.sum())
+        n_splits = len(of_topics) - len(weights.used)
+        n_made += n_splits, len(weights.used) + n_splits - np.count_nonzero(of_topics)
     return summarize(tiny.functions(found)), n_made
 
 

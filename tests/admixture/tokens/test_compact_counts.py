@@ -1,9 +1,11 @@
-"""Counts of topics in three bytes: packed without loss, or rounded and right on average."""
+"""Counts of topics in three bytes: packed without loss, or rounded by Csuros' counters and right on average."""
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
 from skmanifold.admixture._tokens.compact_counts import (
@@ -13,6 +15,7 @@ from skmanifold.admixture._tokens.compact_counts import (
     read_rounded,
     register_values,
     round_counts,
+    round_to_register,
     unpack,
 )
 from skmanifold.admixture._tokens.topic_counts import TopicCounts
@@ -150,3 +153,77 @@ def test_rounded_counts_beyond_32_bits():
     draws = [read_rounded(round_counts(counts, subkey(KEY, i))).counts for i in range(200)]
     assert {draw.dtype for draw in draws} == {np.dtype(np.int64)}
     assert np.mean(draws, axis=0) == pytest.approx([2**31 - 1, 2**33, 3], rel=0.02)
+
+
+# Csuros' counters
+
+RANGES = {3: 3.2e10, 4: 1.0e6, 5: 8032, 6: 952}  # of eight bits, as published
+
+
+@pytest.mark.parametrize("precision", [3, 4, 5, 6, 7, 8])
+def test_numbers_of_registers_follow_the_formula_and_rise(precision):
+    values = register_values(precision)
+    base = 2**precision
+    assert values.tolist() == [(base + x % base) * 2 ** (x // base) - base for x in range(256)]
+    assert np.all(np.diff(values) > 0)
+    assert largest_precision(int(values[-1])) == precision
+    assert precision == 3 or largest_precision(int(values[-1]) + 1) == precision - 1
+
+
+def test_ranges_of_eight_bits():
+    for precision, largest in RANGES.items():
+        assert register_values(precision)[-1] == pytest.approx(largest, rel=0.02)
+    assert largest_precision(0) == largest_precision(255) == 8
+    with pytest.raises(ValueError, match="eight bits cannot represent 100000000000"):
+        largest_precision(10**11)
+
+
+@njit(cache=True)
+def round_often(count, precision, out):
+    for i in range(len(out)):
+        out[i] = round_to_register(count, precision, KEY, i)
+
+
+def neighbours(count, precision):
+    """The registers around a number, and the exact chance of the upper, by looking at all registers."""
+    values = register_values(precision)
+    lower = int(np.searchsorted(values, count, side="right")) - 1
+    if values[lower] == count:
+        return lower, lower, Fraction(0)
+    return lower, lower + 1, Fraction(int(count - values[lower]), int(values[lower + 1] - values[lower]))
+
+
+def spread_of_rounding(count, precision):
+    lower, upper, chance = neighbours(count, precision)
+    values = register_values(precision)
+    return float(values[upper] - values[lower]) * np.sqrt(float(chance * (1 - chance)))
+
+
+NUMBERS = {3: [0, 7, 8, 9, 249, 20_000, 3_000_000_001], 4: [16, 17, 47, 49, 4_000, 999_999], 6: [64, 65, 500, 951]}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("precision", "number"), [(d, n) for d, numbers in NUMBERS.items() for n in numbers])
+def test_rounding_takes_a_neighbour_and_is_right_on_average(precision, number):
+    registers = np.empty(40_000, np.int64)
+    round_often(number, precision, registers)
+    lower, upper, chance = neighbours(number, precision)
+    assert set(registers.tolist()) == ({lower, upper} if chance else {lower})
+    values = register_values(precision)[registers].astype(float)
+    assert_agrees(summarize(values), number)
+    exact = spread_of_rounding(number, precision)
+    if lower == upper:
+        assert exact == 0
+        return
+    assert_agrees(summarize((values - number) ** 2), exact**2)
+    if chance != Fraction(1, 2):
+        nearest = np.where(chance > Fraction(1, 2), upper, lower)  # the rule that always takes the nearer one
+        wrong = np.full(len(values), float(register_values(precision)[nearest]))
+        assert_disagrees(summarize(wrong), number)
+
+
+def test_every_small_number_has_its_neighbours():
+    for precision in (3, 5, 8):
+        for number in range(int(min(register_values(precision)[-1], 3000)) + 1):
+            lower, upper, _ = neighbours(number, precision)
+            assert lower <= round_to_register(number, precision, KEY, number) <= upper

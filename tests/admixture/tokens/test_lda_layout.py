@@ -5,6 +5,7 @@ from skmanifold.admixture._tokens import layout as layout_module
 from skmanifold.admixture._tokens.layout import make_layout, most_single_tokens
 from skmanifold.utils._threads import Workers
 
+from ..lda._lda_arrays import pair_columns
 from ._documents import make_counts
 
 SINGLE = most_single_tokens(8)  # the most tokens of a pair that are not drawn at once
@@ -26,14 +27,11 @@ def layout_of(table, n_components=8, block_tokens=None, workers=None):
 
 def pairs_in_order(layout):
     """(block, word, row, count) of every pair, as the layout tells it."""
-    segment_block = np.repeat(np.arange(layout.n_blocks), np.diff(layout.block_segments))
-    pair_segment = np.repeat(np.arange(len(layout.segment_word)), np.diff(layout.segment_pairs))
-    block = segment_block[pair_segment]
+    row, word = pair_columns(layout)
+    block = np.searchsorted(layout.block_rows, row, side="right") - 1
     count = layout.pair_count.copy()
     count[layout.pair_count == 0] = layout.cell_count
-    return np.column_stack(
-        [block, layout.segment_word[pair_segment], layout.block_rows[block] + layout.pair_row, count]
-    )
+    return np.column_stack([block, word, row, count])
 
 
 @pytest.mark.parametrize("block_tokens", BLOCK_TOKENS)

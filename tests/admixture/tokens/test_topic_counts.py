@@ -148,21 +148,6 @@ def test_seeded_topics_stay_sparse():
     assert TopicPrior(values, N_TOPICS, N_WORDS).extra.nnz == 2
 
 
-def shapes_of_memory(shape):
-    """The same numbers as arrays of both orders, of every second element, backwards, as a list."""
-    values = make_prior(shape)
-    if not shape:
-        return [(values, values), (values, np.array(values))]
-    spread = np.zeros([2 * n for n in shape])
-    every_second = spread[tuple(slice(None, None, 2) for _ in shape)]
-    every_second[...] = values
-    backwards = np.flip(np.flip(values).copy())
-    wide = np.zeros((*shape, 3))
-    wide[..., 1] = values
-    arrays = [values, np.asfortranarray(values), every_second, backwards, wide[..., 1], values.tolist()]
-    return [(values, array) for array in arrays]
-
-
 def strides_of(prior, n_components, n_features):
     """The dense (K, V) prior as a kernel would read it; refuses to read outside."""
     flat, word_step, topic_step = prior.strides(n_components, n_features)
@@ -176,11 +161,12 @@ def strides_of(prior, n_components, n_features):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_strides_read_the_prior_wherever_it_comes_from(shape):
-    for values, array in shapes_of_memory(shape):
+    values = make_prior(shape)
+    arrays = [np.asfortranarray(values), np.flip(np.flip(values).copy()), values.tolist()] if shape else []
+    for array in (values, *arrays):
         prior = TopicPrior(array, N_TOPICS, N_WORDS)
-        np.testing.assert_array_equal(
-            strides_of(prior, N_TOPICS, N_WORDS), np.broadcast_to(values, (N_TOPICS, N_WORDS))
-        )
+        expected = np.broadcast_to(values, (N_TOPICS, N_WORDS))
+        np.testing.assert_array_equal(strides_of(prior, N_TOPICS, N_WORDS), expected)
 
 
 @pytest.mark.parametrize(("n_components", "n_features"), [(1, 1), (1, 4), (4, 1), (4, 4)])
