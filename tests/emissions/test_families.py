@@ -91,7 +91,7 @@ def test_log_prior_is_the_logarithm_of_the_prior_density_up_to_a_constant():
 # --- draws -----------------------------------------------------------------------------------------------
 
 
-def test_improper_priors_are_refused_where_parameters_are_drawn():
+def test_improper_priors_are_refused_where_parameters_are_drawn_or_integrated_out():
     X = make_X("gaussian")
     for kind, options in [
         ("full", {"mean_precision_prior": 0}),
@@ -107,6 +107,8 @@ def test_improper_priors_are_refused_where_parameters_are_drawn():
         family = emission.bind(read(emission, X), 2)
         with pytest.raises(ValueError, match="proper prior: mean_precision_prior above 0, degrees_of_freedom_prior"):
             family.draw(tuple(np.ones(shape) for shape in family.shapes()), KEY)
+        with pytest.raises(ValueError, match="need a proper prior"):
+            family.clusters()
 
 
 def test_singular_and_empty_components_are_named():
@@ -153,21 +155,31 @@ def test_new_rows_of_many_tokens_are_multinomial(length):
 # --- hyperparameters -------------------------------------------------------------------------------------
 
 
-def test_defaults_that_depend_on_the_data():
+def test_the_default_prior_of_counts_has_the_means_of_the_data():
     X, _rows, family = bound("poisson")
     np.testing.assert_allclose(family.shape / family.rate, (np.nansum(X, axis=0) + 0.5) / (~np.isnan(X)).sum(axis=0))
-    X, _rows, family = bound("gaussian", 4)
-    np.testing.assert_allclose(family.prior.mean, X.mean(axis=0))
-    covariance = np.cov(X.T)
-    expected = (covariance + 0.01 * np.diag(np.diag(covariance))) / 4 ** (2 / 3)
-    np.testing.assert_allclose(family.prior.covariance, expected)
-    assert family.prior.degrees == 6
-    *_, family = bound("diag", 4)
-    np.testing.assert_allclose(family.prior.covariance, X.var(axis=0, ddof=1) / 4 ** (2 / 3))
-    *_, family = bound("spherical", 4)
-    np.testing.assert_allclose(family.prior.covariance, X.var(axis=0, ddof=1).mean() / 4 ** (2 / 3))
-    assert family.prior.degrees == 6
-    assert bound("diag")[2].prior.degrees == 4
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+@pytest.mark.parametrize("holed", [0.0, 0.3])
+@pytest.mark.parametrize("name", GAUSSIANS)
+def test_default_priors_of_numbers_have_the_moments_of_the_observed_cells(name, holed, is_constant):
+    X, K = make_X(name, 200, holed=holed), 4
+    X[:, 2] = np.where(is_constant, 0.1, X[:, 2])
+    prior = FAMILIES[name].bind(read(FAMILIES[name], X), K).prior
+    variances = np.nanvar(X, axis=0, ddof=1)
+    variances[2] *= not is_constant
+    added = np.array([0.0, 0.0, variances[:2].mean() * is_constant])  # the mean variance of the others
+    np.testing.assert_allclose(prior.mean, np.nanmean(X, axis=0))
+    assert prior.degrees == {"diag": 4, "tied": 9}.get(name, 6)
+    found = prior.covariance * K ** (2 / 3)
+    if name in ("gaussian", "tied"):
+        if not holed:
+            off_diagonal = np.cov(X.T) * (1.0 - np.eye(3))
+            np.testing.assert_allclose(found - np.diag(np.diag(found)), off_diagonal, atol=1e-12)
+        assert np.linalg.eigvalsh(found).min() > 0.0
+        found, variances = np.diag(found), 1.01 * variances
+    np.testing.assert_allclose(found, variances.mean() if name == "spherical" else variances + added)
 
 
 def test_numbers_of_parameters():

@@ -12,7 +12,6 @@ from ._cases import KEY, read
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
 KINDS = ("full", "tied", "diag", "spherical")
-EACH = pytest.mark.parametrize("kind", KINDS)
 MATRICES = pytest.mark.parametrize("kind", ["full", "tied"])
 
 
@@ -119,19 +118,6 @@ def test_expected_statistics_of_complete_rows_are_those_of_their_shares(kind):
     wanted = family.sum_shares(DenseRows(X), 0, 60, 0, shares).total()
     found = family.sum_expected(IncompleteRows.of_values(X), 0, 60, 0, shares, family.mode(wanted)).total()
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found, wanted, strict=True))
-
-
-@EACH
-def test_default_priors_use_the_observed_cells(kind):
-    X = make_X(n=200, d=3)
-    prior = Gaussian(kind).bind(read(Gaussian(kind), X), 2).prior
-    variances = np.nanvar(X, axis=0, ddof=1) / 2 ** (2 / 3)
-    np.testing.assert_allclose(prior.mean, np.nanmean(X, axis=0))
-    if kind in ("full", "tied"):
-        np.testing.assert_allclose(np.diag(prior.covariance), 1.01 * variances)
-        assert np.linalg.eigvalsh(prior.covariance).min() > 0.0
-    else:
-        np.testing.assert_allclose(prior.covariance, variances if kind == "diag" else [variances.mean()])
 
 
 def test_the_default_covariance_is_positive_definite_if_no_row_has_two_cells():

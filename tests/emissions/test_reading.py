@@ -148,21 +148,6 @@ def test_gaussian_rows_without_a_scale_are_refused_in_one_sentence():
         Gaussian().bind_tokens(tokens, 1, word_vectors=[[1.0, 2.0], [1.0, 2.0], [5.0, 6.0]])
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_a_constant_column_has_the_mean_variance_of_the_others(kind):
-    X = np.random.default_rng(0).standard_normal((1000, 3)) * [1.0, 2.0, 0.0] + [0.0, 0.0, 0.1]
-    prior = Gaussian(kind).bind(read(Gaussian(), X), 1).prior.covariance
-    variances = X[:, :2].var(axis=0, ddof=1)
-    if kind == "spherical":
-        np.testing.assert_allclose(prior, [variances.sum() / 3], rtol=1e-12)
-        return
-    if kind in ("full", "tied"):
-        np.testing.assert_array_equal(prior[2, :2], 0.0)
-        np.testing.assert_allclose(np.diag(prior)[:2], 1.01 * variances)
-        prior = np.diag(prior)
-    np.testing.assert_allclose(prior[2], variances.mean())
-
-
 @pytest.mark.parametrize("name", ["bernoulli", "poisson", "multinomial"])
 def test_highest_log_densities_are_above_all_others_and_reached(name):
     X = np.nan_to_num(make_X(name, n=8))

@@ -13,7 +13,7 @@ from ...utils._sklearn import BaseComposition, StrOptions
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import validate_data
 from .._abilities import LearnsPrior
-from .._base import BaseEmission
+from .._base import BaseEmission, WeighableEmission
 from .._bernoulli import Bernoulli
 from .._categorical import Categorical
 from .._estimator import sort_hyperparameters
@@ -26,7 +26,7 @@ from .rows import ColumnRows, chosen_columns, column_label, divided, named_error
 Block = tuple[str, BaseEmission, Any]
 
 
-class Columns(BaseEmission, BaseComposition):
+class Columns(WeighableEmission, BaseComposition):
     r"""Tables with columns of several kinds: numbers, categories, counts, and yes or no.
 
     Each *block* of columns has an emission. Blocks are independent given the component:
@@ -180,19 +180,13 @@ class Columns(BaseEmission, BaseComposition):
                 return "has columns with other numbers of categories"
         return None
 
-    def bind(self, rows: ColumnRows, n_components: int) -> ColumnsFamily:
-        """Make the family of rows."""
-        return self._bound("bind", rows, n_components)
-
-    def bind_weighted(self, rows: ColumnRows, n_components: int, row_weights: np.ndarray) -> ColumnsFamily:
-        """Make the family of rows with weights."""
-        return self._bound("bind_weighted", rows, n_components, row_weights)
-
-    def _bound(self, method: str, rows: ColumnRows, *given: Any) -> ColumnsFamily:
+    def bind_weighted(self, rows: ColumnRows, n_components: int, row_weights: np.ndarray | None) -> ColumnsFamily:
+        """Make the family of rows; blocks need no method for weights if there are none."""
         families = []
         for (name, emission), own in zip(self._named_emissions, rows.blocks, strict=True):
+            bind, weights = (emission.bind, ()) if row_weights is None else (emission.bind_weighted, (row_weights,))
             with named_errors(name):
-                families.append(getattr(emission, method)(own, *given))
+                families.append(bind(own, n_components, *weights))
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
 
     def free_hyperparameters(self) -> tuple[str, ...]:

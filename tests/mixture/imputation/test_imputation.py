@@ -139,15 +139,6 @@ def test_draws_have_the_conditional_distribution():
         assert abs((drawn["colour"] == name).mean() - p) < N_ERRORS * np.sqrt(p * (1 - p) / n)
 
 
-def test_draws_keep_the_correlation_of_missing_cells():
-    rng = np.random.default_rng(0)
-    X = rng.multivariate_normal([0, 0, 0], [[1, 0.9, 0.5], [0.9, 1, 0.5], [0.5, 0.5, 1]], 500)
-    X[::2, :2] = np.nan
-    mixture = ExponentialFamilyMixture(1, sampler="gibbs", random_state=0, max_iter=60).fit(X)
-    (drawn,) = mixture.impute(X, n_draws=1, random_state=0)
-    assert np.corrcoef(drawn[::2, 0], drawn[::2, 1])[0, 1] == pytest.approx(0.9, abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("emission", "draw"),
     [
