@@ -184,7 +184,7 @@ def _check_sizes(**sizes) -> list[int]:
     return [int(value) for value in sizes.values()]
 
 
-def _check_numbers(above: int | None = None, **numbers) -> None:
+def _check_numbers(above: int | None = None, /, **numbers) -> None:
     """Finite numbers above `above`, or of at least 0 if it is None."""
     for name, value in numbers.items():
         finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -130,13 +130,13 @@ def make_spherical_admixture(
     if n_features < 2:
         raise ValueError("n_features must be at least 2, because directions need two features.")
     alpha = _check_doc_topic_prior(doc_topic_prior, n_components)
-    concentrations = {
+    given = {
         "document_concentration": document_concentration,
         "topic_concentration": topic_concentration,
         "mean_concentration": mean_concentration,
     }
-    _check_numbers(**{name: value for name, value in concentrations.items() if value is not None})
-    concentrations = {name: float(n_features if value is None else value) for name, value in concentrations.items()}
+    _check_numbers(**{name: value for name, value in given.items() if value is not None})
+    concentrations = {name: float(n_features if value is None else value) for name, value in given.items()}
     of_document, of_topic, of_mean = concentrations.values()
     if n_words is not None and not (_is_whole(n_words, 1) and int(n_words) <= n_features):
         raise ValueError(f"n_words must be None or an int from 1 to n_features={n_features}; got {n_words!r}.")

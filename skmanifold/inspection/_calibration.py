@@ -140,7 +140,8 @@ class CalibrationDisplay:
         self.ax_.axhline(0.0, color=QUIET, linewidth=0.6)
         colors, lines = group_colors(len(self.differences)), []
         for (name, values), color in zip(self.differences.items(), colors, strict=True):
-            label = f"{plain(name)} (p {_probability(self.pvalues[name])})"
+            pvalue = self.pvalues[name]
+            label = f"{plain(name)} (p {'< 0.001' if pvalue < 0.001 else f'= {pvalue:.2g}'})"
             lines += self.ax_.plot(x, values, **{"color": color, "linewidth": 1.2, "label": label, **line_kwargs})
         largest = max(np.abs(values).max() for values in (self.band, *self.differences.values()))
         self.ax_.set(xlim=(0, 1), ylim=(-1.1 * largest, 1.1 * largest))
@@ -150,7 +151,3 @@ class CalibrationDisplay:
         add_legend(self.ax_, named, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
         strip(self.ax_)
         return self
-
-
-def _probability(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.2g}"

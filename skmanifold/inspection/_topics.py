@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -150,8 +150,7 @@ class TopicDisplay:
         of_words = StochasticLDA, HDPAdmixture, ExponentialFamilyAdmixture, ExponentialFamilyMixture, DPMixture
         of_directions = SphericalAdmixture, OrthogonalSphericalAdmixture, VonMisesFisherMixture
         check_estimator(cls, estimator, (*of_words, DPCategoricalMixture, *of_directions), "topics of words")
-        found = _topics_of(estimator)
-        entries = found.entries
+        entries, has_signs, value_name, topic_name = _topics_of(estimator)
         names = column_names(estimator, entries.shape[1], feature_names)
         check_level(level)
         shares = topic_shares(estimator)
@@ -159,7 +158,7 @@ class TopicDisplay:
         chosen = ranked if topics is None else np.atleast_1d(topics)
         if not len(chosen) or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= len(entries):
             raise ValueError(f"topics must be whole numbers from 0 to {len(entries) - 1}; got {topics!r}.")
-        shown = [_top_words(entries[topic], n_words, found.has_signs) for topic in chosen]
+        shown = [_top_words(entries[topic], n_words, has_signs) for topic in chosen]
         ends = _intervals(estimator, level)
         stability = topic_stability(estimator)
         return cls(
@@ -170,8 +169,8 @@ class TopicDisplay:
             level=None if ends is None else estimator._reached_level(level),
             shares=None if shares is None else shares[chosen],
             is_stable=None if stability is None else stability[chosen] >= STABLE_SIMILARITY,
-            value_name=found.value_name,
-            topic_name=found.topic_name,
+            value_name=value_name,
+            topic_name=topic_name,
             n_components=len(entries),
         ).plot(ax=ax)
 
@@ -303,29 +302,20 @@ class TopicDisplay:
         return ", ".join(parts)
 
 
-class _Topics(NamedTuple):
-    """The topics of an estimator, and names for the plot."""
-
-    entries: np.ndarray  # (n_topics, n_features)
-    has_signs: bool
-    value_name: str
-    topic_name: str
-
-
-def _topics_of(estimator: Any) -> _Topics:
-    """The topics to show; a ValueError if the estimator has none."""
+def _topics_of(estimator: Any) -> tuple[np.ndarray, bool, str, str]:
+    """Entries of the topics, (n_topics, n_features), whether they have signs, and names of an entry and of a topic."""
     if isinstance(estimator, VonMisesFisherMixture):
         directions = estimator.mean_directions_
-        return _Topics(directions, bool((directions < 0).any()), "entry of mean direction", "component")
+        return directions, bool((directions < 0).any()), "entry of mean direction", "component"
     if isinstance(estimator, (SphericalAdmixture, OrthogonalSphericalAdmixture)):
         means = estimator.components_ * estimator.resultant_lengths_[:, np.newaxis]
-        return _Topics(means, True, "mean entry", "topic")
+        return means, True, "mean entry", "topic"
     if isinstance(estimator, (StochasticLDA, HDPAdmixture)):
-        return _Topics(estimator.components_, False, "probability", "topic")
+        return estimator.components_, False, "probability", "topic"
     if isinstance(estimator, DPCategoricalMixture):
         if not isinstance(estimator.components_, np.ndarray):
             raise ValueError("TopicDisplay shows topics of words, but this DPCategoricalMixture has tables.")
-        return _Topics(estimator.components_, False, "probability", "component")
+        return estimator.components_, False, "probability", "component"
     emission = estimator.emission_.short_name
     is_mixture = isinstance(estimator, (ExponentialFamilyMixture, DPMixture))
     names = {
@@ -337,7 +327,7 @@ def _topics_of(estimator: Any) -> _Topics:
     if emission not in names or isinstance(estimator.components_, list):
         kind = type(estimator).__name__
         raise ValueError(f"TopicDisplay shows topics of words, but this {kind} has emission={emission!r}.")
-    return _Topics(estimator.components_, False, names[emission], "component" if is_mixture else "topic")
+    return estimator.components_, False, names[emission], "component" if is_mixture else "topic"
 
 
 def _top_words(entries: np.ndarray, n_words: int, has_signs: bool) -> np.ndarray:

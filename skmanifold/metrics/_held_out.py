@@ -240,11 +240,6 @@ def check_counts(X: MatrixLike, n_features: int, caller: str, most_per_row: int 
     return counts
 
 
-def row_bits(counts: Counts) -> np.ndarray:
-    """The counts' bit patterns, for `row_key`."""
-    return counts.counts.astype(np.float64).view(np.uint64)
-
-
 def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Counts, Counts]:
     """Observed and held-out halves; a row of less than two tokens is empty in both, and fractions are weights."""
     values = counts.counts.astype(np.float64)

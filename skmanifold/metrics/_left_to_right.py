@@ -14,7 +14,7 @@ from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._held_out import HeldOutScore, check_counts, row_bits, summarise
+from ._held_out import HeldOutScore, check_counts, summarise
 
 _LEFT_TO_RIGHT = 2  # folded into the key after Purpose.INFERENCE
 _BLOCK_ROWS = 4
@@ -141,7 +141,7 @@ def left_to_right(
     log_estimates[whole_sums_of_rows(counts.indptr, impossible[counts.indices]) > 0] = -np.inf
     smooth_prior = np.cumsum(prior * topics.inverse)  # for draws of a topic from the smoothing part of the prior
     model = (*(np.require(array, requirements=["C", "W"]) for array in topics), prior, smooth_prior)
-    rows = (*counts[:3], row_bits(counts))
+    rows = (*counts[:3], counts.counts.astype(np.float64).view(np.uint64))
     given = rows, n_tokens, model, subkey(key, Purpose.INFERENCE, _LEFT_TO_RIGHT), n_particles, log_estimates
     with Workers(n_jobs) as workers:
         workers.run(_evaluate_rows, [(*block, *given) for block in split_range(counts.n_rows, _BLOCK_ROWS)])

@@ -109,7 +109,8 @@ def _readable(topics, metric) -> _Topics:
         check_non_negative(topics, f"match_topics with metric={metric!r}")
     if not np.all(topics.any(axis=1)):
         raise ValueError("Every topic must have a nonzero entry.")
-    return _Topics(*topics.shape, lambda start, stop: topics[:, start:stop].astype(np.float64))
+    n_topics, n_features = topics.shape
+    return _Topics(n_topics, n_features, lambda start, stop: topics[:, start:stop].astype(np.float64))
 
 
 def _similarities(reference: _Topics, other: _Topics, metric: str) -> np.ndarray:

@@ -44,14 +44,6 @@ def failures(
     return found
 
 
-def by_seeds(few: Iterable[int], many: Iterable[int]):
-    """Parametrize a test by seeds: few in the extended suite, many in the long one."""
-    import pytest  # which the child process does not need
-
-    of_suite = [pytest.param(few, marks=pytest.mark.extended), pytest.param(many, marks=pytest.mark.long)]
-    return pytest.mark.parametrize("seeds", of_suite, ids=len)
-
-
 def _run_child(door: str, seeds: list[int], limit: float, compiler_limit: float, folder: str) -> tuple[int, list[str]]:
     """Number of cases that were begun by one child, and the failures among them."""
     command = [sys.executable, "-X", "faulthandler", "-m", f"{__package__}._cases", door, folder]

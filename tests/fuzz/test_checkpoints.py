@@ -2,20 +2,7 @@
 
 import shutil
 
-import pytest
-
 from fuzz import _checkpoint_door
-from fuzz._cases import by_seeds, failures
-
-
-@by_seeds(range(0, 150, 10), range(150))
-def test_altered_checkpoints(seeds):
-    assert failures("_checkpoint_door", seeds) == []
-
-
-@pytest.mark.long
-def test_many_altered_checkpoints():
-    assert failures("_checkpoint_door", range(150, 2650)) == []
 
 
 def test_another_result_is_noticed(tmp_path):

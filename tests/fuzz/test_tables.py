@@ -8,18 +8,6 @@ from skmanifold.emissions._columns import layout as reading
 from skmanifold.mixture import _imputation as filling
 
 from . import _table_door
-from ._cases import by_seeds, failures
-
-
-@by_seeds(range(60), range(2500))
-def test_tables_of_mixtures(seeds, monkeypatch):
-    monkeypatch.setenv("FUZZ_TABLES", "em")
-    assert failures("_table_door", seeds) == []
-
-
-@by_seeds(range(10_000, 10_060), range(10_000, 12_500))
-def test_tables_of_dirichlet_processes(seeds):
-    assert failures("_table_door", seeds) == []
 
 
 @pytest.mark.extended

@@ -132,27 +132,6 @@ def test_no_word_is_missed_among_many(measure, n_words):
         assert found.words[k] == used[np.argsort(-low, kind="stable")[:n_words]].tolist()
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_planted_words_are_found_among_rare_and_frequent_ones(measure):
-    rng = np.random.default_rng(3)
-    labels = np.repeat(np.arange(4), 100)
-    frequent = rng.poisson(0.5, (400, 50))
-    planted = rng.poisson(np.where(labels[:, np.newaxis] == np.repeat(np.arange(4), 5), 1.0, 0.05))
-    rare = np.zeros((400, 400), int)
-    rare[np.arange(400), np.arange(400)] = 1  # each occurs once, and only in one class
-    names = [f"{kind}{i}" for kind, n in (("frequent", 50), ("planted", 20), ("rare", 400)) for i in range(n)]
-    found = class_words(labels, np.hstack((frequent, planted, rare)), names, measure=measure, n_words=5)
-    for k, words in enumerate(found.words):
-        assert sorted(words) == sorted(f"planted{i}" for i in range(5 * k, 5 * k + 5))
-        assert (found.low[k] < found.values[k]).all()
-        assert (found.values[k] < found.high[k]).all()
-    for level, kind in ((0.9, "frequent"), (1e-6, "rare")):  # medians do not show how uncertain rare words are
-        of_level = class_words(
-            labels, np.hstack((frequent, planted, rare)), names, measure="lift", level=level, n_words=20
-        )
-        assert all(word.startswith(kind) for words in of_level.words for word in words[5:])
-
-
 def test_class_based_tf_idf_is_that_of_bertopic_for_a_weak_prior():
     counts = np.array([[300, 200, 500], [900, 50, 50]])
     found = class_words([0, 1], counts, measure="c-tf-idf", prior=1e-3)
