@@ -41,7 +41,6 @@ class TopicPosterior:
         self.topic_prior = topic_prior
         self.workers = workers
         self.n_components = len(doc_topic_prior)
-        self.n_rows, self.n_tokens = counts.n_rows, counts.n_tokens
         self._prior_strides = topic_prior.strides(self.n_components, counts.n_features)
 
     @property
@@ -51,7 +50,7 @@ class TopicPosterior:
 
 
 class DocumentMixtures(TopicPosterior):
-    """A posterior of which each document has weights of topics; `_documents` has the words that the weights are of."""
+    """A posterior in which documents, all or some of those in `counts`, have weights of topics."""
 
     def __init__(
         self,
@@ -63,6 +62,7 @@ class DocumentMixtures(TopicPosterior):
     ):
         super().__init__(counts, doc_topic_prior, topic_prior, workers)
         self._documents = documents
+        self.n_rows, self.n_tokens = len(documents.indptr) - 1, int(documents.token_start[-1])
         rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(documents.indptr))
         self._word_rows = rows[documents.word_pairs]
         self._row_tasks = self._tasks(documents.indptr)
@@ -110,12 +110,11 @@ class DocumentMixtures(TopicPosterior):
 
 
 @njit(cache=True, nogil=True)
-def weigh_row(row, documents, doc_weights, word_weights, out_ratios, out_doc_topic):
-    """Ratios and D of a document with these weights (K,); return sum_v c_v log sum_k a_k b_vk."""
-    indptr, pair_word, pair_count = documents[:3]
+def weigh_row(start, stop, pair_word, pair_count, doc_weights, word_weights, out_ratios, out_doc_topic):
+    """Ratios and D of the document with the pairs from `start` to `stop`; return sum_v c_v log sum_k a_k b_vk."""
     out_doc_topic[:] = 0.0
     value = 0.0
-    for j in range(indptr[row], indptr[row + 1]):
+    for j in range(start, stop):
         weights = word_weights[pair_word[j]]
         mixed = max(dot(doc_weights, weights), _LEAST)
         ratio = pair_count[j] / mixed
@@ -131,8 +130,11 @@ def weigh_row(row, documents, doc_weights, word_weights, out_ratios, out_doc_top
 @njit(cache=True, nogil=True)
 def weigh_rows(start, stop, documents, doc_weights, word_weights, out_ratios, out_doc_topic, out_values):
     """The same for the documents from `start` to `stop`, with weights (M, K)."""
+    indptr, pair_word, pair_count = documents[:3]
     for row in range(start, stop):
-        out_values[row] = weigh_row(row, documents, doc_weights[row], word_weights, out_ratios, out_doc_topic[row])
+        outputs = out_ratios, out_doc_topic[row]
+        pairs = indptr[row], indptr[row + 1], pair_word, pair_count
+        out_values[row] = weigh_row(*pairs, doc_weights[row], word_weights, *outputs)
 
 
 @njit(cache=True, nogil=True)

@@ -101,7 +101,7 @@ class MeanFieldLDA(DocumentMixtures):
         - \sum_k \mathrm{KL}(\mathrm{Dir}(\lambda_k) | \mathrm{Dir}(\beta_k)).
 
     The update of the topics and the last step of the documents use the same r. The objective has `total_samples`
-    documents.
+    documents; `rows` are those of `counts` that the model has (None: all).
 
     .. [1] D. M. Blei, A. Y. Ng and M. I. Jordan, "Latent Dirichlet allocation", JMLR 3, 2003.
     .. [2] M. D. Hoffman, D. M. Blei and F. Bach, "Online learning for latent Dirichlet allocation", NIPS 2010.
@@ -117,9 +117,11 @@ class MeanFieldLDA(DocumentMixtures):
         *,
         batch_size: int | None = None,
         total_samples: int | None = None,
+        rows: np.ndarray | None = None,
     ):
         check_dense(len(doc_topic_prior), counts.n_features)
-        documents = take_documents(counts, np.arange(counts.n_rows))
+        rows = np.arange(counts.n_rows) if rows is None else rows
+        documents = take_documents(counts, rows)
         super().__init__(counts, doc_topic_prior, topic_prior, workers, documents)
         self.batch_size = batch_size
         self.total_samples = self.n_rows if total_samples is None else total_samples
@@ -186,8 +188,8 @@ class MeanFieldLDA(DocumentMixtures):
         """The model of some of the documents, which represent the same number of documents as all of them."""
         if len(chosen) == self.n_rows:
             return self
-        shared = self.doc_topic_prior, self.topic_prior, self.workers
-        return MeanFieldLDA(self.counts.take(chosen), *shared, total_samples=self.total_samples)
+        shared = self.counts, self.doc_topic_prior, self.topic_prior, self.workers
+        return MeanFieldLDA(*shared, total_samples=self.total_samples, rows=chosen)
 
     def _parts(self, n_words: int) -> list[tuple[int, int]]:
         return split_range(n_words, max(1, _TASK_CELLS // self.n_components))
@@ -280,7 +282,7 @@ def score_words(start, stop, counts, prior):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate_row(row, documents, alpha, out_rows, values, slopes, work):
+def _evaluate_row(row, start, stop, pair_word, pair_count, alpha, out_rows, values, slopes, work):
     """Weights, ratios and expected counts of a document, and its term in the objective without constants.
 
     That is sum_v c_v log sum_k a_k b_vk - KL, up to what does not depend on the factor while its shapes sum to N_m +
@@ -291,10 +293,10 @@ def _evaluate_row(row, documents, alpha, out_rows, values, slopes, work):
     for k in range(len(shapes)):
         value += values[k] - (shapes[k] - alpha[k]) * slopes[k]
     offset = _fill_weights(slopes, work[0], weights)
-    value += weigh_row(row, documents, weights, out_rows.word_weights, out_rows.ratios, sums)
+    value += weigh_row(start, stop, pair_word, pair_count, weights, out_rows.word_weights, out_rows.ratios, sums)
     n_tokens = 0.0
-    for j in range(documents.indptr[row], documents.indptr[row + 1]):
-        n_tokens += documents.pair_count[j]
+    for j in range(start, stop):
+        n_tokens += pair_count[j]
     out_rows.values[row] = value + n_tokens * offset
 
 
@@ -302,10 +304,11 @@ def _evaluate_row(row, documents, alpha, out_rows, values, slopes, work):
 def evaluate_rows(start, stop, documents, alpha, out_rows):
     """The same for the documents from `start` to `stop`."""
     n = len(alpha)
+    indptr, pair_word, pair_count = documents[:3]
     work, values, slopes = np.empty((N_WORK, n)), np.empty(n), np.empty(n)
     for row in range(start, stop):
         fill_log_gamma(n, out_rows.shapes[row], work, values, slopes)
-        _evaluate_row(row, documents, alpha, out_rows, values, slopes, work)
+        _evaluate_row(row, indptr[row], indptr[row + 1], pair_word, pair_count, alpha, out_rows, values, slopes, work)
 
 
 @njit(cache=True, nogil=True)
@@ -318,6 +321,7 @@ def fit_rows(start, stop, documents, alpha, n_steps, tol, out_rows):
     at most `tol`.
     """
     n = len(alpha)
+    indptr, pair_word, pair_count = documents[:3]
     work, values = np.empty((N_WORK, n)), np.empty(n)
     slopes, new, new_slopes = np.empty(n), np.empty(n), np.empty(n)
     for row in range(start, stop):
@@ -340,4 +344,6 @@ def fit_rows(start, stop, documents, alpha, n_steps, tol, out_rows):
             # Stop before the evaluation: the outputs stay those before the last step.
             if is_last or not increase > tol:
                 break
-            _evaluate_row(row, documents, alpha, out_rows, values, new_slopes, work)
+            _evaluate_row(
+                row, indptr[row], indptr[row + 1], pair_word, pair_count, alpha, out_rows, values, new_slopes, work
+            )

@@ -86,6 +86,7 @@ class MinibatchLDA(TopicPosterior, MinibatchTarget):
         seeds: Seeds = NO_SEEDS,
     ):
         super().__init__(counts, doc_topic_prior, topic_prior, workers)
+        self.n_rows, self.n_tokens = counts.n_rows, counts.n_tokens
         self._nonempty_rows = np.flatnonzero(np.diff(counts.indptr))  # empty documents have no effect
         self.n_samples = len(self._nonempty_rows)
         self.batch_size = None if batch_size is None else min(batch_size, self.n_samples)

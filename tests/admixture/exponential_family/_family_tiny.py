@@ -31,19 +31,17 @@ def counts_of(state):
     return of_rows, ones, cells
 
 
-def probabilities(state, by_size=False):
-    """Of ones, (2, 3); wrong with `by_size`, where all cells of a component count, of whatever item."""
+def probabilities(state):
+    """Of ones, (2, 3)."""
     _, ones, cells = counts_of(state)
-    if by_size:
-        cells = np.broadcast_to(cells.sum(axis=1, keepdims=True), cells.shape)
     return (ones + ONES) / (cells + ONES + ZEROS)
 
 
-def esca_transition(by_size=False):
+def esca_transition():
     """All six cells at once, given the counts before."""
     transition = np.ones((64, 64))
     for i, state in enumerate(STATES):
-        p = probabilities(state, by_size)[:, ITEM]
+        p = probabilities(state)[:, ITEM]
         law = (counts_of(state)[0] + ALPHA)[ROW].T * np.where(VALUE, p, 1 - p)
         law /= law.sum(axis=0)
         transition[i] = law[STATES, np.arange(6)].prod(axis=1)
@@ -100,18 +98,6 @@ def copied_model(values, kind=FamilyTokenModel, family=BernoulliFamily):
 def of_copies(parameters):
     """Probabilities of the copies' own items, (R, 2, 3)."""
     return np.moveaxis(parameters.means.reshape(-1, 3, 2), 2, 1)
-
-
-class CountsAllItems(BernoulliFamily):
-    """Takes a component's cells, of whatever item, for those of the item."""
-
-    def statistics_of_tokens(self, counts):
-        sizes, sums = super().statistics_of_tokens(counts)
-        totals = sums.T
-        n_copies = self.n_features // 3
-        cells = (sizes - totals[self.n_features :]).reshape(n_copies, 3, 2)
-        of_copy = np.broadcast_to(cells.sum(axis=1, keepdims=True), cells.shape).reshape(-1, 2)
-        return sizes, np.concatenate([totals[: self.n_features], sizes - of_copy]).T
 
 
 class HalvesThePrior(BernoulliFamily):

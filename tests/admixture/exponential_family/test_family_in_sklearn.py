@@ -35,9 +35,8 @@ def test_fractions_are_weights_of_rows_that_are_not_fitted():
 
 def test_rounded_answers_are_right_on_average():
     X = np.full((4000, 2), [0.3, 1.0])
-    model = make("bernoulli", 1, max_iter=2)
     with pytest.raises(ValueError, match=r"X has 0\.3 in row 0, column 0 .*Bernoulli.allow_probabilities=True"):
-        model.fit(X)
+        make("bernoulli", 1, max_iter=2).fit(X)
     model = make(Bernoulli(allow_probabilities=True), 1, max_iter=2).fit(X)
     assert model.components_[0, 0] == pytest.approx(0.3, abs=4.5 * np.sqrt(0.21 / 4000))
 

@@ -49,7 +49,6 @@ def test_what_is_written_out_is_consistent():
     law = tiny.stationary(transition)
     np.testing.assert_allclose(law @ transition, law, rtol=0, atol=1e-12)
     assert np.abs(law - tiny.posterior()).sum() / 2 > 0.05  # the automaton is no posterior sampler
-    assert np.abs(law - tiny.stationary(tiny.esca_transition(by_size=True))).sum() / 2 > 0.02
 
 
 @pytest.mark.extended
@@ -61,15 +60,6 @@ def test_esca_has_the_stationary_law_of_the_automaton():
 
 
 @pytest.mark.extended
-def test_esca_that_divides_by_the_cells_of_all_items_is_found_out():
-    estimate = run(ESCA(), tiny.CountsAllItems)
-    assert_disagrees(estimate, tiny.expected(tiny.stationary(tiny.esca_transition())))
-    of_states = slice(0, 22)
-    wrong = tiny.expected(tiny.stationary(tiny.esca_transition(by_size=True)))
-    assert_agrees(type(estimate)(*(part[of_states] for part in estimate)), wrong[of_states])
-
-
-@pytest.mark.extended
 def test_gibbs_draws_from_the_posterior():
     estimate = run(Gibbs())
     assert estimate.error.max() < 0.02
@@ -77,10 +67,8 @@ def test_gibbs_draws_from_the_posterior():
 
 
 @pytest.mark.extended
-@pytest.mark.every(2)
-@pytest.mark.parametrize("family", [tiny.CountsAllItems, tiny.HalvesThePrior])
-def test_wrong_gibbs_samplers_are_found_out(family):
-    assert_disagrees(run(Gibbs(), family), tiny.expected(tiny.posterior()))
+def test_a_wrong_gibbs_sampler_is_found_out():
+    assert_disagrees(run(Gibbs(), tiny.HalvesThePrior), tiny.expected(tiny.posterior()))
 
 
 # Parameters, components and data together (Geweke): a step of Gibbs, then the data drawn anew

@@ -78,17 +78,6 @@ def test_fractional_counts_are_taken_as_they_are_in_any_batch_and_position():
     assert lda.perplexity(X / 9) == pytest.approx(np.exp(-lda.score(X / 9)))
 
 
-def test_proportions_of_fractions_are_the_fixed_point():
-    lda = small_fit()
-    c, alpha, phi = np.random.default_rng(1).random(40), lda.doc_topic_prior_, lda.components_.astype(float)
-    theta = lda.transform([c])[0]
-    shares = theta[:, np.newaxis] * phi
-    again = (c * shares / shares.sum(axis=0)).sum(axis=1) + alpha
-    np.testing.assert_allclose(theta, again / again.sum(), atol=2e-6)
-    heavy, light = lda.transform([1000 * c])[0], lda.transform([0.01 * c])[0]
-    assert np.abs(heavy - light).max() > 0.01  # the prior weighs less
-
-
 @ROUNDS
 def test_equal_fractional_documents_are_rounded_apart_in_fit_and_alike_in_transform():
     X = np.tile([0.5, 0.5, 2.0, 0.5], (400, 1))

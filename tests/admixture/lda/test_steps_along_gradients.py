@@ -9,17 +9,14 @@ import itertools
 
 import numpy as np
 import pytest
-from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.stats import binom
 
 from skmanifold.admixture._lda.expectation import ExpectationLDA, ExpectedCounts, Probabilities
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
-from skmanifold.random._keys import subkey
-from skmanifold.samplers import ESCA
 from skmanifold.sparse.counts import canonical_csr, whole_counts
 from skmanifold.utils._threads import Workers
 
-from ._lda_arrays import KEY, make_model, tabulate
+from ._lda_arrays import KEY
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
 
@@ -202,28 +199,3 @@ def test_the_bias_of_the_topics_falls_as_the_inverse_of_the_number_of_tokens():
     np.testing.assert_allclose(bias_of_topics(1, 0.5), (mean(probabilities, new) - of_em[1])[0], atol=1e-12)
     sizes = [np.abs(bias_of_topics(n, 0.5)).max() for n in (20, 40, 80, 160)]
     np.testing.assert_allclose(np.divide(sizes[:-1], sizes[1:]), 2.0, rtol=0.1)
-
-
-@pytest.mark.extended
-def test_the_sampler_draws_counts_whose_mean_is_that_of_em():
-    """Rule (20): the position of ESCA are counts with priors, and its counts estimate the expected ones."""
-    a, b = np.array([0.3, 1.4]), 0.5
-    model, sampler = make_model(TABLE, a, b), ESCA()
-    start = sampler.init(model, KEY)
-    by_cell = tabulate(model, start.latents)
-    D, W = by_cell.sum(axis=1), by_cell.sum(axis=0)
-    theta, phi = (D + a) / (D + a).sum(axis=1, keepdims=True), (W + b).T / (W + b).sum(axis=0)[:, None]
-    of_em, (expected_D, expected_W) = one_step(a, b, theta, phi)
-    found = []
-    for draw in range(2000):
-        latents = type(start.latents)(*(array.copy() for array in start.latents))
-        latents, _, _ = model.sample_latents(start.position, latents, subkey(KEY, draw))
-        found.append(tabulate(model, latents))
-    found = np.array(found)
-    assert_agrees(summarize(found.sum(axis=2)), expected_D)
-    assert_agrees(summarize(found.sum(axis=1).swapaxes(1, 2)), expected_W)
-    new = (found.sum(axis=2) + a) / (TABLE.sum(axis=1, keepdims=True) + a.sum())
-    assert_agrees(summarize(new), of_em[0])
-    assert_disagrees(summarize(new), theta)
-    topics = found.sum(axis=1).swapaxes(1, 2) + b
-    assert_disagrees(summarize(topics / topics.sum(axis=2, keepdims=True)), of_em[1])

@@ -135,23 +135,6 @@ def test_a_batch_update_and_the_bound_are_those_of_scikit_learn(beta):
     assert model.objective(factors, rows, 1.0) == pytest.approx(theirs, rel=1e-8)
 
 
-def test_a_fixed_point_is_one_of_scikit_learn():
-    X, K = small_corpus(), 4
-    # With these parameters, documents have one optimum, and the initial factors have no effect.
-    lda = StochasticLDA(K, sampler=MeanField(50, tol=1e-12), doc_topic_prior=1.0, max_iter=300, random_state=0).fit(X)
-    peer = LatentDirichletAllocation(
-        K, doc_topic_prior=1.0, topic_word_prior=0.1, max_doc_update_iter=2000, mean_change_tol=1e-12, random_state=0
-    )
-    peer._init_latent_vars(X.shape[1])
-    peer.components_ = lda.topic_word_counts_.toarray() + 0.1
-    peer.exp_dirichlet_component_ = np.exp(expected_logs(peer.components_))
-    before = peer.components_.copy()
-    gamma, sums = peer._e_step(X.astype(float), cal_sstats=True, random_init=False)
-    np.testing.assert_allclose(sums + 0.1, before, atol=1e-3)
-    bound_of_peer = peer._approx_bound(X.astype(float), gamma, sub_sampling=False)
-    assert lda.log_density_trace_[0, -1] == pytest.approx(bound_of_peer, rel=1e-9)
-
-
 @pytest.mark.parametrize("sampler", ["vb", "svb"])
 def test_extreme_priors(sampler):
     X = small_corpus()
