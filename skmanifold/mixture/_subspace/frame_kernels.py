@@ -355,7 +355,7 @@ def move_directions(Y, frame, d, ratios, n, noise, log_dimension, shape, n_sweep
 
 @njit(cache=True, nogil=True)
 def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
-    """Update a subspace given n rows with scatter Y'Y; returns the new basis and its ratios.
+    """Update a subspace given n rows with scatter Y'Y; returns the new basis, its ratios, and the `sum_of_squares`.
 
     Flips keep the dimension in the range with the same `frame_size`; only births and deaths leave it.
     """
@@ -367,7 +367,9 @@ def move_frame(Y, basis, ratios, n, noise, log_dimension, shape, n_sweeps, key):
     frame, d, kept = move_directions(Y, frame, d, ratios, n, noise, within, shape, n_sweeps, key)
     moved = frame[:d].copy()
     orthonormalise(moved, np.int64(0))  # against the drift of rounding
-    return birth_death_step(Y, moved, kept[:d].copy(), n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH))
+    at = moved, kept[:d].copy()
+    basis, ratios = birth_death_step(Y, *at, n, noise, log_dimension, shape, fold_in(key, _BIRTH_DEATH))
+    return basis, ratios, sum_of_squares(Y, basis, ratios)
 
 
 @njit(cache=True, nogil=True)

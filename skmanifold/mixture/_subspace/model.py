@@ -126,8 +126,9 @@ class SubspaceModel:
         centre = draw_centre(basis, ratios, *of_rows, prior.centre_variance, subkey(key, Purpose.CENTRES))
         Y = summary.factor(k, centre)
         of_prior = prior.log_dimension[k], prior.ratio_shape
-        basis, ratios = move_frame(Y, basis, ratios, n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES))
-        return basis, ratios, centre, sum_of_squares(Y, basis, ratios)
+        of_move = n, noise, *of_prior, n_sweeps, subkey(key, Purpose.FRAMES)
+        basis, ratios, squares = move_frame(Y, basis, ratios, *of_move)
+        return basis, ratios, centre, squares
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features

@@ -203,18 +203,6 @@ def test_minibatches_have_each_row_once_in_an_order_of_their_own():
         np.testing.assert_array_equal(rows, np.arange(23))
 
 
-def test_a_minibatch_of_all_rows_is_the_sampler_without_minibatches():
-    _, table = random_cells(23, N_CATEGORIES)
-    states = []
-    for batch_size in (None, 23):
-        model, sampler = new_model(table, batch_size=batch_size), Slice(2)
-        state = sampler.init(model, KEY)
-        for _ in range(5):
-            state = sampler.step(model, state)
-        states.append(state)
-    np.testing.assert_array_equal(states[0].latents, states[1].latents)
-
-
 def test_first_labels_are_given_or_dealt_out_at_random():
     table = random_cells(3000, (2,))[1]
     labels = new_model(table, init=4).init_labels(KEY)

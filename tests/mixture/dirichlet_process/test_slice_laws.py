@@ -68,22 +68,15 @@ def check(sampler, batch_size=None, table="multinomial", prior="learned", kind=D
 
 
 @pytest.mark.extended
-@pytest.mark.short_cases("textbook-learned", "split-merge-learned", "minibatches-learned", "minibatches-given")
-@pytest.mark.parametrize(
-    ("name", "prior"), [*((name, "learned") for name in SAMPLERS), ("textbook", "given"), ("minibatches", "given")]
-)
+@pytest.mark.short_cases("textbook-learned")
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("name", ["textbook", "split-merge, 2 scans", "minibatches, textbook"])
 def test_slice_leaves_the_posterior_of_labels_and_concentration_alone(name, prior):
+    """Other settings: `test_dp_emission_laws`."""
     sampler, batch_size = SAMPLERS[name]
     estimate, exact = check(sampler, batch_size, prior=prior, n_steps=20 if batch_size else 45)
     assert estimate.error[:6].max() < 0.04
     assert_agrees(estimate, exact)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("name", ["textbook", "minibatches, split-merge"])
-def test_slice_is_right_for_tables_of_several_columns_with_missing_cells(name):
-    sampler, batch_size = SAMPLERS[name]
-    assert_agrees(*check(sampler, batch_size, "categorical", n_steps=20))
 
 
 # --- wrong variants --------------------------------------------------------------------------------------

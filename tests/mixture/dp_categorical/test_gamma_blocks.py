@@ -7,7 +7,6 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from skmanifold.mixture._dirichlet_process.gamma_target import (
     GammaBlocks,
-    check_block_sampler,
     init_block,
     log_proportions,
     log_rows,
@@ -133,19 +132,11 @@ def test_sums_are_redrawn_given_the_counts_and_proportions_stay():
         (GMC(), "a fixed density"),
         (SGRLD(control_variate=SVRG()), "gradients of all rows"),
         (SGHMC(control_variate=SVRG()), "gradients of all rows"),
+        (SGRHMC(noise_covariance="fisher"), "fisher"),
+        (SCIR(step_size=-1.0), "step_size"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_samplers_that_need_a_target_that_stays_are_refused(sampler, reason):
-    with pytest.raises(IncompatibleError, match=reason):
-        check_block_sampler(sampler, target())
-
-
-def test_covariances_of_minibatches_are_refused():
-    with pytest.raises(IncompatibleError, match="fisher"):
-        init_block(SGRHMC(noise_covariance="fisher"), target(), KEY)
-
-
-def test_settings_are_validated():
-    with pytest.raises(ValueError, match="step_size"):
-        check_block_sampler(SCIR(step_size=-1.0), target())
+    with pytest.raises(ValueError if reason == "step_size" else IncompatibleError, match=reason):
+        init_block(sampler, target(), KEY)

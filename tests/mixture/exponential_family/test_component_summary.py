@@ -164,14 +164,11 @@ def test_intervals_of_weights_are_those_of_draws_in_the_order_of_the_estimate():
     assert not np.allclose(unmatched, [low, high])
 
 
-@pytest.mark.parametrize("sampler", ["em", "esca"])
-def test_estimates_have_no_intervals(sampler):
-    mixture, _ = fit_table(sampler)
-    assert "drawn_weight_low" not in mixture.cluster_summary().clusters
-
-
-def test_without_kept_components_weights_have_no_intervals():
-    mixture, _ = fit_table("gibbs", max_iter=6, max_draws_bytes=0)
+@pytest.mark.parametrize(
+    "settings", [{}, {"sampler": "esca"}, {"sampler": "gibbs", "max_iter": 6, "max_draws_bytes": 0}]
+)
+def test_without_draws_of_components_weights_have_no_intervals(settings):
+    mixture, _ = fit_table(**settings)
     assert "drawn_weight_low" not in mixture.cluster_summary().clusters
 
 

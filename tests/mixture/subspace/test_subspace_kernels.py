@@ -191,11 +191,10 @@ def test_corners_stay_finite(name, noise):
     (Y, n), log_dimension = CORNERS[name], np.full(7, -np.log(7.0))
     at, centre = (np.zeros((0, 6)), np.zeros(0)), np.zeros(6)
     for key in keys_of(20, 16):
-        at = frames.move_frame(Y, *at, n, noise, log_dimension, 1.0, 1, key)
-        basis, ratios = at
+        basis, ratios, squares = frames.move_frame(Y, *at, n, noise, log_dimension, 1.0, 1, key)
+        at = basis, ratios
         np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-12)
         assert np.all((ratios > 0) & (ratios <= 1))
-        squares = frames.sum_of_squares(Y, basis, ratios)
         exact = (Y**2).sum() - (1.0 - ratios) @ ((Y @ basis.T) ** 2).sum(axis=0)
         assert squares == pytest.approx(exact, rel=1e-9, abs=1e-9 * (Y**2).sum())
         centre = frames.draw_centre(basis, ratios, noise, n, centre, 1.0, key)
