@@ -91,12 +91,10 @@ def line_blocks(
 def replacing(path: PathLike) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """A temporary file next to `path`, which replaces it on success and is deleted on failure."""
     with replaced(path) as temporary, open(temporary, "xb") as file:
-        if not _is_gzip(path):
-            yield file
-            return
         # without name and time, so that equal counts give equal bytes
-        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-            yield packed
+        packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) if _is_gzip(path) else None
+        with packed or file as written:
+            yield written
 
 
 def _is_gzip(path: PathLike) -> bool:
