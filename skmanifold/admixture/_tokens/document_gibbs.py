@@ -13,7 +13,7 @@ from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
 from .document_gibbs_kernels import DocumentPrior, Guards, Sweeps, _sample_rows
-from .topic_counts import TopicCounts, add_counts, close_list
+from .topic_counts import TopicCounts, add_counts, close_list, counts_of_ranges
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
@@ -221,11 +221,8 @@ def count_topics(documents: Documents, history, n_kept: int, n_components: int, 
     def count(first_word, stop_word):
         return _count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
 
-    n_topics, topics, counts, totals = zip(
-        *workers.run(count, split_by_task(documents.word_indptr[:-1] * draws_per_pair // _TASK_COUNTS)), strict=True
-    )
-    indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
-    return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+    tasks = split_by_task(documents.word_indptr[:-1] * draws_per_pair // _TASK_COUNTS)
+    return counts_of_ranges(workers.run(count, tasks))
 
 
 @njit(cache=True, nogil=True)

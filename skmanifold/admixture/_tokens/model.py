@@ -24,7 +24,7 @@ from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
 from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
 from .layout import TokenLayout, make_layout
 from .log_topic_word import LogTopics, check_dense
-from .topic_counts import NO_SEEDS, Seeds, TopicCounts, add_counts, counts_from_dense, scale_counts
+from .topic_counts import NO_SEEDS, Seeds, TopicCounts, add_counts, counts_from_dense, counts_of_ranges, scale_counts
 
 _WORD_RANGE_TOKENS = 1 << 17  # tokens counted by one task
 
@@ -206,9 +206,7 @@ class TokenModel:
 
     def _count_topics(self, latents) -> TopicCounts:
         tasks = [(*words, self.layout, latents) for words in self._word_ranges]
-        n_topics, topics, counts, totals = zip(*self.workers.run(_count_words, tasks), strict=True)
-        indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
-        return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+        return counts_of_ranges(self.workers.run(_count_words, tasks))
 
     # PartiallyCollapsedModel: each document separately, given drawn topics
 

@@ -174,6 +174,13 @@ def sum_topics(counts: TopicCounts, groups: Sequence[np.ndarray]) -> TopicCounts
     return TopicCounts(table.indptr.astype(np.int64), table.indices.astype(np.uint16), table.data, totals)
 
 
+def counts_of_ranges(parts: list[tuple[np.ndarray, ...]]) -> TopicCounts:
+    """Counts of all words from those of consecutive ranges: numbers of topics, topics and counts, and totals."""
+    n_topics, topics, counts, totals = zip(*parts, strict=True)
+    indptr = np.concatenate(([0], np.cumsum(np.concatenate(n_topics))))
+    return TopicCounts(indptr, np.concatenate(topics), np.concatenate(counts), np.sum(totals, axis=0))
+
+
 @njit(cache=True)
 def close_list(begin, end, topics, scratch, counts, totals):
     """Move the counts of a word's listed topics from `scratch`, one cell per topic, to its list; reset them to zero."""
