@@ -391,6 +391,3 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
         elif not emission.has_missing_tokens:
             attributes["_row_lengths"], attributes["_length_levels"] = distinct_lengths(row_sums)
         return AdmixturePrior(tokens, alpha, attributes)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")

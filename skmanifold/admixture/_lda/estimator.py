@@ -474,6 +474,3 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
 
     def _topic_names(self) -> dict[int, str]:
         return dict(enumerate(self.seed_words)) if isinstance(self.seed_words, Mapping) else {}
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")

@@ -305,6 +305,9 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Return True if tokens have probabilities; otherwise raise an AttributeError with the reason."""
         return True
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "doc_topic_prior_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

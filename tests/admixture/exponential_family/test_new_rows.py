@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from samplers._evidence import assert_agrees, summarize
 from sklearn.exceptions import NotFittedError
 
 from skmanifold import ExponentialFamilyAdmixture
-from skmanifold.admixture._tokens import new_rows
 from skmanifold.admixture._tokens.new_rows import draw_cells, draw_words
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial
 from skmanifold.emissions._gaussian.base import GaussianFamily
@@ -97,28 +96,6 @@ def test_new_rows_have_the_moments_of_the_model(emission):
     else:
         np.testing.assert_allclose(proportions.sum(axis=1), 1.0)
         assert_agrees(summarize(pairs), second_moments(model).ravel())
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_rows_with_one_component_or_with_the_mean_proportions_have_other_moments(emission, monkeypatch):
-    model = fitted(emission)
-    name = "draw_intensities" if emission == "poisson" else "draw_proportions"
-    draw = getattr(new_rows, name)
-
-    def of_one_component(*arguments):
-        weights = draw(*arguments)
-        uniforms = np.random.default_rng(0).random((len(weights), 1)) * weights.sum(axis=1, keepdims=True)
-        chosen = (uniforms < weights.cumsum(axis=1)).argmax(axis=1)
-        return np.eye(3)[chosen] * weights.sum(axis=1, keepdims=True)
-
-    def of_means(*arguments):
-        weights = draw(*arguments)
-        return np.tile(weights.mean(axis=0), (len(weights), 1))
-
-    for wrong in (of_one_component, of_means):
-        monkeypatch.setattr(new_rows, name, wrong)
-        assert_disagrees(*agreement(model, model.sample(N, random_state=0)[0]))
 
 
 @pytest.mark.extended

@@ -46,17 +46,6 @@ def test_true_topics_are_found(sampler):
     assert match.similarity.min() > 1 - 2 * 0.03
 
 
-@pytest.mark.short_cases("esca")
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_prior_for_single_words_seeds_topics(sampler):
-    corpus = easy_corpus()
-    prior = np.full((5, 150), 0.05)
-    for topic, words in enumerate(np.argsort(-corpus.components, axis=1)[:, :4]):
-        prior[(topic + 2) % 5, words] += 200.0
-    lda = StochasticLDA(5, sampler=sampler, topic_word_prior=prior, max_iter=30, random_state=0).fit(corpus.data)
-    assert match_topics(corpus.components, lda.components_).other.tolist() == [2, 3, 4, 0, 1]
-
-
 def test_shapes_of_the_words_prior_agree():
     def fit(prior):
         lda = StochasticLDA(4, topic_word_prior=prior, max_iter=6, random_state=0).fit(small_corpus())

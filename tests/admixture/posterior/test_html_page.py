@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skmanifold import ExponentialFamilyAdmixture, HDPAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold import ExponentialFamilyAdmixture, HDPAdmixture, StochasticLDA
 from skmanifold.datasets import make_lda_corpus
 from skmanifold.inference._draws import equal_tailed_intervals
 
@@ -196,8 +196,3 @@ def test_wrong_arguments_are_refused_and_the_old_file_stays(options, error, tmp_
         topics_of().to_html(path, **options)
     assert [file.name for file in tmp_path.iterdir()] == ["topics.html"]
     assert path.read_text() == "old"
-
-
-def test_models_without_probabilities_of_words_have_no_page():
-    assert not hasattr(SphericalAdmixture, "to_html")
-    assert not hasattr(ExponentialFamilyAdmixture(3, emission="gaussian"), "to_html")

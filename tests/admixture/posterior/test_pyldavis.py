@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import jensenshannon
 from sklearn.base import BaseEstimator
 
-from skmanifold import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold import ExponentialFamilyAdmixture, StochasticLDA
 from skmanifold._install import install_command
 from skmanifold.admixture._posterior.pyldavis import principal_coordinates, to_pyldavis
 from skmanifold.datasets import make_lda_corpus
@@ -166,17 +166,6 @@ def test_families_with_words_are_shown(emission):
     model = ExponentialFamilyAdmixture(3, emission=emission, max_iter=10, random_state=0).fit(corpus())
     prepared = model.to_pyldavis(corpus(), **FEW)
     np.testing.assert_allclose(prepared.topic_coordinates.Freq, shares_of_tokens(model, corpus()))
-
-
-@pytest.mark.parametrize("emission", ["bernoulli", "gaussian"])
-def test_families_without_words_are_not(emission):
-    model = ExponentialFamilyAdmixture(3, emission=emission)
-    assert not hasattr(model, "to_pyldavis")
-    with pytest.raises(AttributeError) as refusal:
-        _ = model.to_pyldavis
-    assert f"shows probabilities of words, which emission='{emission}' does not" in str(refusal.value.__cause__)
-    assert not hasattr(SphericalAdmixture, "to_pyldavis")
-    assert not hasattr(OrthogonalSphericalAdmixture, "to_pyldavis")
 
 
 def test_without_pyldavis_a_sentence_says_what_to_install(monkeypatch):

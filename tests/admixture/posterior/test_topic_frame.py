@@ -7,7 +7,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from skmanifold import (
-    ExponentialFamilyAdmixture,
     HDPAdmixture,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
@@ -111,12 +110,6 @@ def test_topics_with_signs_have_negative_words_too(counts):
     first = model.topic_words(2, NAMES)[frame["topic"][0]]
     assert frame["words"][0] == ", ".join(name for name, _ in first.positive)
     assert frame["negative_words"][0] == ", ".join(name for name, _ in first.negative)
-
-
-def test_only_models_of_words_have_it(counts):
-    grades = ExponentialFamilyAdmixture(2, emission="multinomial", max_iter=10, random_state=0)
-    assert len(grades.fit(counts).topics_as_frame()) == 2
-    assert not hasattr(ExponentialFamilyAdmixture(2, emission="bernoulli"), "topics_as_frame")
 
 
 def test_unsuitable_arguments_are_refused(lda, counts, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skmanifold import ExponentialFamilyAdmixture, SphericalAdmixture, StochasticLDA
+from skmanifold import ExponentialFamilyAdmixture, OrthogonalSphericalAdmixture, SphericalAdmixture, StochasticLDA
 from skmanifold.inspection import TopicDisplay
 
 from .._corpora import small_corpus
@@ -57,5 +57,16 @@ def test_bad_requests_are_refused():
         lda.topic_words(feature_names=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"^n_words must be at least 1; got 0\.$"):
         lda.topic_words(0)
-    bernoulli = ExponentialFamilyAdmixture(2, emission="bernoulli")
-    assert not hasattr(bernoulli, "topic_words")
+
+
+@pytest.mark.parametrize("method", ["topic_words", "topics_as_frame", "to_pyldavis", "to_html"])
+def test_only_models_of_words_have_lists_tables_and_pages(method):
+    for emission in ("multinomial", "poisson"):
+        assert hasattr(ExponentialFamilyAdmixture(2, emission=emission), method)
+    for emission in ("bernoulli", "gaussian"):
+        with pytest.raises(AttributeError) as refusal:
+            getattr(ExponentialFamilyAdmixture(2, emission=emission), method)
+        assert f"shows probabilities of words, which emission='{emission}' does not" in str(refusal.value.__cause__)
+    if method.startswith("to_"):
+        assert not hasattr(SphericalAdmixture, method)
+        assert not hasattr(OrthogonalSphericalAdmixture, method)
