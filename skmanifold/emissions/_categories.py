@@ -130,34 +130,27 @@ def add_given_counts(first, stop, indptr, indices, counts, column_of, cells, log
     """
     n_components = cells.shape[1]
     for row in range(first, stop):
-        scores = out[row - first]
-        tokens, column = 0.0, np.int64(-1)
-        for e in range(indptr[row], indptr[row + 1]):
-            f, count = indices[e], np.float64(counts[e])
-            if column_of[f] != column:
-                if tokens > 0:
-                    _subtract_total(tokens, totals[column], log_totals[column], scores)
-                tokens, column = 0.0, np.int64(column_of[f])
-            tokens += count
-            if count == 1:
-                logs = log_cells[f]
+        scores, e, end = out[row - first], indptr[row], indptr[row + 1]
+        while e < end:
+            column, tokens = column_of[indices[e]], 0.0
+            while e < end and column_of[indices[e]] == column:
+                f, count = indices[e], np.float64(counts[e])
+                tokens += count
+                e += 1
+                if count == 1:
+                    logs = log_cells[f]
+                    for k in range(n_components):
+                        scores[k] += logs[k]
+                else:
+                    for k in range(n_components):
+                        scores[k] += _log_rising(cells[f, k], count)
+            if tokens == 1:
+                logs = log_totals[column]
                 for k in range(n_components):
-                    scores[k] += logs[k]
+                    scores[k] -= logs[k]
             else:
                 for k in range(n_components):
-                    scores[k] += _log_rising(cells[f, k], count)
-        if tokens > 0:
-            _subtract_total(tokens, totals[column], log_totals[column], scores)
-
-
-@njit(cache=True, nogil=True)
-def _subtract_total(tokens, totals, log_totals, scores):
-    if tokens == 1:
-        for k in range(len(scores)):
-            scores[k] -= log_totals[k]
-    else:
-        for k in range(len(scores)):
-            scores[k] -= _log_rising(totals[k], tokens)
+                    scores[k] -= _log_rising(totals[column, k], tokens)
 
 
 @njit(cache=True, nogil=True)

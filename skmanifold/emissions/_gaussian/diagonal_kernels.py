@@ -322,7 +322,7 @@ def add_given_sums(first, stop, rows, pool_start, terms, out):
             _subtract_logs(products, terms.powers[last], m_last, scratch, scores)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _add_squares(cell, means, factors, is_first, squares):
     if is_first:
         for k in range(len(means)):
@@ -334,7 +334,7 @@ def _add_squares(cell, means, factors, is_first, squares):
             squares[k] += factors[k] * (gap * gap)
 
 
-@njit(cache=True, nogil=True)
+@njit_part
 def _subtract_logs(products, powers, m, scratch, scores):
     fill_log(len(products), products, scratch[0], scratch[1], scratch[2])
     for k in range(len(products)):
