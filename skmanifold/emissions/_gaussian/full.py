@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ...numerics.linalg import add_outer, fill_upper_root, squared_length
+from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
 from ...numerics.row_lanes import ENTRIES
 from ...numerics.special import log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
@@ -255,7 +255,7 @@ def _update_posterior(data, statistics, posterior, row, label, sign):
         gap = (x[a] - origin[a]) - mean[a]
         mean[a] += sign * gap / precision
         gaps[a] = scale * gap
-    change = add_outer(root, gaps, sign)
+    change = add_outer(root, gaps) if sign > 0 else subtract_outer(root, gaps)
     posterior.log_dets[label] += change
     if np.isnan(change):
         fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, posterior.scratch)
