@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +28,26 @@ _ROUNDING = 1e-9  # relative size up to which an eigenvalue is zero, and a matri
 
 class InvalidRecipeError(ValueError):
     """Raised if a sampler does not leave its target invariant, or does not agree with its recipe."""
+
+
+@runtime_checkable
+class HasRecipe(Protocol):
+    """A sampler of a diffusion that leaves its target invariant."""
+
+    def recipe(self, model: Any) -> Recipe:
+        """D, Q and H of the diffusion, for `check_recipe`.
+
+        Parameters
+        ----------
+        model : object
+            The target.
+
+        Returns
+        -------
+        recipe : Recipe
+            The recipe.
+        """
+        ...
 
 
 class Recipe(GradientSampler):
