@@ -29,8 +29,7 @@ from ..utils._conditions import Array, Counted, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
-from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
-from ..utils._sklearn_callbacks import torn_down
+from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions, torn_down
 from ..utils._threads import Workers, count_threads, limit_threads, plain_interrupts
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
@@ -87,8 +86,9 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
         """Add the constraints of the constructor parameters that all estimators share."""
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
-            names = signature(cls).parameters
-            shared = {name: constraint for name, constraint in _SHARED_CONSTRAINTS.items() if name in names}
+            of_sampler = [StrOptions(set(getattr(cls, "_samplers", ()))), HasMethods(["init", "step"])]
+            shared, names = {"sampler": of_sampler, **_SHARED_CONSTRAINTS}, signature(cls).parameters
+            shared = {name: constraint for name, constraint in shared.items() if name in names}
             cls._parameter_constraints = {**shared, **cls._parameter_constraints}
 
     def _forget(self, names: tuple[str, ...]) -> None:
@@ -133,13 +133,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
     # Those whose components were kept
     _component_draws: Lacking[Annotated[np.ndarray, index("n_component_draws", below="n_draws")]]
     sampler_: Saved[BaseSampler]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the constraints of the sampler and of the constructor parameters that all estimators share."""
-        super().__init_subclass__(**kwargs)
-        if "_parameter_constraints" in vars(cls):
-            of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
-            cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         learned = vars(self)

@@ -24,8 +24,7 @@ from ..random._keys import Purpose, root_key, subkey
 from ..utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved
-from ..utils._sklearn import Interval, NumberOf, StrOptions
-from ..utils._sklearn_callbacks import torn_down
+from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array, of_columns, validate_sample_weight

@@ -11,10 +11,9 @@ import pytest
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, StochasticLDA, VonMisesFisherMixture
 from skmanifold.emissions._family import Family
-from skmanifold.persistence import SavesItself, load
+from skmanifold.persistence import SavesItself, _format, load
 from skmanifold.persistence._format import UnknownFormatError
 from skmanifold.persistence._registry import class_of, name_of
-from skmanifold.utils import _zip_members as members
 from skmanifold.utils._declared import saved_fields
 
 from ._fitted import COUNTS, NAMES, PUBLIC, ROWS, SHORT, TABLE
@@ -270,9 +269,16 @@ def test_arrays_beyond_the_limit_are_refused_and_unused_ones_never_read(altered)
         load(path, max_bytes=10**6)
 
 
-def test_file_larger_than_the_default_limit_is_its_own_limit():
-    assert members.Limits.of(10**11, None).arrays == 10**11
-    assert members.Limits.of(10**5, None).arrays == members.DEFAULT_BYTES
+def test_file_larger_than_the_default_limit_is_its_own_limit(altered, monkeypatch):
+    def change(document, at, arrays):
+        arrays["array0"] = np.zeros(10**5)
+        document["estimator"]["state"]["note_"] = {"type": "array", "name": "array0"}
+
+    monkeypatch.setattr(_format, "DEFAULT_BYTES", 5 * 10**5)
+    assert len(load(altered(StochasticLDA(), change)).note_) == 10**5
+    path = altered(StochasticLDA(), change, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="its arrays take more than 500000 bytes"):
+        load(path)
 
 
 @pytest.mark.parametrize("depth", [500, 100_000])

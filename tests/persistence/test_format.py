@@ -307,7 +307,7 @@ def hollow(document, contents):
             lambda document, _: document["estimator"]["parameters"].update(colour=1),
             "unexpected keyword argument 'colour'",
         ),
-        (lambda document, _: document["estimator"].update(type="module"), "KeyError: 'module'"),
+        (lambda document, _: document["estimator"].update(type="module"), "AttributeError: .*_make_module"),
         (lambda document, _: document.update(estimator=[1]), "it holds a list, which is not an estimator"),
         (lambda document, _: document.pop("estimator"), "KeyError: 'estimator'"),
         (lambda document, _: document.update(format="new"), "TypeError"),

@@ -17,7 +17,7 @@ from ...inference._draws import to_tree
 from ...random._keys import root_key, subkey
 from ...utils._conditions import Array, Counted, Length, Names, Sizes, refuse
 from ...utils._declared import Lacking, check_estimator
-from ...utils._sklearn_callbacks import torn_down
+from ...utils._sklearn import torn_down
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
