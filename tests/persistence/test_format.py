@@ -398,20 +398,6 @@ def test_process_that_ends_while_it_writes_leaves_the_file_before(path, monkeypa
     assert load(path).value_ == "before"
 
 
-def test_file_that_truly_cannot_grow_leaves_the_one_before(path):
-    save(holding("before"), path)
-    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(OSError, match=r"StochasticLDA could not be written to .*estimator\.npz \(File too large\)"):
-            save(holding(np.zeros(10**6)), path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert os.listdir(path.parent) == [path.name]
-    assert load(path).value_ == "before"
-
-
 @pytest.mark.parametrize("place", ["nowhere/estimator", "."])
 def test_place_that_cannot_be_written_is_named(place, tmp_path):
     with pytest.raises(OSError, match=r"StochasticLDA could not be written to .* \("):
