@@ -25,7 +25,7 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
-from ..utils._conditions import Array, Counted, Names, Sizes, index
+from ..utils._conditions import Array, Integer, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
@@ -122,7 +122,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    n_features_in_: Annotated[int, Counted("n_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
     n_iter_: Lacking[int]
@@ -331,22 +331,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
         self.__dict__.pop("_pass_report", None)
         return attributes
-
-
-def draws_parameters(sampler: BaseSampler) -> bool:
-    """Whether a sampler draws the parameters that `score` averages over.
-
-    Parameters
-    ----------
-    sampler : BaseSampler
-        Any sampler.
-
-    Returns
-    -------
-    draws : bool
-        False for samplers that estimate the parameters instead.
-    """
-    return sampler.draws_parameters
 
 
 def samples_density(sampler: BaseSampler) -> bool:

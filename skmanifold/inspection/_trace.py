@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..base import BaseSampledEstimator, draws_parameters
+from ..base import BaseSampledEstimator
 from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..inference._schedule import Schedule
@@ -339,7 +339,7 @@ def _name_of(sampler: Any) -> str:
 
 def _draws_so_far(estimator: Any, trace: np.ndarray, schedule: Schedule) -> _DrawsSoFar:
     sampler = estimator.sampler_
-    if not draws_parameters(sampler):
+    if not sampler.draws_parameters:
         why = f"{type(sampler).__name__} estimates and makes no draws: no effective sample size."
         return _DrawsSoFar(False, {"note": why})
     passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..utils._conditions import Array, Condition, OneOf, Real, Unsatisfied, Whole
+from ..utils._conditions import Array, Condition, Integer, OneOf, Real, Unsatisfied
 from ..utils._declared import Keyed, check_estimator, check_names
 from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
-_WORD = Whole(below=2**32)
-_BIG = Whole(below=2**128)
-_BUFFERED: dict[str, Condition] = {"has_uint32": Whole(below=2), "uinteger": _WORD}
-_GAUSS: dict[str, Condition] = {"has_gauss": Whole(below=2), "gauss": Real()}  # of a RandomState
+_WORD = Integer(below=2**32)
+_BIG = Integer(below=2**128)
+_BUFFERED: dict[str, Condition] = {"has_uint32": Integer(below=2), "uinteger": _WORD}
+_GAUSS: dict[str, Condition] = {"has_gauss": Integer(below=2), "gauss": Real()}  # of a RandomState
 _STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Condition]]] = {
     "MT19937": (
         np.random.MT19937,
-        Keyed(("key", "pos"), key=Array("uint32", "624"), pos=Whole(below=625)),
+        Keyed(("key", "pos"), key=Array("uint32", "624"), pos=Integer(below=625)),
         {},
     ),
     "PCG64": (np.random.PCG64, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
@@ -31,7 +31,7 @@ _STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Conditio
     "Philox": (
         np.random.Philox,
         Keyed(("counter", "key"), counter=Array("uint64", "4"), key=Array("uint64", "2")),
-        {"buffer": Array("uint64", "4"), "buffer_pos": Whole(below=5), **_BUFFERED},
+        {"buffer": Array("uint64", "4"), "buffer_pos": Integer(below=5), **_BUFFERED},
     ),
     "SFC64": (np.random.SFC64, Keyed(("state",), state=Array("uint64", "4")), _BUFFERED),
 }

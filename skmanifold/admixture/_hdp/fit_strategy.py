@@ -56,9 +56,9 @@ class HDPFit(FitStrategy):
         self.n_unsettled = int(SHARE_OF_PASSES * run.schedule.burn_in)
         if not is_elsewhere(X):
             self.counts = admixture._whole_counts(X, subkey(run.key, Purpose.ROUNDING), reset=True)
-            self._settle(self.counts.n_rows, self.counts.n_tokens, self.counts.n_features)
+            self._bind(self.counts.n_rows, self.counts.n_tokens, self.counts.n_features)
 
-    def _settle(self, n_rows: int, n_tokens: int, n_features: int) -> None:
+    def _bind(self, n_rows: int, n_tokens: int, n_features: int) -> None:
         """Store what depends on the size of the corpus."""
         admixture = self.admixture
         self.n_rows = n_rows
@@ -83,7 +83,7 @@ class HDPFit(FitStrategy):
         try:
             if self.counts is None:
                 remember_columns(self.admixture, self.X, shards.n_features)
-                self._settle(shards.n_rows, shards.total("n_tokens"), shards.n_features)
+                self._bind(shards.n_rows, shards.total("n_tokens"), shards.n_features)
             head = self._whole(ShardRanges(shards), shards.n_features, workers)
             return self._model_after(0, ShardedHDP(head, shards))
         except BaseException:
@@ -245,22 +245,22 @@ class ShardRanges:
 class ShardedHDP(ShardedModel):
     """The model of documents in shards, which each pass asks several times; the `head` has `ShardRanges`."""
 
-    _head: HDPModel
+    head: HDPModel
 
     @property
     def _ranges(self) -> Any:
-        return self._head.ranges
+        return self.head.ranges
 
     def __getattr__(self, name: str) -> Any:
         """All else is that of the model, which asks the shards itself."""
-        if name.startswith("__") or name == "_head":
+        if name.startswith("__") or name == "head":
             raise AttributeError(name)
-        return getattr(self._head, name)
+        return getattr(self.head, name)
 
     def in_burn_in(self, alpha: float | None, n_moves: int, merges_greedily: bool) -> Self:
         """A copy for a pass of burn-in."""
         other = copy(self)
-        other._head = self._head.in_burn_in(alpha, n_moves, merges_greedily)
+        other.head = self.head.in_burn_in(alpha, n_moves, merges_greedily)
         return other
 
     def recover(self) -> None:

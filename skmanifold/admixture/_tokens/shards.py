@@ -392,7 +392,7 @@ class RowSummary(NamedTuple):
 
 
 class SummedTokenShards(TokenShards):
-    """An `UnsettledShardBuilder`: the distribution of the tokens depends on the sums of rows and columns.
+    """A `SummarizingShardBuilder`: the distribution of the tokens depends on the sums of rows and columns.
 
     Parameters
     ----------
@@ -444,17 +444,17 @@ class SummedTokenShards(TokenShards):
         np.add.at(column_sums, counts.indices, counts.counts)
         return (counts, moved), RowSummary(column_sums, counts.row_sums())
 
-    def settle(self, summaries: list[RowSummary]) -> SettledTokenShards:
+    def builder_of(self, summaries: list[RowSummary]) -> KnownTokenShards:
         """The builder of models of these rows; a ValueError if there are no tokens."""
         column_sums, row_sums = zip(*summaries, strict=True)
         summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums))
         if not summary.row_sums.any():
             raise ValueError(NO_TOKENS)
-        assert self._tokens_of is not None, "only the client settles"
-        return SettledTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
+        assert self._tokens_of is not None, "only the client knows this function"
+        return KnownTokenShards(self._tokens_of(summary), self.doc_topic_prior, self.whom)
 
 
-class SettledTokenShards(TokenShards):
+class KnownTokenShards(TokenShards):
     """`ShardBuilder` for tokens of a known distribution."""
 
     def __init__(self, tokens: TopicPrior | FamilyTokens, doc_topic_prior: np.ndarray, whom: str):

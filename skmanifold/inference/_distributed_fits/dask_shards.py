@@ -55,7 +55,7 @@ class DaskShards(Shards):
         self._client = client
         self._watch = ClusterWatch(client, worker_timeout, advice)
         self._given = builder
-        self.builder: Any = builder  # of the models: the given one, settled
+        self.builder: Any = builder  # of the models
         self._source = source
         self._lock = Lock()  # of the numbers of passes:
         self._numbers = itertools.count()
@@ -110,9 +110,9 @@ class DaskShards(Shards):
         first_rows = np.concatenate(([0], np.cumsum([n_rows for n_rows, _ in shapes]))).tolist()
         self.n_rows = first_rows[-1]
         places: list[tuple] = [(first_row, self.n_features) for first_row in first_rows[:-1]]
-        if hasattr(self._given, "settle"):
+        if hasattr(self._given, "builder_of"):
             summaries = self._on_all("summarize", *((first, self.n_rows, width) for first, width in places))
-            self.builder = self._given.settle(summaries)
+            self.builder = self._given.builder_of(summaries)
             places = [(*place, self.builder) for place in places]
         self._on_all("begin", *places)
 

@@ -142,7 +142,7 @@ class ShardBuilder(Protocol):
         ...
 
 
-class UnsettledShardBuilder(Protocol):
+class SummarizingShardBuilder(Protocol):
     """The same for models that depend on all rows; the client makes their builder from summaries of the shards."""
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
@@ -153,12 +153,12 @@ class UnsettledShardBuilder(Protocol):
         """The rows to keep, for `build` of the builder of the models, and a summary of them."""
         ...
 
-    def settle(self, summaries: list) -> ShardBuilder:
+    def builder_of(self, summaries: list) -> ShardBuilder:
         """The builder of the models, after the summaries of all shards in the order of the rows."""
         ...
 
 
-AnyShardBuilder = ShardBuilder | UnsettledShardBuilder
+AnyShardBuilder = ShardBuilder | SummarizingShardBuilder
 
 
 class LostShardError(RuntimeError):

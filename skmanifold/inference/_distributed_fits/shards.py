@@ -230,8 +230,8 @@ class LocalShards(Shards):
     def __init__(self, builder: AnyShardBuilder, blocks: list, workers: Workers):
         self._shard = Shard(builder, blocks)
         self.n_rows, self.n_features = self._shard.shape()
-        if hasattr(builder, "settle"):
-            builder = builder.settle([self._shard.summarize(0, self.n_rows, self.n_features)])
+        if hasattr(builder, "builder_of"):
+            builder = builder.builder_of([self._shard.summarize(0, self.n_rows, self.n_features)])
         self._shard.begin(0, self.n_features, builder, workers)
         self.builder = self._shard.builder
 

@@ -11,7 +11,7 @@ from sklearn.base import DensityMixin
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...inference._draw_store import draws_of
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._conditions import Array, Length, Sizes, Whole, index
+from ...utils._conditions import Array, Integer, Length, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
@@ -190,7 +190,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
     noise_variance_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
-    best_chain_: Annotated[int, Whole(below="n_chains")]
+    best_chain_: Annotated[int, Integer(below="n_chains")]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws:
