@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
+from ..callbacks._hooks import PassReport, callbacks_of, rows_to_fit, wants_estimator
 from ..inference._chains import Chain, best_chain, run_chains
 from ..inference._distributed_fits.checkpoints import Checkpoints, checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
@@ -297,7 +297,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
         Callbacks see a task "fit" with a subtask "pass" for each pass, get `X` for scores, and may stop the fit after a
         pass.
         """
-        passes, watched, n_units = strategy.passes, is_watched(self), strategy.n_units(model)
+        passes, watched, n_units = strategy.passes, bool(callbacks_of(self)), strategy.n_units(model)
         context = self._init_callback_context(max_subtasks=run.schedule.max_iter)
         # Score monitors need a y; this one is made only if a callback reads it.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}

@@ -61,11 +61,6 @@ def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
     return arrays
 
 
-def is_watched(estimator: BaseEstimator) -> bool:
-    """Whether the fit has callbacks."""
-    return bool(callbacks_of(estimator))
-
-
 def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
     """Whether a callback needs the fitted estimator after this task; its construction may be as slow as the task."""
     return any(not hasattr(each, "is_due") or each.is_due(context) for each in callbacks_of(estimator))

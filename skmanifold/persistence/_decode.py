@@ -20,20 +20,16 @@ _WORD = Integer(below=2**32)
 _BIG = Integer(below=2**128)
 _BUFFERED: dict[str, Condition] = {"has_uint32": Integer(below=2), "uinteger": _WORD}
 _GAUSS: dict[str, Condition] = {"has_gauss": Integer(below=2), "gauss": Real()}  # of a RandomState
-_STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Condition]]] = {
-    "MT19937": (
-        np.random.MT19937,
-        Keyed(("key", "pos"), key=Array("uint32", "624"), pos=Integer(below=625)),
-        {},
-    ),
-    "PCG64": (np.random.PCG64, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
-    "PCG64DXSM": (np.random.PCG64DXSM, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
+# By the name of a bit generator: what its state has, and what else is beside the state
+_STATES: dict[str, tuple[dict[str, Condition], dict[str, Condition]]] = {
+    "MT19937": ({"key": Array("uint32", "624"), "pos": Integer(below=625)}, {}),
+    "PCG64": ({"state": _BIG, "inc": _BIG}, _BUFFERED),
+    "PCG64DXSM": ({"state": _BIG, "inc": _BIG}, _BUFFERED),
     "Philox": (
-        np.random.Philox,
-        Keyed(("counter", "key"), counter=Array("uint64", "4"), key=Array("uint64", "2")),
+        {"counter": Array("uint64", "4"), "key": Array("uint64", "2")},
         {"buffer": Array("uint64", "4"), "buffer_pos": Integer(below=5), **_BUFFERED},
     ),
-    "SFC64": (np.random.SFC64, Keyed(("state",), state=Array("uint64", "4")), _BUFFERED),
+    "SFC64": ({"state": Array("uint64", "4")}, _BUFFERED),
 }
 
 
@@ -48,12 +44,12 @@ def make_bit_generator(state: Any) -> np.random.BitGenerator:
     if not isinstance(state, dict) or state.get("bit_generator") not in _STATES:
         raise ValueError("the state of a random number generator has an unknown type")
     name = state["bit_generator"]
-    kind, inner, outer = _STATES[name]
-    where = f"the state of {name}"
-    Keyed(("state", *outer), bit_generator=OneOf((name,)), state=inner, **outer, **_GAUSS)(state, where, {})
+    inner, outer = _STATES[name]
+    where, hints = f"the state of {name}", {"state": Keyed(inner, **inner), **outer}
+    Keyed(hints, bit_generator=OneOf((name,)), **hints, **_GAUSS)(state, where, {})
     if _stands_still(name, state["state"]):
         raise Unsatisfied(where, "always gives the same number")
-    made = kind()
+    made = getattr(np.random, name)()
     made.state = {key: value for key, value in state.items() if key not in _GAUSS}
     return made
 

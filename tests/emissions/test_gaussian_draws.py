@@ -7,7 +7,7 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from skmanifold.emissions._gaussian.kernels import add_full_densities
 from skmanifold.emissions._gaussian.matrix_kernels import draw_full_components
 from skmanifold.numerics.linalg import add_outer, divide_by_lower, fill_cholesky, fill_square, subtract_outer
-from skmanifold.numerics.row_lanes import ENTRIES, LANES, _add_squares_reference
+from skmanifold.numerics.simd import ENTRIES, LANES, _add_squares_reference
 from skmanifold.random._keys import root_key
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys
