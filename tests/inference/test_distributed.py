@@ -21,7 +21,7 @@ from skmanifold import (
 from skmanifold.datasets import make_lda_corpus, save_corpus
 from skmanifold.inference._distributed_fits.dask_shards import DaskShards
 
-from ._interrupted import monitored
+from ._interrupted import learned, monitored
 
 dask_distributed = pytest.importorskip("distributed", reason="fits on a cluster need dask[distributed]")
 da = pytest.importorskip("dask.array")
@@ -37,13 +37,6 @@ FRACTIONS = sp.csr_array((X.data * 0.7, X.indices, X.indptr), X.shape)
 
 def lda(sampler="esca", **settings):
     return StochasticLDA(K, sampler=sampler, **{"max_iter": 12, "thin": 2, "random_state": 3, **settings})
-
-
-def learned(fitted):
-    arrays = [fitted.components_, fitted.log_density_trace_, fitted.transform(X)]
-    counts = fitted.topic_word_counts_
-    arrays += [counts.data, counts.indices, counts.indptr, *(fitted.posterior_[name] for name in fitted.posterior_)]
-    return [np.asarray(array).tobytes() for array in arrays]
 
 
 @pytest.fixture(scope="module", params=["threads", pytest.param("processes", marks=pytest.mark.long)])
