@@ -34,18 +34,13 @@ from ..utils._threads import Workers, count_threads, limit_threads, plain_interr
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 
-_COUNT = [Interval(Integral, 1, None, closed="left")]
+_FROM_0, _FROM_1 = (Interval(Integral, least, None, closed="left") for least in (0, 1))
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
-    "max_iter": _COUNT,
-    "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-    "thin": _COUNT,
-    "n_chains": _COUNT,
-    "n_predictive_draws": _COUNT,
-    "total_samples": _COUNT,
+    **dict.fromkeys(("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples"), [_FROM_1]),
+    **dict.fromkeys(("max_draws_bytes", "n_stored_rows"), [_FROM_0]),
+    "burn_in": [None, _FROM_0],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
-    "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-    "n_stored_rows": [Interval(Integral, 0, None, closed="left")],
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],

@@ -294,20 +294,6 @@ def test_worker_that_never_answers_is_missed_when_it_leaves():
         shards._results([Silent(None)])
 
 
-def test_answer_that_comes_just_after_the_wait_is_an_answer():
-    class Late(FakeFuture):
-        n_asked = 0
-
-        def result(self, timeout=None):
-            self.n_asked += 1
-            if self.n_asked == 1:
-                raise TimeoutError("timed out after 1 s.")
-            return super().result()
-
-    shards = DaskShards(FakeClient(1), Lists(), Rows([1]))
-    assert shards._results([Late("late")]) == ["late"]
-
-
 def test_answer_that_is_a_timeout_is_an_answer():
     shards = DaskShards(FakeClient(1), Lists(), Rows([1]))
     with pytest.raises(TimeoutError, match="of the disk"):
