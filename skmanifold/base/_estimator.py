@@ -36,8 +36,8 @@ from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_ar
 
 _FROM_0, _FROM_1 = (Interval(Integral, least, None, closed="left") for least in (0, 1))
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
-    **dict.fromkeys(("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples"), [_FROM_1]),
-    **dict.fromkeys(("max_draws_bytes", "n_stored_rows"), [_FROM_0]),
+    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples")},
+    **{name: [_FROM_0] for name in ("max_draws_bytes", "n_stored_rows")},
     "burn_in": [None, _FROM_0],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
