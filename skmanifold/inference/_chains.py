@@ -43,7 +43,8 @@ class Chain:
     def follow(self, schedule: Schedule) -> None:
         """Follow this schedule, during burn-in."""
         self.schedule = schedule
-        self.average = WindowAverage(*window_of(self.sampler, schedule), self.plan.add)
+        window, last, first = window_of(self.sampler, schedule)
+        self.average = WindowAverage(window, last, first, self.plan.add)
 
     def advance(self, iteration: int) -> None:
         """One pass over the data."""
