@@ -20,7 +20,7 @@ _WORD = Integer(below=2**32)
 _BIG = Integer(below=2**128)
 _BUFFERED: dict[str, Condition] = {"has_uint32": Integer(below=2), "uinteger": _WORD}
 _GAUSS: dict[str, Condition] = {"has_gauss": Integer(below=2), "gauss": Real()}  # of a RandomState
-# By the name of a bit generator: what its state has, and what else is beside the state
+# By the name of a bit generator: the parts of its state, and what is stored together with the state
 _STATES: dict[str, tuple[dict[str, Condition], dict[str, Condition]]] = {
     "MT19937": ({"key": Array("uint32", "624"), "pos": Integer(below=625)}, {}),
     "PCG64": ({"state": _BIG, "inc": _BIG}, _BUFFERED),
