@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import defaultdict
+from types import SimpleNamespace
 
 from skmanifold.inference._distributed_fits import dask_shards, shards
 
@@ -16,9 +18,9 @@ def watch(where):
     def clocked(owner, name, label, size_as=None):
         function = getattr(owner, name)
 
-        def call(*arguments):
+        def call(*arguments, **options):
             start = time.perf_counter()
-            value = function(*arguments)
+            value = function(*arguments, **options)
             _spent[label].append(time.perf_counter() - start)
             if size_as:
                 _spent[size_as].append(len(value))
@@ -28,13 +30,15 @@ def watch(where):
 
     if where == "worker":
         clocked(shards.Shard, "run", "rows")
-        clocked(shards, "joined_pieces", "rebuild")
+        shards.pickle = SimpleNamespace(loads=pickle.loads)
+        clocked(shards.pickle, "loads", "rebuild")
         clocked(shards, "unpacked", "rebuild")
         clocked(shards, "packed_parts", "pack")
         clocked(shards, "merge_packed", "merge")
     else:
         clocked(dask_shards, "packed", "client: pack")
-        clocked(dask_shards, "pickled", "client: pack", size_as="bytes")
+        dask_shards.pickle = SimpleNamespace(dumps=pickle.dumps)
+        clocked(dask_shards.pickle, "dumps", "client: pack", size_as="bytes")
         clocked(dask_shards, "joined_parts", "client: unpack")
         clocked(dask_shards, "merged", "client: merge")
         clocked(dask_shards.DaskShards, "call", "call")

@@ -113,21 +113,6 @@ def test_a_pass_counts_the_topics_that_it_draws(version):
     assert n_changed[-1] == len(chain.words) or variance > 0
 
 
-@pytest.mark.short_cases("4 bits")
-@by_version
-def test_timed_passes_draw_the_same_topics_and_counts(version):
-    chain = counters.Chain(version, small_corpus(), 5, seed=0)
-    before, found = chain.topics.copy(), []
-    for decoded, write_all in counters.PASSES.values():
-        chain.make_pass(chain.decoded().astype(np.float32) if decoded else None, write_all)
-        found.append((chain.topics.copy(), chain.new.copy(), chain.new_totals.copy()))
-        chain.topics[:] = before
-    assert np.mean(found[0][0] != before) > 0.2
-    for other in found[1:]:
-        for ours, theirs in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-
-
 @by_version
 def test_a_pass_draws_from_update_20_given_the_numbers_of_the_registers(version):
     counts = small_corpus()

@@ -12,7 +12,6 @@ from sklearn.utils import get_tags
 
 import skmanifold
 from skmanifold import distributed
-from skmanifold.base import draws_parameters
 from skmanifold.datasets import open_corpus, save_corpus
 from skmanifold.models import IncompatibleError
 
@@ -105,7 +104,7 @@ def of_output(name):
     cls = getattr(skmanifold, name)
     names = samplers("SubspaceMixture" if name == "SubspaceClassifier" else name)  # its mixtures have the sampler
     kinds = getattr(skmanifold, "SubspaceMixture" if name == "SubspaceClassifier" else name)
-    drawn = only_with("sampler", names, lambda sampler: draws_parameters(kinds._samplers[sampler]())) if names else "no"
+    drawn = only_with("sampler", names, lambda sampler: kinds._samplers[sampler].draws_parameters) if names else "no"
     default = inspect.signature(cls).parameters.get("n_components")
     inferred = "components" if default is None or default.default is None else "no"
     if name.startswith("Subspace"):

@@ -107,7 +107,7 @@ def expected_failures(estimator):
 @allow_warning_of_small_priors
 @allow_warning_of_fractions
 @short_checks(
-    [estimator(**SMALL[estimator]) for estimator in ESTIMATORS],
+    [*(estimator(**SMALL[estimator]) for estimator in ESTIMATORS), SubspaceClassifier(SubspaceMixture(1, **SHORT))],
     [
         *(
             small(estimator, name)
@@ -118,6 +118,20 @@ def expected_failures(estimator):
         *(estimator(n_chains=2, n_jobs=2, **SMALL[estimator]) for estimator in ESTIMATORS),
         OrthogonalSphericalAdmixture(None, **SHORT),
         ExponentialFamilyMixture(1, sampler="em", **SHORT),
+        SubspaceClassifier(SubspaceMixture(1, sampler="conway", **SHORT)),
+        MixtureImputer(ExponentialFamilyMixture(2, **SHORT)),
+        *(DPMixture(emission, init=3, **SHORT) for emission in ("categorical", "auto")),
+        ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", **SHORT),
+        *(
+            estimator(emission=emission, sampler=name, **SMALL[estimator])
+            for estimator, emissions in (
+                (DPCategoricalMixture, ["categorical"]),
+                (ExponentialFamilyMixture, ["categorical", "multinomial", "poisson"]),
+                (ExponentialFamilyAdmixture, ["poisson"]),
+            )
+            for emission in emissions
+            for name in estimator._samplers
+        ),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -126,65 +140,15 @@ def test_sklearn_check_passes(estimator, check):
     check(estimator)
 
 
-@short_checks(
-    [],
-    [
-        *(
-            DPCategoricalMixture("categorical", sampler=name, **SMALL[DPCategoricalMixture])
-            for name in DPCategoricalMixture._samplers
-        ),
-        DPMixture("categorical", init=3, **SHORT),
-        DPMixture("auto", init=3, **SHORT),
-        ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", **SHORT),
-        MixtureImputer(ExponentialFamilyMixture(2, **SHORT)),
-        *(
-            ExponentialFamilyMixture(emission="categorical", sampler=name, **SMALL[ExponentialFamilyMixture])
-            for name in ExponentialFamilyMixture._samplers
-        ),
-    ],
-    expected_failed_checks=cannot_pass_checks_of_weights,
-)
-@pytest.mark.filterwarnings("ignore:EM stopped after")
-def test_sklearn_check_passes_for_tables(estimator, check):
-    check(estimator)
-
-
-@short_checks(
-    [],
-    [
-        ExponentialFamilyMixture(sampler=name, emission=emission, **SMALL[ExponentialFamilyMixture])
-        for emission in ("multinomial", "poisson")
-        for name in ExponentialFamilyMixture._samplers
-    ],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore:EM stopped after")
-def test_sklearn_check_passes_for_mixtures_of_counts(estimator, check):
-    check(estimator)
-
-
-@allow_warning_of_fractions
-@short_checks(
-    [],
-    [
-        ExponentialFamilyAdmixture(emission="poisson", sampler=name, **SMALL[ExponentialFamilyAdmixture])
-        for name in ExponentialFamilyAdmixture._samplers
-    ],
-)
-def test_sklearn_check_passes_for_gamma_poisson_rows(estimator, check):
-    check(estimator)
-
-
-@short_checks(
-    [SubspaceClassifier(SubspaceMixture(1, **SHORT))],
-    [SubspaceClassifier(SubspaceMixture(1, sampler="conway", **SHORT))],
-)
-def test_sklearn_check_passes_for_classifiers_by_subspaces(estimator, check):
-    check(estimator)
-
-
 def test_classifier_by_subspaces_refuses_each_bad_parameter_by_its_name():
     check_param_validation(SubspaceClassifier.__name__, SubspaceClassifier())
+
+
+@pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
+def test_short_names_name_their_samplers(estimator, name):
+    assert issubclass(estimator, BaseSampledEstimator)
+    assert type(small(estimator, name)._resolve_sampler()) is estimator._samplers[name]
+    assert estimator._samplers[name].short_name == name
 
 
 @pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
@@ -278,14 +242,3 @@ def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
     models = [small(estimator, name, random_state=0).set_params(sampler=sampler) for sampler in (known, Mine())]
     assert models[0].fit(X).score(X) == models[1].fit(X).score(X)
     assert repr(clone(models[1]).set_params(sampler__extra=2).sampler) == "Mine(extra=2)"
-
-
-@allow_warning_of_small_priors
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_short_names_name_their_samplers(estimator):
-    assert issubclass(estimator, BaseSampledEstimator)
-    for name, sampler in estimator._samplers.items():
-        fitted = small(estimator, name, random_state=0).fit(np.random.default_rng(0).poisson(2, (30, 4)))
-        assert type(fitted.sampler_) is sampler
-        assert fitted.sampler == name
-        assert sampler.short_name == name

@@ -13,9 +13,6 @@ from numba.core.dispatcher import Dispatcher
 
 import skmanifold
 
-# Packages whose docstrings are not yet complete; a package that is removed from here is checked from then on.
-UNFINISHED: set[str] = set()
-
 PACKAGES = [
     "admixture",
     "base",
@@ -180,10 +177,7 @@ def missing_sections(package: str) -> list[str]:
     return missing
 
 
-SKIP = pytest.mark.skip(reason="docstrings not yet complete")
-
-
-@pytest.mark.parametrize("package", [pytest.param(name, marks=[SKIP] * (name in UNFINISHED)) for name in PACKAGES])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_public_callables_have_their_sections(package):
     missing = missing_sections(package)
     assert not missing, "\n" + "\n".join(missing)

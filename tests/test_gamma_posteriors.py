@@ -131,21 +131,6 @@ def test_scir_and_langevin_are_even_on_the_dense_dirichlet():
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings(WARNED)
-@pytest.mark.parametrize("name", POSTERIORS)
-def test_dirichlet_over_the_whole_grid_of_step_sizes(name):
-    simplex, gammas, expanded = on_counts(name)
-    grid = [1, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001]
-    scir = best_distance(SCIR, simplex, name, grid)
-    euler = best_distance(SGRLD, gammas, name, [*grid, 5e-4, 1e-4])
-    patterson_teh = best_distance(SGRLD, expanded, name, [1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5])
-    if name == "sparse":
-        assert scir < 0.12 < 0.3 < min(euler, patterson_teh)
-    else:
-        assert all(0.13 < distance < 0.25 for distance in (scir, euler, patterson_teh))
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("n", "published"), [(1, 0.129), (50, 0.060), (100, 0.057), (500, 0.034)])
 def test_scir_on_the_sparse_dirichlet_by_size_of_the_minibatch(n, published):
     simplex, _, _ = on_counts("sparse", n)

@@ -152,17 +152,6 @@ def test_noisy_gradients_without_friction_heat_up():
     assert_disagrees(flat_estimate(naive, "double well", density=noisy), target.exact, 0.02 * target.exact)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", FLAT_SAMPLERS)
-def test_little_noise_as_in_the_paper_does_no_harm(name):
-    make, _, h = FLAT_SAMPLERS[name]
-    target = FLAT_TARGETS["double well"]
-    noisy = Noisy(target.density, 0.25)
-    sampler = make(h, target)
-    estimate = flat_estimate(sampler, "double well", density=noisy, n_chains=200)
-    assert_agrees(estimate, target.exact, stated_bias(name, "double well", h) + h / 8 * target.exact)
-
-
 # --- how the bias falls ----------------------------------------------------------------------------------
 
 # (sampler, larger step size, moment): biases at that step size and at half of it.
@@ -423,11 +412,3 @@ def test_one_minibatch_for_a_trajectory_heats_the_mixture():
     sampler = SGGMC(**PAPER_SETTINGS, noise_covariance="fisher")
     estimate = paper_mixture_estimate(sampler, spoil=lambda target: OneMinibatchPerTrajectory(target, 10))
     assert_disagrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
-
-
-@pytest.mark.long
-def test_sggmc_on_the_mixture_at_length():
-    estimate = paper_mixture_estimate(SGGMC(**PAPER_SETTINGS, noise_covariance="fisher"), n_steps=1500, n_chains=128)
-    assert_agrees(estimate, PAPER_MIXTURE, [*MIXTURE_BIAS, 0.01, 0.01])
-    assert abs(estimate.mean[0] - MIXTURE[0]) < 0.001
-    assert abs(estimate.mean[1] - MIXTURE[1]) < 0.006

@@ -35,24 +35,6 @@ def test_each_sampler_has_as_many_settings_in_the_same_ranges(module):
             np.testing.assert_allclose(ours, scale * theirs, rtol=0.01)  # three digits
 
 
-@by_module
-def test_step_sizes_are_in_a_range_around_those_of_the_paper(module):
-    for sampler in module.SAMPLERS:
-        own = module.OWN[sampler]["step_size"]
-        if own:
-            ratios = [each["step_size"] / own for each in searched(module, sampler)[1:]]
-            assert 1 / 30.2 < min(ratios) < 1 / 20
-            assert 20 < max(ratios) < 30.2
-            assert np.median(np.log(ratios)) == pytest.approx(0.0, abs=0.2)
-
-
-def test_half_of_the_schedules_have_constant_steps():
-    own = searched(baker2018_fig3a_best, "SCIR")[1:]
-    exponents = np.array([each["exponent"] for each in own])
-    assert np.count_nonzero(exponents == 0.0) == len(own) // 2
-    assert exponents[exponents > 0].min() >= 0.2
-
-
 def scored(module, case, score):
     """Rows of a run with a given score of held-out data, where more is better."""
     if module is baker2018_fig3a_best:

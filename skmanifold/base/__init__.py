@@ -6,7 +6,7 @@ from ..callbacks._hooks import rows_to_fit
 from ..inference._chains import best_chain
 from ..inference._schedule import Schedule
 from ..utils._typing import fit_context
-from ._estimator import BaseSampledEstimator, all_or_nothing, draws_parameters, samples_density, takes_minibatches
+from ._estimator import BaseSampledEstimator, all_or_nothing, samples_density, takes_minibatches
 from ._strategy import FitStrategy, Minibatch, Run, StatisticsStream, StreamStrategy, posterior_of_number, stack_draws
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "StreamStrategy",
     "all_or_nothing",
     "best_chain",
-    "draws_parameters",
     "fit_context",
     "posterior_of_number",
     "rows_to_fit",

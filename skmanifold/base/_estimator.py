@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..callbacks._hooks import PassReport, is_watched, rows_to_fit, wants_estimator
+from ..callbacks._hooks import PassReport, callbacks_of, rows_to_fit, wants_estimator
 from ..inference._chains import Chain, best_chain, run_chains
 from ..inference._distributed_fits.checkpoints import Checkpoints, checkpoints_of
 from ..inference._distributed_fits.session import refuse_session
@@ -25,28 +25,22 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
-from ..utils._conditions import Array, Counted, Names, Sizes, index
+from ..utils._conditions import Array, Integer, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
-from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions
-from ..utils._sklearn_callbacks import torn_down
+from ..utils._sklearn import CALLBACK_STATE, HasMethods, Interval, StrOptions, torn_down
 from ..utils._threads import Workers, count_threads, limit_threads, plain_interrupts
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 
-_COUNT = [Interval(Integral, 1, None, closed="left")]
+_FROM_0, _FROM_1 = (Interval(Integral, least, None, closed="left") for least in (0, 1))
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
-    "max_iter": _COUNT,
-    "burn_in": [None, Interval(Integral, 0, None, closed="left")],
-    "thin": _COUNT,
-    "n_chains": _COUNT,
-    "n_predictive_draws": _COUNT,
-    "total_samples": _COUNT,
+    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples")},
+    **{name: [_FROM_0] for name in ("max_draws_bytes", "n_stored_rows")},
+    "burn_in": [None, _FROM_0],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
-    "max_draws_bytes": [Interval(Integral, 0, None, closed="left")],
-    "n_stored_rows": [Interval(Integral, 0, None, closed="left")],
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],
@@ -87,8 +81,9 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
         """Add the constraints of the constructor parameters that all estimators share."""
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
-            names = signature(cls).parameters
-            shared = {name: constraint for name, constraint in _SHARED_CONSTRAINTS.items() if name in names}
+            of_sampler = [StrOptions(set(getattr(cls, "_samplers", ()))), HasMethods(["init", "step"])]
+            shared, names = {"sampler": of_sampler, **_SHARED_CONSTRAINTS}, signature(cls).parameters
+            shared = {name: constraint for name, constraint in shared.items() if name in names}
             cls._parameter_constraints = {**shared, **cls._parameter_constraints}
 
     def _forget(self, names: tuple[str, ...]) -> None:
@@ -122,7 +117,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    n_features_in_: Annotated[int, Counted("n_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
     n_iter_: Lacking[int]
@@ -133,13 +128,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
     # Those whose components were kept
     _component_draws: Lacking[Annotated[np.ndarray, index("n_component_draws", below="n_draws")]]
     sampler_: Saved[BaseSampler]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the constraints of the sampler and of the constructor parameters that all estimators share."""
-        super().__init_subclass__(**kwargs)
-        if "_parameter_constraints" in vars(cls):
-            of_sampler = {"sampler": [StrOptions(set(cls._samplers)), HasMethods(["init", "step"])]}
-            cls._parameter_constraints = {**of_sampler, **cls._parameter_constraints}
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         learned = vars(self)
@@ -304,7 +292,7 @@ class BaseSampledEstimator(BaseFittedEstimator):
         Callbacks see a task "fit" with a subtask "pass" for each pass, get `X` for scores, and may stop the fit after a
         pass.
         """
-        passes, watched, n_units = strategy.passes, is_watched(self), strategy.n_units(model)
+        passes, watched, n_units = strategy.passes, bool(callbacks_of(self)), strategy.n_units(model)
         context = self._init_callback_context(max_subtasks=run.schedule.max_iter)
         # Score monitors need a y; this one is made only if a callback reads it.
         task = {"estimator": self, "X": X, "y": lambda: np.zeros(strategy.n_rows)}
@@ -338,22 +326,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
         context.call_on_fit_task_end(**task, reconstruction_attributes=attributes)
         self.__dict__.pop("_pass_report", None)
         return attributes
-
-
-def draws_parameters(sampler: BaseSampler) -> bool:
-    """Whether a sampler draws the parameters that `score` averages over.
-
-    Parameters
-    ----------
-    sampler : BaseSampler
-        Any sampler.
-
-    Returns
-    -------
-    draws : bool
-        False for samplers that estimate the parameters instead.
-    """
-    return sampler.draws_parameters
 
 
 def samples_density(sampler: BaseSampler) -> bool:

@@ -200,19 +200,64 @@ class FitStrategy(_Strategy):
         return self.n_rows
 
     def add(self, left: Any, right: Any) -> Any:
-        """Add the statistics of two passes, so that a chain can average those of its last passes."""
+        """Add the statistics of two passes, so that a chain can average those of its last passes.
+
+        Parameters
+        ----------
+        left, right : object
+            Statistics of a state, or sums of them.
+
+        Returns
+        -------
+        sums : object
+            A new object; by default the last statistics.
+        """
         return right
 
     def record(self, chain: Chain) -> dict[str, Any]:
-        """What to keep of the current state of a chain as one draw."""
+        """What to keep of the current state of a chain as one draw.
+
+        Parameters
+        ----------
+        chain : Chain
+            ``chain.model`` and ``chain.state`` are those of its last pass.
+
+        Returns
+        -------
+        draw : dict of str to ndarray
+            Arrays by name; not every draw needs the same names.
+        """
         raise TypeError(f"{type(self).__name__} must define record(chain).")
 
     def adapt(self, model: Any, state: Any) -> Any:
-        """The model of a chain's next pass, called after each pass of burn-in."""
+        """The model of a chain's next pass, called after each pass of burn-in.
+
+        Parameters
+        ----------
+        model : object
+            The model of the last pass.
+        state : object
+            The state after it.
+
+        Returns
+        -------
+        model : object
+            By default the same model.
+        """
         return model
 
     def has_settled(self, log_density: Sequence[float]) -> bool:
-        """Whether burn-in can end early for a chain; it ends when all chains have settled."""
+        """Whether burn-in can end early for a chain; it ends when all chains have settled.
+
+        Parameters
+        ----------
+        log_density : sequence of float
+            The log densities of the passes of a chain.
+
+        Returns
+        -------
+        has_settled : bool
+        """
         return self.passes.has_settled(log_density, self.n_rows)
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,9 +21,9 @@ from ..datasets._save_corpus import counts_of_documents
 from ..inference._distributed_fits.sources import corpora_of, is_elsewhere, source_of
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._inputs.tables import labels, readable
-from ..utils._sklearn import n_rows, take_rows
-from ..utils._sklearn_callbacks import ScoringMonitor
+from ..utils._sklearn import ScoringMonitor, n_rows, take_rows
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ._hooks import RunningFits
 
 _FRACTION = 0.1
 
@@ -120,7 +119,7 @@ class HeldOutMonitor(ScoringMonitor):
         self.min_improvement = min_improvement
         self.random_state = random_state
         self._weights_rows = scoring is None
-        self._runs: WeakKeyDictionary[BaseEstimator, _Run] = WeakKeyDictionary()
+        self._runs: RunningFits[_Run] = RunningFits()
 
     # Called by `fit`
 
@@ -275,14 +274,6 @@ class HeldOutMonitor(ScoringMonitor):
         if report is not None and not report.may_stop:
             return False
         return _n_since_best(run.scores, self.min_improvement) >= self.patience
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All attributes except the running fits."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_runs"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._runs = WeakKeyDictionary()
 
 
 @dataclass

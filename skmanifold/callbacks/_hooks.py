@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,6 +11,18 @@ from sklearn.base import BaseEstimator
 from ..inference._distributed_fits.sources import is_elsewhere
 from ..utils._inputs.tables import readable
 from ..utils._sklearn import n_rows
+
+Value = TypeVar("Value")
+
+
+class RunningFits(WeakKeyDictionary[BaseEstimator, Value]):
+    """Data of running fits by estimator, which are not part of a copy or a pickle."""
+
+    def __reduce__(self) -> tuple:
+        return RunningFits, ()
+
+    def __deepcopy__(self, memo: dict) -> RunningFits[Value]:
+        return RunningFits()
 
 
 class PassReport(NamedTuple):
@@ -42,25 +55,20 @@ def rows_to_fit(estimator: BaseEstimator, X: Any, *others: Any) -> tuple:
         X and the others, without the held-out rows.
     """
     arrays = (X, *others)
-    for callback in _callbacks(estimator):
+    for callback in callbacks_of(estimator):
         if hasattr(callback, "hold_out"):
             arrays = callback.hold_out(estimator, *arrays)
     return arrays
 
 
-def is_watched(estimator: BaseEstimator) -> bool:
-    """Whether the fit has callbacks."""
-    return bool(_callbacks(estimator))
-
-
 def wants_estimator(estimator: BaseEstimator, context: Any) -> bool:
     """Whether a callback needs the fitted estimator after this task; its construction may be as slow as the task."""
-    return any(callback.is_due(context) if hasattr(callback, "is_due") else True for callback in _callbacks(estimator))
+    return any(not hasattr(each, "is_due") or each.is_due(context) for each in callbacks_of(estimator))
 
 
 def check_labels_of_all(estimator: BaseEstimator, X: Any) -> None:
     """Raise a ValueError if callbacks hold out rows of an X that is not in memory, which `predict` does not read."""
-    if is_elsewhere(X) and any(getattr(callback, "fraction", None) for callback in _callbacks(estimator)):
+    if is_elsewhere(X) and any(getattr(callback, "fraction", None) for callback in callbacks_of(estimator)):
         raise ValueError("fit_predict cannot predict rows that a callback holds out of X on disk or in Dask: call fit.")
 
 
@@ -71,5 +79,6 @@ def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
     return estimator.labels_ if len(estimator.labels_) == n_rows(readable(X)) else estimator.predict(X)
 
 
-def _callbacks(estimator: BaseEstimator) -> list:
+def callbacks_of(estimator: BaseEstimator) -> list:
+    """The callbacks of a fit."""
     return getattr(estimator, "_skl_callbacks", [])

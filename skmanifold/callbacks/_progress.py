@@ -5,13 +5,12 @@ from __future__ import annotations
 from queue import Queue
 from time import perf_counter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from sklearn.base import BaseEstimator
 
-from ..utils._sklearn_callbacks import ProgressBar as TaskBars
-from ..utils._sklearn_callbacks import RichProgressMonitor, get_context_path, open_listener, progress_runs, send
-from ._hooks import PassReport
+from ..utils._sklearn import ProgressBar as TaskBars
+from ..utils._sklearn import RichProgressMonitor, get_context_path, open_listener, progress_runs, send
+from ._hooks import PassReport, RunningFits, callbacks_of
 
 
 class ProgressBar(TaskBars):
@@ -38,7 +37,7 @@ class ProgressBar(TaskBars):
 
     def __init__(self, max_propagation_depth: int | None = 1) -> None:
         super().__init__(max_propagation_depth=max_propagation_depth)
-        self._begun: WeakKeyDictionary[BaseEstimator, float] = WeakKeyDictionary()
+        self._begun: RunningFits[float] = RunningFits()
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Open the display at the start of a fit.
@@ -85,14 +84,6 @@ class ProgressBar(TaskBars):
         if context.task_name == "fit":
             self._begun.pop(estimator, None)
         super().on_fit_task_end(estimator, context)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All attributes except the running fits."""
-        return {name: value for name, value in self.__dict__.items() if name != "_begun"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begun = WeakKeyDictionary()
 
 
 class _PassMonitor(RichProgressMonitor):
@@ -159,7 +150,7 @@ def _short(number: float) -> str:
 
 
 def _held_out_score(estimator: BaseEstimator) -> float | None:
-    for callback in getattr(estimator, "_skl_callbacks", []):
+    for callback in callbacks_of(estimator):
         if hasattr(callback, "scores_so_far"):
             scores = callback.scores_so_far(estimator)
             return scores[-1] if scores else None

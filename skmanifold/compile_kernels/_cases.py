@@ -37,16 +37,6 @@ def _directions() -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _directions_of_32_bits() -> np.ndarray:
-    """The same as `_directions`, in float32."""
-    return _directions().astype(np.float32)
-
-
-def _sparse_directions() -> Any:
-    """The same as `_directions`, sparse."""
-    return scipy.sparse.csr_array(_directions())
-
-
 def _codes() -> np.ndarray:
     """Codes of categories; the first is missing."""
     rows = np.random.default_rng(0).integers(0, 3, (_N_ROWS, 8)).astype(float)
@@ -110,8 +100,8 @@ _OF_EMISSIONS: dict[str, Callable[[], Any]] = {
     "poisson": _counts,
     "von_mises_fisher": _points,
 }
-_OTHER_ROWS: dict[str, tuple[Callable[[], Any], ...]] = {  # types of X that need other kernels with the same settings
-    "VonMisesFisherMixture": (_directions_of_32_bits, _sparse_directions),
+_OTHER_TYPES: dict[str, tuple[Callable[[Any], Any], ...]] = {  # of X that need other kernels with the same settings
+    "VonMisesFisherMixture": (lambda X: X.astype(np.float32), scipy.sparse.csr_array),
 }
 _OF_ROWS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "project", "co_clustering")
 ESTIMATORS = tuple(_DATA)
@@ -134,8 +124,8 @@ class Case(NamedTuple):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings due to the small numbers of rows and passes
-            for data in (self.data, *_OTHER_ROWS.get(self.estimator, ())):
-                X = data()
+            for convert in (lambda X: X, *_OTHER_TYPES.get(self.estimator, ())):
+                X = convert(self.data())
                 try:
                     self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator == "SubspaceClassifier" else []))
                 except IncompatibleError:  # an emission that this sampler cannot use

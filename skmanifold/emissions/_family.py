@@ -10,7 +10,7 @@ import numpy as np
 
 from ..numerics.block_sums import BLOCK_ROWS, BlockSums, merge
 from ..random._keys import subkey
-from ..utils._conditions import Counted
+from ..utils._conditions import Integer
 from ..utils._declared import check
 from ..utils._njit import njit
 from ..utils._threads import ONE, Workers, split_range
@@ -42,8 +42,8 @@ class Family(BoundRows):
     returns the log marginal densities of the rows of each label, (K,), without their ``log_base``, given statistics.
     """
 
-    n_components: Annotated[int, Counted("n_components")]
-    n_features: Annotated[int, Counted("n_dimensions")]
+    n_components: Annotated[int, Integer(1, size="n_components")]
+    n_features: Annotated[int, Integer(1, size="n_dimensions")]
     word_vectors: np.ndarray | None = None  # (n_tokens, d), if tokens are vectors
     parameters_type: ClassVar[type | None] = None  # a named tuple with declared fields
     bounds_of_means: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of what `cell_attributes` returns

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..random._keys import Purpose, subkey
-from ..samplers._base import BaseSampler
 from ..utils._threads import Workers
 from ._distributed_fits.checkpoints import Checkpoints, check_chain, check_draws, check_trace, window_of
 from ._distributed_fits.exchange import MAX_LOST, LostShardError
 from ._schedule import Schedule, WindowAverage
 
-
-class Plan(Protocol):
-    """What a run needs besides the model: a `FitStrategy` has it."""
-
-    passes: BaseSampler  # what makes the passes
-    n_unsettled: int  # first passes that a tolerance ignores
-    draws_vary: bool  # whether the arrays of draws differ in shape
-
-    def add(self, left: Any, right: Any) -> Any:
-        """Sum of the statistics of two passes."""
-        ...
-
-    def record(self, chain: Chain) -> dict[str, Any]:
-        """The named arrays of a draw; not every draw need have the same names."""
-        ...
-
-    def adapt(self, model: Any, state: Any) -> Any:
-        """The model of the next pass, after a pass of burn-in."""
-        ...
-
-    def has_settled(self, log_density: Sequence[float]) -> bool:
-        """Whether burn-in can end after these passes of a chain."""
-        ...
+if TYPE_CHECKING:
+    from ..base._strategy import FitStrategy
 
 
 class Chain:
@@ -48,7 +26,7 @@ class Chain:
     """
 
     def __init__(
-        self, plan: Plan, model: Any, key: np.uint64, schedule: Schedule, stored: dict[str, Any] | None = None
+        self, plan: FitStrategy, model: Any, key: np.uint64, schedule: Schedule, stored: dict[str, Any] | None = None
     ):
         self.plan = plan
         self.sampler = plan.passes
@@ -65,7 +43,8 @@ class Chain:
     def follow(self, schedule: Schedule) -> None:
         """Follow this schedule, during burn-in."""
         self.schedule = schedule
-        self.average = WindowAverage(*window_of(self.sampler, schedule), self.plan.add)
+        window, last, first = window_of(self.sampler, schedule)
+        self.average = WindowAverage(window, last, first, self.plan.add)
 
     def advance(self, iteration: int) -> None:
         """One pass over the data."""
@@ -116,7 +95,7 @@ def best_chain(chains: list[Chain]) -> int:
 
 
 def run_chains(
-    plan: Plan,
+    plan: FitStrategy,
     model: Any,
     key: np.uint64,
     n_chains: int,
@@ -141,7 +120,7 @@ def run_chains(
                 found = found or (0, _run_all(workers, Chain, chain_arguments))
                 continue
             iteration, chains = found
-            if checkpoints and iteration and checkpoints.is_due(iteration):
+            if checkpoints and iteration and iteration % checkpoints.every == 0:
                 checkpoints.save(iteration, chains, model)
             _run_all(workers, Chain.advance, [(chain, iteration + 1) for chain in chains])
         except LostShardError:  # repeat the passes from the last checkpoint or the start, with the same result
@@ -164,7 +143,7 @@ def run_chains(
     return found[1]
 
 
-def settled_schedule(plan: Plan, schedule: Schedule, traces: list[list[float]]) -> Schedule:
+def settled_schedule(plan: FitStrategy, schedule: Schedule, traces: list[list[float]]) -> Schedule:
     """The schedule after these traces: another one if all chains have settled, so that burn-in ends early."""
     iteration, first = len(traces[0]), plan.n_unsettled
     if iteration >= schedule.burn_in or not all(plan.has_settled(trace[first:]) for trace in traces):

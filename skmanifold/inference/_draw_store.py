@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from ..utils._conditions import Array, Sizes, Whole
+from ..utils._conditions import Array, Integer, Sizes
 from ..utils._declared import Keyed, Saved
 from ..utils._threads import Workers
 
@@ -38,8 +38,8 @@ class DrawStore(Generic[Draw]):
     """
 
     max_draws: Saved[int]
-    interval: Annotated[int, Whole(low=1)]
-    _held: Saved[list[tuple[Annotated[int, Whole(low=1)], Draw]]]
+    interval: Annotated[int, Integer(low=1)]
+    _held: Saved[list[tuple[Annotated[int, Integer(low=1)], Draw]]]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         times = [time for time, _ in self._held]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..base import BaseSampledEstimator, draws_parameters
+from ..base import BaseSampledEstimator
 from ..inference import Draws
 from ..inference._draws import CONVERGED, LEAST_FOR_ESS, LEAST_FOR_RHAT
 from ..mixture import VonMisesFisherMixture
@@ -171,8 +171,8 @@ class TraceDisplay:
         name = "log joint density" if name == "log joint" else name
         schedule = estimator._schedule(sampler)
         # Without draws and without an average over passes, only the last pass matters.
-        matters = draws_parameters(sampler) or sampler.average_window(schedule.n_kept_passes) > 1
-        if draws_parameters(sampler):
+        matters = sampler.draws_parameters or sampler.average_window(schedule.n_kept_passes) > 1
+        if sampler.draws_parameters:
             passes = np.array([i for i in range(1, trace.shape[1] + 1) if schedule.is_draw(i)], int)
             summary = _summarise(trace[:, passes - 1, np.newaxis], passes, name)
         else:

@@ -9,7 +9,7 @@ from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..persistence import SavesItself
-from ..utils._conditions import Counted, Names, Sizes, refuse
+from ..utils._conditions import Integer, Names, Sizes, refuse
 from ..utils._declared import Lacking, check_estimator
 from ..utils._parameters import LinksToItsPage
 from ..utils._sklearn import HasMethods, fit_context
@@ -66,7 +66,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     (6, 2)
     """
 
-    n_features_in_: Annotated[int, Counted("n_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     _parameter_constraints: ClassVar[dict] = {

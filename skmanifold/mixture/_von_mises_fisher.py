@@ -21,11 +21,10 @@ from ..emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesF
 from ..emissions._von_mises_fisher.rows import DenseUnitRows, DirectedRows, Start, read_rows
 from ..inference._distributed_fits.session import refuse_session
 from ..random._keys import Purpose, root_key, subkey
-from ..utils._conditions import MOST_COUNTED, Array, Counted, Names, Sizes, index
+from ..utils._conditions import MOST_COUNTED, Array, Integer, Names, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved
-from ..utils._sklearn import Interval, NumberOf, StrOptions
-from ..utils._sklearn_callbacks import torn_down
+from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array, of_columns, validate_sample_weight
@@ -166,7 +165,7 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     (1, 2)
     """
 
-    n_features_in_: Annotated[int, Counted("n_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
     mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
     concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]

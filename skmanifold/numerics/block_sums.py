@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ..utils._conditions import Array, Sizes, Whole, refuse
+from ..utils._conditions import Array, Integer, Sizes, refuse
 from ..utils._declared import check
 from ..utils._njit import njit
 
@@ -67,7 +67,7 @@ _WHOLE = -1  # level of sums without a position in the tree: exact or complete o
 
 Arrays = tuple[Annotated[np.ndarray, Array("float64 int64", None)], ...]
 Node = tuple[
-    Annotated[int, Whole(low=_WHOLE)], int, Arrays
+    Annotated[int, Integer(low=_WHOLE)], int, Arrays
 ]  # its level, its position in the level, and the sums over its 2**level blocks
 
 

@@ -11,29 +11,25 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..utils._conditions import Array, Condition, OneOf, Real, Unsatisfied, Whole
+from ..utils._conditions import Array, Condition, Integer, OneOf, Real, Unsatisfied
 from ..utils._declared import Keyed, check_estimator, check_names
 from ._encode import PLAIN, SPARSE
 from ._registry import class_of
 
-_WORD = Whole(below=2**32)
-_BIG = Whole(below=2**128)
-_BUFFERED: dict[str, Condition] = {"has_uint32": Whole(below=2), "uinteger": _WORD}
-_GAUSS: dict[str, Condition] = {"has_gauss": Whole(below=2), "gauss": Real()}  # of a RandomState
-_STATES: dict[str, tuple[type[np.random.BitGenerator], Keyed, dict[str, Condition]]] = {
-    "MT19937": (
-        np.random.MT19937,
-        Keyed(("key", "pos"), key=Array("uint32", "624"), pos=Whole(below=625)),
-        {},
-    ),
-    "PCG64": (np.random.PCG64, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
-    "PCG64DXSM": (np.random.PCG64DXSM, Keyed(("state", "inc"), state=_BIG, inc=_BIG), _BUFFERED),
+_WORD = Integer(below=2**32)
+_BIG = Integer(below=2**128)
+_BUFFERED: dict[str, Condition] = {"has_uint32": Integer(below=2), "uinteger": _WORD}
+_GAUSS: dict[str, Condition] = {"has_gauss": Integer(below=2), "gauss": Real()}  # of a RandomState
+# By the name of a bit generator: the parts of its state, and what is stored together with the state
+_STATES: dict[str, tuple[dict[str, Condition], dict[str, Condition]]] = {
+    "MT19937": ({"key": Array("uint32", "624"), "pos": Integer(below=625)}, {}),
+    "PCG64": ({"state": _BIG, "inc": _BIG}, _BUFFERED),
+    "PCG64DXSM": ({"state": _BIG, "inc": _BIG}, _BUFFERED),
     "Philox": (
-        np.random.Philox,
-        Keyed(("counter", "key"), counter=Array("uint64", "4"), key=Array("uint64", "2")),
-        {"buffer": Array("uint64", "4"), "buffer_pos": Whole(below=5), **_BUFFERED},
+        {"counter": Array("uint64", "4"), "key": Array("uint64", "2")},
+        {"buffer": Array("uint64", "4"), "buffer_pos": Integer(below=5), **_BUFFERED},
     ),
-    "SFC64": (np.random.SFC64, Keyed(("state",), state=Array("uint64", "4")), _BUFFERED),
+    "SFC64": ({"state": Array("uint64", "4")}, _BUFFERED),
 }
 
 
@@ -48,12 +44,12 @@ def make_bit_generator(state: Any) -> np.random.BitGenerator:
     if not isinstance(state, dict) or state.get("bit_generator") not in _STATES:
         raise ValueError("the state of a random number generator has an unknown type")
     name = state["bit_generator"]
-    kind, inner, outer = _STATES[name]
-    where = f"the state of {name}"
-    Keyed(("state", *outer), bit_generator=OneOf((name,)), state=inner, **outer, **_GAUSS)(state, where, {})
+    inner, outer = _STATES[name]
+    where, hints = f"the state of {name}", {"state": Keyed(inner, **inner), **outer}
+    Keyed(hints, bit_generator=OneOf((name,)), **hints, **_GAUSS)(state, where, {})
     if _stands_still(name, state["state"]):
         raise Unsatisfied(where, "always gives the same number")
-    made = kind()
+    made = getattr(np.random, name)()
     made.state = {key: value for key, value in state.items() if key not in _GAUSS}
     return made
 
@@ -88,36 +84,36 @@ class Decoder:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ValueError("it is nested too deeply")
-        made = [self.decode(item) for item in node] if isinstance(node, list) else self._make(node)
+        if isinstance(node, list):
+            made = [self.decode(item) for item in node]
+        else:
+            made = getattr(self, f"_make_{node['type'].lower().replace(' ', '_')}")(node)
         self._depth -= 1
         return made
 
-    def _make(self, node: dict) -> Any:
-        return self._MAKERS[node["type"]](self, node)
-
-    def _int(self, node: dict) -> int:
+    def _make_int(self, node: dict) -> int:
         return int(node["hex"], 16)
 
-    def _float(self, node: dict) -> float:
+    def _make_float(self, node: dict) -> float:
         return float(node["repr"])
 
-    def _scalar(self, node: dict) -> Any:
+    def _make_scalar(self, node: dict) -> Any:
         if not _SCALAR.fullmatch(node["dtype"]):
             raise ValueError(f"{node['dtype'][:60]!r} is not a numeric type")
         return np.frombuffer(bytes.fromhex(node["hex"]), np.dtype(node["dtype"]), count=1)[0]
 
-    def _tuple(self, node: dict) -> tuple:
+    def _make_tuple(self, node: dict) -> tuple:
         return tuple(self.decode(node["items"]))
 
-    def _dict(self, node: dict) -> dict:
+    def _make_dict(self, node: dict) -> dict:
         return {self.decode(key): self.decode(item) for key, item in node["pairs"]}
 
-    def _array(self, node: dict) -> np.ndarray:
+    def _make_array(self, node: dict) -> np.ndarray:
         if node["name"] not in self._arrays:
             raise ValueError(f"{node['name']}.npy is missing")
         return self._arrays[node["name"]]
 
-    def _objects(self, node: dict) -> np.ndarray:
+    def _make_objects(self, node: dict) -> np.ndarray:
         items, shape = self.decode(node["items"]), node["shape"]
         if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) != len(items):
             raise ValueError(f"{len(items)} objects do not fit into an array of the shape {str(shape)[:60]}")
@@ -127,7 +123,7 @@ class Decoder:
         array[:] = items
         return array.reshape(shape)
 
-    def _sparse(self, node: dict) -> Any:
+    def _make_sparse(self, node: dict) -> Any:
         parts = data, indices, indptr = [self.decode(node[name]) for name in ("data", "indices", "indptr")]
         if any(part.ndim != 1 for part in parts) or any(part.dtype.kind != "i" for part in (indices, indptr)):
             raise ValueError("the indices of a sparse matrix are not one-dimensional whole numbers")
@@ -136,25 +132,25 @@ class Decoder:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _random_state(self, node: dict) -> np.random.RandomState:
+    def _make_randomstate(self, node: dict) -> np.random.RandomState:
         state = self.decode(node["state"])
         random_state = np.random.RandomState(make_bit_generator(state))
         random_state.set_state(state)
         return random_state
 
-    def _generator(self, node: dict) -> np.random.Generator:
+    def _make_generator(self, node: dict) -> np.random.Generator:
         return np.random.Generator(make_bit_generator(self.decode(node["state"])))
 
-    def _class(self, node: dict) -> type:
+    def _make_class(self, node: dict) -> type:
         return class_of(node["class"])
 
-    def _named_tuple(self, node: dict) -> tuple:
+    def _make_named_tuple(self, node: dict) -> tuple:
         cls = class_of(node["class"])
         if not issubclass(cls, tuple):
             raise ValueError(f"{node['class']} is not a named tuple")
         return cls(**self._attributes(node["fields"]))
 
-    def _object(self, node: dict) -> Any:
+    def _make_object(self, node: dict) -> Any:
         cls = class_of(node["class"])
         is_estimator = issubclass(cls, BaseEstimator)
         if issubclass(cls, tuple) or is_estimator != ("parameters" in node):
@@ -169,19 +165,3 @@ class Decoder:
 
     def _attributes(self, nodes: dict[str, Any]) -> dict[str, Any]:
         return {sys.intern(name): self.decode(node) for name, node in nodes.items()}
-
-    _MAKERS = {  # noqa: RUF012
-        "int": _int,
-        "float": _float,
-        "scalar": _scalar,
-        "tuple": _tuple,
-        "dict": _dict,
-        "array": _array,
-        "objects": _objects,
-        "sparse": _sparse,
-        "RandomState": _random_state,
-        "Generator": _generator,
-        "class": _class,
-        "named tuple": _named_tuple,
-        "object": _object,
-    }

@@ -21,7 +21,7 @@ import sklearn
 
 from .._version import __version__
 from ..utils._disk import opened_regular, replaced
-from ..utils._zip_members import MORE_BYTES, Arrays, Limits, check_members, read_document
+from ..utils._zip_members import DEFAULT_BYTES, MORE_BYTES, Arrays, check_members, read_document
 
 FORMAT = 1  # increased when earlier releases cannot read new files
 _MAGIC = "skmanifold {kind}"
@@ -83,12 +83,12 @@ def opened(
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             raise _other_file(path, kind)
         n_bytes = os.fstat(file.fileno()).st_size
-        limits = Limits.of(n_bytes, max_bytes)
+        most = max(DEFAULT_BYTES, n_bytes) if max_bytes is None else int(max_bytes)
         with told_in_one_sentence(f"{path} is truncated or altered, and cannot be loaded"):
             archive = zipfile.ZipFile(file)
             check_members(archive, n_bytes)
-            document = _read_document(path, archive, kind, limits)
-        yield document, Arrays(archive, limits.arrays, MORE_BYTES)
+            document = _read_document(path, archive, kind, most)
+        yield document, Arrays(archive, most, MORE_BYTES)
 
 
 @contextmanager
@@ -110,11 +110,11 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
         raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
 
 
-def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, limits: Limits) -> dict[str, Any]:
+def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, max_bytes: int) -> dict[str, Any]:
     name = _DOCUMENT.format(kind=kind)
     if name not in archive.namelist():
         raise _other_file(path, kind)
-    document = json.loads(read_document(archive, name, limits))
+    document = json.loads(read_document(archive, name, max_bytes))
     if not isinstance(document, dict) or document.get("magic") != _MAGIC.format(kind=kind):
         raise _other_file(path, kind)
     if document["format"] > FORMAT:

@@ -60,11 +60,13 @@ def nothing(value: Any, where: str, sizes: Sizes) -> None:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """An integer; `below` may be the name of a size."""
+class Integer:
+    """An integer; `below` may be the name of a size, and the integer itself the size with the name `size`."""
 
     low: int = 0
     below: int | str = _LARGEST
+    _: KW_ONLY
+    size: str | None = None
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -72,19 +74,8 @@ class Whole:
         below = measure(self.below, sizes)
         if value < self.low or value >= (_LARGEST if below is None else below):
             refuse(where, f"is {shortened(value)}, not from {self.low} to {_LARGEST if below is None else below - 1}")
-
-
-@dataclass(frozen=True)
-class Counted:
-    """An integer that is a named size: it sets the size, or must agree with it."""
-
-    name: str
-    low: int = 1
-
-    def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
-        Whole(self.low)(value, where, sizes)
-        if sizes.setdefault(self.name, int(value)) != value:
-            refuse(where, f"is {value}, but {self.name} is {sizes[self.name]}")
+        if self.size is not None and sizes.setdefault(self.size, int(value)) != value:
+            refuse(where, f"is {value}, but {self.size} is {sizes[self.size]}")
 
 
 @dataclass(frozen=True)

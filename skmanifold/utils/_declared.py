@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._conditions import Array, Condition, OneOf, Real, Sizes, Unsatisfied, Whole, check_length, refuse, shortened
+from ._conditions import Array, Condition, Integer, OneOf, Real, Sizes, Unsatisfied, check_length, refuse, shortened
 from ._sklearn import CALLBACK_STATE
 
 Value = TypeVar("Value")
@@ -48,7 +48,7 @@ def _is(kind: type) -> Condition:
 
 
 _PLAIN: dict[Any, Condition] = {  # what types mean that have no other condition
-    int: Whole(),
+    int: Integer(),
     float: Real(),
     bool: OneOf((False, True)),
     **{kind: _is(kind) for kind in (str, dict, type, type(None), np.uint64, np.ndarray)},

@@ -29,19 +29,10 @@ def check_regular(path: Any, status: os.stat_result | None = None) -> None:
 def opened_regular(path: Any) -> Iterator[BufferedReader]:
     """Open a regular file for reading; other paths raise a ValueError, because reading could block."""
     check_regular(path)
-    with open(path, "rb", opener=_opened_without_waiting) as file:
+    without_waiting = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
         check_regular(path, os.fstat(file.fileno()))  # the file may have been replaced since the first check
         yield file
-
-
-def refuse_irregular_target(path: Path) -> None:
-    """Raise a ValueError if a new file would replace a pipe, a socket or a device."""
-    if path.exists() and not path.is_dir():
-        check_regular(path)
-
-
-def _opened_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 _HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD of fcntl.h and the flag of linux/fs.h
@@ -51,7 +42,8 @@ _HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD of fcntl.h and the flag of linux/f
 def replaced(path: os.PathLike[str] | str) -> Iterator[Path]:
     """A temporary file in the folder of `path`, which replaces `path` on success and is deleted on failure."""
     target = Path(path).resolve()
-    refuse_irregular_target(target)
+    if target.exists() and not target.is_dir():
+        check_regular(target)
     temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}")  # file names have a maximum length
     try:
         yield temporary

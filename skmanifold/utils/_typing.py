@@ -108,5 +108,4 @@ else:
     from sklearn.utils import Bunch
     from sklearn.utils.metaestimators import available_if
 
-    from ._sklearn import fit_context
-    from ._sklearn_callbacks import CallbackSupportMixin
+    from ._sklearn import CallbackSupportMixin, fit_context

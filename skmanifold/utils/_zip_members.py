@@ -6,7 +6,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 
@@ -21,21 +21,7 @@ _HEADERS = {  # readers of array headers, by the version of numpy's format
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-_PIECE = 1 << 22  # bytes read at a time
 _MAX_DIMENSIONS = 32
-
-
-class Limits(NamedTuple):
-    """Maximum numbers of bytes to read."""
-
-    arrays: int
-    document: int
-
-    @classmethod
-    def of(cls, n_bytes: int, max_bytes: int | None) -> Limits:
-        """Limits for a file of `n_bytes`."""
-        arrays = max(DEFAULT_BYTES, n_bytes) if max_bytes is None else int(max_bytes)
-        return cls(arrays, arrays // _DOCUMENT_SHARE)
 
 
 class Arrays(Mapping[str, np.ndarray]):
@@ -92,11 +78,11 @@ def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
         raise ValueError("its members overlap")
 
 
-def read_document(archive: zipfile.ZipFile, name: str, limits: Limits) -> bytes:
-    """The text of a document, unless it is too long."""
-    info = archive.getinfo(name)
-    if info.file_size > limits.document:
-        raise ValueError(f"{name} takes {info.file_size} bytes, more than {limits.document}; {MORE_BYTES}")
+def read_document(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
+    """The text of a document, unless it is too long for an archive whose arrays take at most `max_bytes`."""
+    info, most = archive.getinfo(name), max_bytes // _DOCUMENT_SHARE
+    if info.file_size > most:
+        raise ValueError(f"{name} takes {info.file_size} bytes, more than {most}; {MORE_BYTES}")
     if info.file_size > max(1 << 20, _MAX_INFLATION * info.compress_size):
         raise ValueError(f"{name} expands from {info.compress_size} to {info.file_size} bytes, which is not plausible")
     return archive.read(info)
@@ -118,16 +104,7 @@ def read_array_header(file: IO[bytes], name: str, n_bytes: int) -> tuple[tuple[i
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    name = info.filename
     with archive.open(info) as member:
-        shape, transposed, dtype = read_array_header(member, name, info.file_size)
-        array = np.empty(shape[::-1] if transposed else shape, dtype)
-        if array.nbytes:
-            room = array.reshape(-1).view(np.uint8).data
-            while len(room):
-                piece = member.read(_PIECE)  # the last one checks the sum of all bytes
-                if not piece:
-                    raise EOFError(f"{name} ends too early")
-                room[: len(piece)] = piece
-                room = room[len(piece) :]
-        return array.T if transposed else array
+        read_array_header(member, info.filename, info.file_size)
+        member.seek(0)
+        return np.lib.format.read_array(member, allow_pickle=False)

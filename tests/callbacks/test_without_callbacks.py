@@ -9,11 +9,11 @@ PROGRAM = """
 import sys
 from importlib.util import find_spec
 import numpy as np
-import skmanifold.utils._sklearn
+from sklearn.utils import metaestimators
 if find_spec("sklearn.callback"):
     import sklearn.callback
     hidden, sys.modules["sklearn.callback"] = sklearn.callback, None  # as before 1.9
-    import skmanifold.utils._sklearn_callbacks
+    import skmanifold.utils._sklearn
     sys.modules["sklearn.callback"] = hidden  # scikit-learn itself needs it
 from skmanifold import *
 from sklearn.base import clone

@@ -8,7 +8,7 @@ from skmanifold.emissions._gaussian.base import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.emissions._gaussian.kernels import add_full_densities
 from skmanifold.numerics.linalg import add_outer, divide_by_lower, fill_cholesky, fill_square, subtract_outer
-from skmanifold.numerics.row_lanes import ENTRIES, LANES, _add_squares_reference
+from skmanifold.numerics.simd import ENTRIES, LANES, _add_squares_reference
 from skmanifold.random._keys import root_key
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # interpreted 64-bit keys

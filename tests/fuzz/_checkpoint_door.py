@@ -16,7 +16,7 @@ import numpy as np
 
 from skmanifold import ExponentialFamilyMixture, StochasticLDA, distributed
 from skmanifold.inference._chains import Chain
-from skmanifold.inference._distributed_fits.checkpoints import _digest, _digest_of_file
+from skmanifold.inference._distributed_fits.checkpoints import _digest, _size_and_digest
 from skmanifold.persistence._format import opened, write
 from skmanifold.samplers import EM
 
@@ -204,7 +204,7 @@ def _header(folder):
 def _sign(folder, header):
     header.pop("digest", None)
     chains = folder / "chains.npz"
-    header["chains"] = {"bytes": chains.stat().st_size, "digest": _digest_of_file(chains)}
+    header["chains"] = _size_and_digest(chains)
     (folder / "checkpoint.json").write_text(json.dumps({**header, "digest": _digest(header)}))
 
 

@@ -95,7 +95,7 @@ def test_fits_of_several_clients_at_once(cluster, n_clients):
 
 
 @long
-@pytest.mark.parametrize("when", [pytest.param("_split", marks=long), "_scatter", pytest.param("_on_all", marks=long)])
+@pytest.mark.parametrize("when", ["_make_shards", "_on_all"])
 def test_worker_killed_before_the_first_pass(client, monkeypatch, when):
     alone = learned(lda().fit(X))
     killed = first_worker(client)

@@ -89,12 +89,6 @@ def test_weights_go_with_their_rows_to_workers_and_into_checkpoints(emission, tm
         make_mixture(emission, EM(tol=0)).fit(X, sample_weight=others)
 
 
-def test_mixture_is_polished_by_all_rows():
-    expected = bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS))
-    with distributed(FakeClient(2)):
-        assert bytes_of(make_mixture("gaussian", "esca", n_polish=3).fit(REALS)) == expected
-
-
 @pytest.mark.filterwarnings("ignore:X has fractional counts")
 @pytest.mark.covering
 @pytest.mark.parametrize("sampler", ["esca", "gibbs"])

@@ -64,15 +64,6 @@ def test_a_fit_starts_from_other_topics_in_shards():
         assert learned(hdp(init=lda).fit(X)) == alone
 
 
-def test_fractions_are_rounded_by_their_row(tmp_path):
-    halves = X * 0.4
-    with pytest.warns(UserWarning, match="rounds at random"):
-        alone = learned(hdp().fit(halves))
-    with distributed(FakeClient(3)), pytest.warns(UserWarning, match="rounds at random") as told:
-        assert learned(hdp().fit(stored(halves, tmp_path, CUTS))) == alone
-    assert told[0].filename == __file__
-
-
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_fit_goes_on_from_its_checkpoint(n_workers, tmp_path):
     settings = {"max_iter": 8, "n_chains": 2}  # `cut_short` interrupts pass 8

@@ -142,7 +142,7 @@ def test_damage_is_told_in_a_sentence(name, damage, message, n_workers, checkpoi
     [
         (lambda header: header.update({"pass": 10**9}), "no checkpoint is written after pass 1000000000 of 10"),
         (lambda header: header.update({"pass": 0}), "no checkpoint is written after pass 0 of 10"),
-        (lambda header: header.update({"pass": 7}), "log_density has the length 6, but must have the length 7"),
+        (lambda header: header.update({"pass": 7}), "has the length 6, but must have the length 7"),
         (lambda header: header["latents"]["0"][0].__setitem__(0, 1), "every row exactly once"),
         (
             lambda header: header["latents"]["0"].append(header["latents"]["0"][0]),

@@ -99,14 +99,6 @@ def test_other_values_for_the_number_of_components(name, advice):
         assert str(caught.value).endswith(f" ({advice}). Got {wrong!r} instead.")
 
 
-@pytest.mark.parametrize("to_table", [lambda texts: texts, lambda texts: texts.to_arrow()], ids=["polars", "arrow"])
-def test_texts_in_the_first_row(to_table):
-    texts = to_table(package("polars").DataFrame({"text": ["a b c", "b c d"]}))
-    assert refusal("lda", texts) == (
-        "X has strings, but StochasticLDA takes counts: put CountVectorizer before it in a pipeline."
-    )
-
-
 @pytest.mark.parametrize("name", ["lda", "dp codes", "subspaces"])
 def test_dates(name):
     X = data(name)
@@ -123,15 +115,35 @@ def test_dates(name):
     assert refusal(name, table.to_arrow()) == f"Column 'c' of X has the type date32[day], {cure}"
 
 
-def test_lists_in_cells():
-    table = polars(data("gaussian"))
-    table = table.with_columns(package("polars").concat_list("a", "b").alias("b"))
-    assert refusal("gaussian", table).startswith("Column 'b' of X has ")
+def texts():
+    return package("polars").DataFrame({"text": ["a b c", "b c d"]})
 
 
-def test_tables_without_rows_in_memory():
-    table = polars(data("lda"))
-    assert refusal("lda", table.lazy()) == ("X is a LazyFrame, which is not in memory: pass X.collect().")
+NO_NUMBERS = {
+    "texts": (texts, "X has strings, but StochasticLDA takes counts: put CountVectorizer before it in a pipeline."),
+    "texts of arrow": (
+        lambda: texts().to_arrow(),
+        "X has strings, but StochasticLDA takes counts: put CountVectorizer",
+    ),
+    "lists": (
+        lambda: polars(data("lda")).with_columns(package("polars").concat_list("a", "b").alias("b")),
+        "Column 'b' of X has ",
+    ),
+    "not in memory": (
+        lambda: polars(data("lda")).lazy(),
+        "X is a LazyFrame, which is not in memory: pass X.collect().",
+    ),
+    "another device": (
+        lambda: strict(data("lda"), device=package("array_api_strict").Device("device1")),
+        "X is a array_api_strict.Array that numpy cannot read: copy it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_what_has_no_numbers_in_memory(case):
+    make, sentence = NO_NUMBERS[case]
+    assert refusal("lda", make()).startswith(sentence)
 
 
 @pytest.mark.long  # the import takes seconds
@@ -145,11 +157,6 @@ def test_data_frames_of_dask():
                     "X is a data frame of Dask, which only a fit within `with skmanifold.distributed(client):` reads: "
                     "pass X.compute()."
                 )
-
-
-def test_arrays_on_another_device():
-    elsewhere = strict(data("lda"), device=package("array_api_strict").Device("device1"))
-    assert refusal("lda", elsewhere).startswith("X is a array_api_strict.Array that numpy cannot read: copy it")
 
 
 @pytest.mark.parametrize("name", ["dp codes", "gaussian", "subspaces", "classifier"])

@@ -11,10 +11,9 @@ import pytest
 
 from skmanifold import DPMixture, ExponentialFamilyMixture, StochasticLDA, VonMisesFisherMixture
 from skmanifold.emissions._family import Family
-from skmanifold.persistence import SavesItself, load
+from skmanifold.persistence import SavesItself, _format, load
 from skmanifold.persistence._format import UnknownFormatError
 from skmanifold.persistence._registry import class_of, name_of
-from skmanifold.utils import _zip_members as members
 from skmanifold.utils._declared import saved_fields
 
 from ._fitted import COUNTS, NAMES, PUBLIC, ROWS, SHORT, TABLE
@@ -66,10 +65,43 @@ def lda():
 
 
 def put(place, index, value):
+    """Change an item of an array."""
+
     def change(document, at, arrays):
         at[place][index] = value
 
     return change
+
+
+def _node(document, path):
+    for key in ("estimator", *path):
+        document = document[key]
+    return document
+
+
+def swap(*path, at, by):
+    """Swap two items of a list in the state."""
+
+    def change(document, _, arrays):
+        node = _node(document, ("state", *path))
+        node[at], node[by] = node[by], node[at]
+
+    return change
+
+
+def give(*path, value, of="state"):
+    """Set an item of the state, or of the parameters."""
+
+    def change(document, _, arrays):
+        _node(document, (of, *path[:-1]))[path[-1]] = value
+
+    return change
+
+
+def repeat_topic(document, at, arrays):
+    indptr, topics = at["_estimate.indptr"], at["_estimate.topics"]
+    word = int(np.argmax(np.diff(indptr)))
+    topics[indptr[word]] = topics[indptr[word] + 1]
 
 
 @pytest.mark.parametrize(
@@ -79,36 +111,24 @@ def put(place, index, value):
         (put("_estimate.indptr", 2, 10**9), r"indptr of StochasticLDA does not increase from zero"),
         (put("_estimate.weights", 0, -1.0), r"_estimate\.weights of StochasticLDA contains a negative number"),
         (put("_estimate.weights", 0, 0.9), r"topics whose words' probabilities do not sum to one"),
+        (repeat_topic, "has the same topic twice for a word"),
         (put("_topic_counts.counts", 0, np.nan), r"_topic_counts\.counts of StochasticLDA contains NaN"),
         (put("_topic_counts.totals", 0, 1e9), "has totals that are not the sums of the counts"),
         (put("doc_topic_prior_", 0, 0.0), "doc_topic_prior_ of StochasticLDA contains a number that is not positive"),
+        (lambda document, *_: document["estimator"]["state"].pop("_key"), "StochasticLDA lacks _key"),
+        (
+            give("n_predictive_draws", value=-3, of="parameters"),
+            "The 'n_predictive_draws' parameter of StochasticLDA must be",
+        ),
+        *(
+            (give(name, value=1), f"StochasticLDA has no attribute '{name}'")
+            for name in ("fit", "transform", "components_", "__class__", "_unheard_of")
+        ),
     ],
 )
-def test_arrays_that_break_a_condition_are_refused_by_their_names(change, told, lda, altered):
+def test_attributes_that_break_a_condition_are_refused_by_their_names(change, told, lda, altered):
     with pytest.raises(ValueError, match=rf"cannot be loaded \(.*{told}"):
         load(altered(lda, change))
-
-
-def swap(*path, at, by):
-    """Swap two items of a list in the document."""
-
-    def change(document, _, arrays):
-        node = document["estimator"]["state"]
-        for key in path:
-            node = node[key]
-        node[at], node[by] = node[by], node[at]
-
-    return change
-
-
-def give(*path, value):
-    def change(document, _, arrays):
-        node = document["estimator"]["state"]
-        for key in path[:-1]:
-            node = node[key]
-        node[path[-1]] = value
-
-    return change
 
 
 _LAYOUT, _BLOCKS = ("_layout", "fields"), ("emission_", "parameters", "blocks")
@@ -148,41 +168,6 @@ def tables():
         DPMixture: DPMixture("auto", init=3, **SHORT).fit(TABLE),
         ExponentialFamilyMixture: ExponentialFamilyMixture(2, emission="auto", **SHORT).fit(TABLE),
     }
-
-
-def test_topic_that_stands_twice_in_a_word_is_refused(lda, altered):
-    def change(document, at, arrays):
-        indptr, topics = at["_estimate.indptr"], at["_estimate.topics"]
-        word = int(np.argmax(np.diff(indptr)))
-        topics[indptr[word]] = topics[indptr[word] + 1]
-
-    with pytest.raises(ValueError, match="has the same topic twice for a word"):
-        load(altered(lda, change))
-
-
-@pytest.mark.parametrize("name", ["fit", "transform", "components_", "__class__", "_unheard_of"])
-def test_data_take_no_names_of_methods(name, lda, altered):
-    def change(document, at, arrays):
-        document["estimator"]["state"][name] = 1
-
-    with pytest.raises(ValueError, match=f"StochasticLDA has no attribute '{name}'"):
-        load(altered(lda, change))
-
-
-def test_attribute_that_is_missing_is_told(lda, altered):
-    def change(document, at, arrays):
-        del document["estimator"]["state"]["_key"]
-
-    with pytest.raises(ValueError, match="StochasticLDA lacks _key"):
-        load(altered(lda, change))
-
-
-def test_parameters_of_a_fitted_estimator_are_validated(lda, altered):
-    def change(document, at, arrays):
-        document["estimator"]["parameters"]["n_predictive_draws"] = -3
-
-    with pytest.raises(ValueError, match="The 'n_predictive_draws' parameter of StochasticLDA must be"):
-        load(altered(lda, change))
 
 
 def test_what_load_would_refuse_is_not_saved(tmp_path):
@@ -270,9 +255,16 @@ def test_arrays_beyond_the_limit_are_refused_and_unused_ones_never_read(altered)
         load(path, max_bytes=10**6)
 
 
-def test_file_larger_than_the_default_limit_is_its_own_limit():
-    assert members.Limits.of(10**11, None).arrays == 10**11
-    assert members.Limits.of(10**5, None).arrays == members.DEFAULT_BYTES
+def test_file_larger_than_the_default_limit_is_its_own_limit(altered, monkeypatch):
+    def change(document, at, arrays):
+        arrays["array0"] = np.zeros(10**5)
+        document["estimator"]["state"]["note_"] = {"type": "array", "name": "array0"}
+
+    monkeypatch.setattr(_format, "DEFAULT_BYTES", 5 * 10**5)
+    assert len(load(altered(StochasticLDA(), change)).note_) == 10**5
+    path = altered(StochasticLDA(), change, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="its arrays take more than 500000 bytes"):
+        load(path)
 
 
 @pytest.mark.parametrize("depth", [500, 100_000])

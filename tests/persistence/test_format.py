@@ -166,6 +166,7 @@ REFUSED = {
         holding(partial(decay, 1)),
         r"value_ is an object of the class functools\.partial, which files of skmanifold cannot",
     ),
+    "own estimator": (MyLDA(), r"it is an object of the class \S*\.MyLDA, which files"),
     "own class": (StochasticLDA(sampler=MySampler()), r"sampler is an object of the class \S*test_format\.MySampler, "),
     "class": (
         holding({"a": MySampler}),
@@ -194,13 +195,6 @@ def test_what_the_file_cannot_hold_is_refused_by_its_path_before_anything_is_wri
     with pytest.raises(TypeError, match=rf"^{whose} cannot be saved: {sentence}.*; use pickle or joblib"):
         save(estimator, path)
     assert os.listdir(path.parent) == []
-
-
-def test_estimator_of_a_class_of_ones_own_is_refused(path):
-    with pytest.raises(
-        TypeError, match=r"^MyLDA cannot be saved: it is an object of the class \S*\.MyLDA, which files"
-    ):
-        save(MyLDA(), path)
 
 
 def members(path):
@@ -234,22 +228,26 @@ def test_newer_format_is_refused_with_both_versions(saved):
         load(saved)
 
 
+NO_FILE = "is not a file that the method `save` of an estimator of skmanifold wrote"
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"not at all", pickle.dumps({"a": 1})])
 def test_what_is_no_such_file_is_told_so(content, path):
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"is not a file that the method `save` of an estimator of skmanifold wrote"):
+    with pytest.raises(ValueError, match=NO_FILE):
         load(path)
 
 
-def test_other_archives_of_arrays_are_told_so(path):
-    np.savez(path, a=np.arange(3))
-    with pytest.raises(ValueError, match=r"is not a file that the method `save` of an estimator of skmanifold wrote"):
-        load(path)
-
-
-def test_missing_file_is_told_as_everywhere(path):
-    with pytest.raises(FileNotFoundError):
-        load(path)
+def test_other_archives_are_told_so_and_a_missing_file_as_everywhere(saved, tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.arange(3))
+    altered(saved, lambda document, _: document.update(magic="other"))
+    for path, error, told in (
+        (saved, ValueError, NO_FILE),
+        (tmp_path / "other.npz", ValueError, NO_FILE),
+        (tmp_path / "missing.npz", FileNotFoundError, "missing"),
+    ):
+        with pytest.raises(error, match=told):
+            load(path)
 
 
 class Marks:
@@ -307,7 +305,7 @@ def hollow(document, contents):
             lambda document, _: document["estimator"]["parameters"].update(colour=1),
             "unexpected keyword argument 'colour'",
         ),
-        (lambda document, _: document["estimator"].update(type="module"), "KeyError: 'module'"),
+        (lambda document, _: document["estimator"].update(type="module"), "AttributeError: .*_make_module"),
         (lambda document, _: document.update(estimator=[1]), "it holds a list, which is not an estimator"),
         (lambda document, _: document.pop("estimator"), "KeyError: 'estimator'"),
         (lambda document, _: document.update(format="new"), "TypeError"),
@@ -316,12 +314,6 @@ def hollow(document, contents):
 def test_file_that_does_not_add_up_is_refused_with_the_reason(change, reason, saved):
     altered(saved, change)
     with pytest.raises(ValueError, match=rf"^{saved}.* cannot be loaded \(.*{reason}"):
-        load(saved)
-
-
-def test_document_without_its_name_is_no_file_of_ours(saved):
-    altered(saved, lambda document, _: document.update(magic="other"))
-    with pytest.raises(ValueError, match="is not a file that the method `save`"):
         load(saved)
 
 
@@ -395,20 +387,6 @@ def test_process_that_ends_while_it_writes_leaves_the_file_before(path, monkeypa
         with pytest.raises(SystemExit):
             save(holding(np.arange(3)), path)
     assert len(os.listdir(path.parent)) == 2
-    assert load(path).value_ == "before"
-
-
-def test_file_that_truly_cannot_grow_leaves_the_one_before(path):
-    save(holding("before"), path)
-    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(OSError, match=r"StochasticLDA could not be written to .*estimator\.npz \(File too large\)"):
-            save(holding(np.zeros(10**6)), path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert os.listdir(path.parent) == [path.name]
     assert load(path).value_ == "before"
 
 

@@ -48,17 +48,10 @@ def wide_indices(kind):
 
 
 INPUTS = {
-    "list": lambda: dense_table().tolist(),
     "array": dense_table,
-    "fortran": lambda: np.asfortranarray(dense_table()),
-    "float32": lambda: dense_table().astype(np.float32),
-    "csr_matrix": lambda: sp.csr_matrix(dense_table()),
     "csr_array": lambda: sp.csr_array(dense_table()),
-    "csr_array float32": lambda: sp.csr_array(dense_table().astype(np.float32)),
     "csc_matrix": lambda: sp.csc_matrix(dense_table()),
-    "csc_array": lambda: sp.csc_array(dense_table()),
     "coo_array": lambda: disordered(sp.csr_array).tocoo(copy=True),
-    "lil_array": lambda: sp.lil_array(dense_table()),
     "disordered matrix": lambda: disordered(sp.csr_matrix),
     "disordered array": lambda: disordered(sp.csr_array),
     "disordered int64": lambda: disordered(sp.csr_array, np.int64),
@@ -69,8 +62,6 @@ INPUTS = {
 
 def parts_of(X):
     """Copies of all arrays of an input."""
-    if isinstance(X, list):
-        return [np.array(X)]
     names = ("data", "indices", "indptr", "row", "col", "rows") if sp.issparse(X) else ()
     return [np.array(getattr(X, name)) for name in names if hasattr(X, name)] if names else [np.array(X)]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 import pytest
 
-from skmanifold.utils._conditions import Array, Counted, Length, Point, Unsatisfied, Whole, index
+from skmanifold.utils._conditions import Array, Integer, Length, Point, Unsatisfied, index
 from skmanifold.utils._declared import Keyed, Lacking, Saved, check, saved_fields
 
 Matrix = Annotated[np.ndarray, Array("float64", "K p", low=0)]
@@ -24,7 +24,7 @@ class Pair(NamedTuple, Generic[T]):
 
 
 class Holder:
-    p: Annotated[int, Counted("p")]
+    p: Annotated[int, Integer(1, size="p")]
     pair: Saved[Pair[Vector]]
     labels: Lacking[Annotated[np.ndarray, index("n", below="K")]]
     unsaved: int
@@ -58,7 +58,7 @@ ONES, TWO = np.ones((2, 3)), np.zeros(2)
         (Annotated[list[int], Length(2)], [1], "has the length 1"),
         (tuple[int, ...], (1, 2, 3), None),
         (tuple[int, float], (1,), "has the length 1"),
-        (Annotated[int, Whole(low=2)], 1, "is 1, not from 2"),
+        (Annotated[int, Integer(low=2)], 1, "is 1, not from 2"),
         (Matrix | Vector, TWO, None),
         (Matrix | Vector, -ONES, "contains a negative number"),
         (Matrix | Vector, np.zeros((1, 1, 1)), "has 3 dimensions, not 2"),
@@ -98,10 +98,10 @@ def test_sizes_are_known_where_they_are_declared():
 
 class Heir(Holder):
     extra: Saved[int]
-    p: Annotated[int, Counted("q")]
+    p: Annotated[int, Integer(1, size="q")]
 
 
 def test_subclasses_inherit_and_replace_declarations():
     assert list(saved_fields(Holder)) == ["p", "pair", "labels"]
     assert list(saved_fields(Heir)) == ["p", "pair", "labels", "extra"]
-    assert saved_fields(Heir)["p"] == Annotated[int, Counted("q")]
+    assert saved_fields(Heir)["p"] == Annotated[int, Integer(1, size="q")]

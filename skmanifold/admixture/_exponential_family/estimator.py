@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from ...base import (
     Minibatch,
     Run,
     StreamStrategy,
-    draws_parameters,
     takes_minibatches,
 )
 from ...datasets import Corpus, RowFiles
@@ -201,7 +201,7 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, Gibbs)}  # noqa: RUF012
     _unit = "token"
     _runs_in_shards = True
-    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters, "n_stored_rows": draws_documents}
+    _read_by: ClassVar[dict] = {"n_predictive_draws": attrgetter("draws_parameters"), "n_stored_rows": draws_documents}
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_", "_row_lengths", "_length_levels")
     _parameter_constraints: dict = {  # noqa: RUF012

@@ -20,13 +20,13 @@ from ...inference._draw_store import draws_of, evenly_spaced
 from ...random._keys import Purpose, root_key, subkey
 from ...sparse.counts import Counts, no_rows
 from ...topics.topic_word import TopicWord
-from ...utils._conditions import Array, Counted, Names, Real, Sizes, Whole, placed
+from ...utils._conditions import Array, Integer, Names, Real, Sizes, placed
 from ...utils._declared import Lacking, Saved, check
 from ...utils._typing import RandomStateLike
 from .._lda.dirichlet_mle import doc_topic_prior_of
 from .._posterior.inference import TokenInference
 from .._posterior.uncertainty import TopicUncertainty
-from .._tokens.new_rows import DrawsFromPrior, PriorOfRows, draw_rows
+from .._tokens.new_rows import DrawsTokensFromPrior, PriorOfRows, draw_rows
 from .._tokens.topic_counts import TopicCounts, TopicPrior
 from .model import FAMILY_NEEDS, FamilyTokens, tokens_of
 
@@ -48,7 +48,7 @@ _DRAWN = draws_of(
 )
 
 
-class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, TopicUncertainty):
+class FamilyAdmixtureInference(DrawsTokensFromPrior, WithEmission, TokenInference, TopicUncertainty):
     """Methods of an estimator with fitted components of tokens of an `emission`; not public."""
 
     _emissions = TOKEN_EMISSIONS
@@ -57,7 +57,7 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
     _family_needs = FAMILY_NEEDS
     _sparse_counts = "token_counts_"
     _purpose_of_components = Purpose.COMPONENTS
-    n_features_in_: Annotated[int, Counted("columns")]
+    n_features_in_: Annotated[int, Integer(1, size="columns")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("columns")]]
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _topic_counts: Annotated[Any, _counts]
@@ -65,7 +65,7 @@ class FamilyAdmixtureInference(DrawsFromPrior, WithEmission, TokenInference, Top
     _estimate: Saved[TopicWord | Any]  # of a family, which checks it
     emission_: Saved[BaseEmission]
     n_batch_iter_: Saved[int]
-    _n_counted_rows: Annotated[int, Whole(low=1)]  # number of rows in _topic_counts
+    _n_counted_rows: Annotated[int, Integer(low=1)]  # number of rows in _topic_counts
     # Of the first rows, for those of new rows, see `distinct_lengths`
     _row_lengths: Lacking[Annotated[np.ndarray, LENGTHS]]
     _length_levels: Lacking[Annotated[np.ndarray, LEVELS]]

@@ -20,14 +20,14 @@ from ...samplers._latent.stick_breaking import (
     concentration_or_draw,
 )
 from ...topics.topic_word import TopicWord, topic_word_from_array
-from ...utils._conditions import Array, Counted, Sizes, Whole
+from ...utils._conditions import Array, Integer, Sizes
 from ...utils._conditions import Real as RealNumber
 from ...utils._declared import Saved
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .._lda.estimator import AnyDocuments, StochasticLDA
 from .._posterior.inference import TopicInference
-from .._tokens.new_rows import DrawsFromPrior, draw_dirichlet, draw_words
+from .._tokens.new_rows import DrawsTokensFromPrior, draw_dirichlet, draw_words
 from .._tokens.topic_counts import TopicCounts, TopicPrior, topic_word_prior
 from .fit_strategy import HDPFit
 from .model import ConcentrationPriors
@@ -53,7 +53,7 @@ _DRAWN = draws_of(
 )
 
 
-class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
+class HDPAdmixture(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
     r"""Topics of words whose number is inferred: the hierarchical Dirichlet process.
 
     Latent Dirichlet allocation with infinitely many topics, of which finitely many have tokens. The topics have weights
@@ -214,7 +214,7 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
         "max_components": [Interval(Integral, 1, _MOST_TOPICS, closed="both")],
     }
 
-    n_components_: Annotated[int, Counted("n_components")]
+    n_components_: Annotated[int, Integer(1, size="n_components")]
     topic_weights_: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=1)]
     topic_ids_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
     topic_word_prior_: Annotated[float | np.ndarray, topic_word_prior]
@@ -223,8 +223,8 @@ class HDPAdmixture(DrawsFromPrior, TopicInference, VaryingUncertainty, BaseSampl
     _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
     _topic_counts: Saved[TopicCounts]
     _estimate: Saved[TopicWord]
-    best_chain_: Annotated[int, Whole(below="n_chains")]
-    _n_counted_rows: Annotated[int, Whole(low=1)]
+    best_chain_: Annotated[int, Integer(below="n_chains")]
+    _n_counted_rows: Annotated[int, Integer(low=1)]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         posterior = self._posterior

@@ -12,7 +12,7 @@ from ...utils._njit import njit
 _LARGEST_OF_WORD, _LARGEST_OF_ROW = 1024, 128  # counts whose gamma functions are tabulated
 
 
-class Tokens(NamedTuple):
+class TokensOfTopics(NamedTuple):
     """The tokens of a topic, or of two topics, in the order of the corpus."""
 
     rows: np.ndarray  # (n,) int32
@@ -38,7 +38,7 @@ class Union:
         self._shards, self._chain = shards, chain
         gathered = shards.ask_latents("gather", chain, (topic, other))
         self._tokens, rows, words, of_other = zip(*gathered, strict=True)
-        self.tokens = Tokens(np.concatenate(rows), np.concatenate(words))
+        self.tokens = TokensOfTopics(np.concatenate(rows), np.concatenate(words))
         self.of_other: np.ndarray = np.concatenate(of_other)  # (n,) int8, whether of the other topic; (0,) if one
 
     def assign(self, is_moved: np.ndarray | None, topic: int) -> None:

@@ -15,7 +15,7 @@ from ...utils._validation import of_columns
 from .._tokens.fits import AdmixturePrior, assigns_tokens
 from .._tokens.layout import TOPIC_BITS
 from .._tokens.model import TokenLatents
-from .._tokens.new_rows import DrawsFromPrior, PriorOfRows
+from .._tokens.new_rows import DrawsTokensFromPrior, PriorOfRows
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
 from .dirichlet_mle_kernels import (
     CUT_BITS,
@@ -77,7 +77,7 @@ def prior_attributes(doc_topic_prior: np.ndarray, topic_prior: TopicPrior) -> di
     return {"doc_topic_prior_": doc_topic_prior, "topic_word_prior_": float(values) if values.ndim == 0 else values}
 
 
-class DrawsTopicsFromPrior(DrawsFromPrior):
+class DrawsTopicsFromPrior(DrawsTokensFromPrior):
     """The prior of `StochasticLDA` for `sample_prior`; not public."""
 
     def _prior_of_rows(self, n_features: int | None) -> PriorOfRows:

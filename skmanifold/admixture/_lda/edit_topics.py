@@ -14,7 +14,7 @@ from ...inference._draw_store import draws_of
 from ...samplers._cir.lazy_cir_rows import make_row_prior, sum_columns
 from ...samplers._cir.scir import SCIRRowsState
 from ...topics.topic_word import TopicWord, as_topic_word
-from ...utils._conditions import Array, Sizes, Whole
+from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking, Saved
 from ...utils._typing import ArrayLike
 from ...utils._validation import of_columns
@@ -45,7 +45,7 @@ class EditsTopics:
     _estimate: Saved[TopicWord | None]
     _stream: Saved[TopicStream | None]
     n_batch_iter_: Saved[int]
-    _n_counted_rows: Lacking[Annotated[int, Whole(low=1)]]  # number of documents in _topic_counts
+    _n_counted_rows: Lacking[Annotated[int, Integer(low=1)]]  # number of documents in _topic_counts
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         lda: Any = self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
 
 from ...base import (
@@ -12,7 +13,6 @@ from ...base import (
     Minibatch,
     Run,
     StreamStrategy,
-    draws_parameters,
     samples_density,
     takes_minibatches,
 )
@@ -293,7 +293,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     _read_by: ClassVar[dict] = {
         "batch_size": fits_by_minibatches,
         **dict.fromkeys(("n_local_sweeps", "n_local_burn_in"), samples_density),
-        "n_predictive_draws": draws_parameters,
+        "n_predictive_draws": attrgetter("draws_parameters"),
         "n_stored_rows": draws_documents,
     }
     _parameter_constraints: dict = {  # noqa: RUF012

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...base import Minibatch, Run, StreamStrategy, best_chain, draws_parameters, samples_density
+from ...base import Minibatch, Run, StreamStrategy, best_chain, samples_density
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import column_names, corpora_of, is_elsewhere
@@ -270,7 +270,7 @@ class ShardedTopicFit(TopicFit, ShardedTokenFit):
         make = partial(StorableTokens, doc_topic_prior=model.doc_topic_prior, seeds=self.seed_words.seeds)
         builder = TokenShards(make, rounding_key, whom)
         shards = open_token_shards(self.X, self.counts, builder, workers)
-        self._settle(no_rows(shards.n_features))
+        self._bind(no_rows(shards.n_features))
         return shards
 
     def warn(self, fitted: dict[str, Any]) -> None:
@@ -407,8 +407,8 @@ def check_tol(lda: Any, run: Run) -> None:
     """Raise a ValueError if this fit cannot use `tol`."""
     if lda.tol is None:
         return
-    if draws_parameters(run.sampler):
-        able = ", ".join(repr(name) for name, kind in lda._samplers.items() if not draws_parameters(kind()))
+    if run.sampler.draws_parameters:
+        able = ", ".join(repr(name) for name, kind in lda._samplers.items() if not kind.draws_parameters)
         raise ValueError(
             f"tol={lda.tol!r} ends the fit of an estimate, but {type(run.sampler).__name__} draws from the posterior, "
             f"for which the number of passes must be given: use tol=None, or one of {able}."

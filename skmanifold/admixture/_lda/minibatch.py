@@ -17,7 +17,7 @@ from ...models._minibatch import MinibatchTarget
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import ESCA, ManifoldSampler
 from ...samplers._cir.lazy_cir_rows import RowPrior, expected_rows, make_row_prior
-from ...samplers._cir.scir import SCIRRowsState, begin_at, log_totals, settle
+from ...samplers._cir.scir import SCIRRowsState, begin_at, draw_all_rows, log_totals
 from ...samplers._density.gradient_base import MovingState
 from ...samplers._states import PassState, detached, is_of
 from ...sparse.counts import Counts, entries_of_rows
@@ -263,7 +263,7 @@ def with_private_scratch(model: MinibatchLDA) -> MinibatchLDA:
 def topics_of(sampler: ManifoldSampler, model: MinibatchLDA, state: Any) -> tuple[Any, np.ndarray]:
     """The sampler's state with all words at the current time, and word probabilities of topics, ``(K, V)`` float32."""
     if state.position is None:  # the rows are drawn when they are read
-        state = settle(model, state)
+        state = draw_all_rows(model, state)
         return state, LogTopics(state.rows.log_theta, log_totals(state.rows)).toarray()
     theta = np.abs(state.position[0])
     return state, np.ascontiguousarray((theta / np.add.reduce(theta, axis=0)).T, np.float32)

@@ -11,7 +11,7 @@ from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...inference._draw_store import draws_of
 from ...manifolds import Stiefel
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
-from ...utils._conditions import Array, Counted, Sizes
+from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
@@ -214,7 +214,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "n_size_moves": [Interval(Integral, 0, None, closed="left")],
     }
 
-    n_components_: Annotated[int, Counted("n_components")]
+    n_components_: Annotated[int, Integer(1, size="n_components")]
     n_components_posterior_: Annotated[np.ndarray, Array("float64", "_", low=0, sums_to_one=0)]
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
 

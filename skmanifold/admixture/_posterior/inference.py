@@ -16,7 +16,7 @@ from ...samplers import BaseSampler
 from ...sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, check_tokens, counts_to_fit, validate_counts
 from ...topics.proportions import infer_proportions
 from ...topics.topic_word import TopicWord
-from ...utils._conditions import Array, Whole
+from ...utils._conditions import Array, Integer
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
 from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
@@ -49,7 +49,7 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     _sparse_counts = "topic_word_counts_"
     _stream: Any = None  # TopicStream
     _posterior: dict[str, np.ndarray]
-    best_chain_: Lacking[Annotated[int, Whole(below="n_chains")]]
+    best_chain_: Lacking[Annotated[int, Integer(below="n_chains")]]
     _predictive_draws: Callable[[int], list[Any]]  # of `TopicUncertainty`
 
     @property

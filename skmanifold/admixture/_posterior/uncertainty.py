@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import draws_parameters
 from ...inference._draw_store import evenly_spaced
 from ...inference._draws import equal_tailed_intervals, reached_level, warn_of_level
 from ...samplers import BaseSampler
@@ -41,7 +40,7 @@ class TopicUncertainty:
     @property
     def _draws_topics(self) -> bool:
         """Whether the sampler draws topics (True) or estimates them."""
-        return draws_parameters(self.sampler_)
+        return self.sampler_.draws_parameters
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
@@ -192,7 +191,7 @@ class TopicUncertainty:
     def _draws_of_topics(self) -> np.ndarray:
         check_is_fitted(self)
         if not self._draws_topics:
-            drawing = [repr(name) for name, kind in self._samplers.items() if draws_parameters(kind())]
+            drawing = [repr(name) for name, kind in self._samplers.items() if kind.draws_parameters]
             raise AttributeError(
                 f"{type(self.sampler_).__name__} estimates the topics and does not draw them, so there is no posterior "
                 f"uncertainty. Use a sampler such as {' or '.join(drawing[:2])}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from ...base import (
     Minibatch,
     Run,
     StreamStrategy,
-    draws_parameters,
     takes_minibatches,
 )
 from ...distributions import VonMisesFisher
@@ -218,9 +218,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
     _concentration = [StrOptions({"auto"}), Interval(Real, 0, MOST_CONCENTRATED, closed="right")]  # noqa: RUF012
     _read_by: ClassVar[dict] = {
         "batch_size": lambda sampler: sampler.batching != "full",
-        "n_doc_samples": draws_parameters,
-        "n_predictive_draws": draws_parameters,
-        "n_stored_rows": draws_parameters,
+        **dict.fromkeys(("n_doc_samples", "n_predictive_draws", "n_stored_rows"), attrgetter("draws_parameters")),
     }
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [NumberOf("to choose it, compare held-out scores of several numbers")],

@@ -19,7 +19,7 @@ from ...samplers import BaseSampler
 from ...sparse.directions import AnyDirections, read_directions
 from ...topics.document_densities import density_of, relative_concentrations
 from ...topics.top_words import TopicWords, column_names, top_words_by_sign
-from ...utils._conditions import Array, Counted, Real, Whole
+from ...utils._conditions import Array, Integer, Real
 from ...utils._declared import Saved
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import (
@@ -55,7 +55,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
     n_predictive_draws: int
     n_importance_draws: int
     sampler_: BaseSampler
-    n_features_in_: Annotated[int, Counted("n_features", low=2)]
+    n_features_in_: Annotated[int, Integer(2, size="n_features")]
     doc_topic_prior_: Annotated[np.ndarray, PRIOR]
     components_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
     resultant_lengths_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=1 + 1e-6)]
@@ -63,7 +63,7 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
         Annotated[np.ndarray, Array("float64", "n_components", above=0, high=MOST_CONCENTRATED)]
         | Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]
     ]
-    best_chain_: Annotated[int, Whole(below="n_chains")]
+    best_chain_: Annotated[int, Integer(below="n_chains")]
     _predictive_draws: Callable[[int], list[np.ndarray]]  # of `TopicUncertainty`
     _labelled_draws: Callable[[int], list[np.ndarray]]
     _key: Saved[np.uint64]  # root of all random streams, fixed when fitting begins

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain, draws_parameters, samples_density
+from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain, samples_density
 from ...emissions import BaseEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.session import active_session
@@ -40,7 +40,7 @@ def draws_assignments(sampler: BaseSampler) -> bool:
 
 def draws_documents(sampler: BaseSampler) -> bool:
     """Whether a sampler draws the topics of all tokens from their posterior."""
-    return draws_parameters(sampler) and draws_assignments(sampler)
+    return sampler.draws_parameters and draws_assignments(sampler)
 
 
 def assigns_tokens(sampler: BaseSampler) -> bool:
@@ -214,11 +214,11 @@ class ShardedTokenFit(TokenFit):
         return super().prepare(self.burn_in_prior.model_after(0, sharded), workers)
 
     def _open(self, model: Any, workers: Workers) -> Any:
-        """Open the shards, and settle the prior by the sums of rows and columns."""
+        """Open the shards, and set the prior by the sums of rows and columns."""
         key, whom = subkey(self.run.key, Purpose.ROUNDING), type(self.admixture).__name__
         reads = self.counts is None and type(self.emission).read_tokens is not BaseEmission.read_tokens
         builder = SummedTokenShards(
-            lambda summary: self._settle(summary.as_one_row(), summary.row_sums),
+            lambda summary: self._bind(summary.as_one_row(), summary.row_sums),
             model.doc_topic_prior,
             key,
             whom,
@@ -226,7 +226,7 @@ class ShardedTokenFit(TokenFit):
         )
         return open_token_shards(self.X, self.counts, builder, workers)
 
-    def _settle(self, rows: Counts, row_sums: np.ndarray | None = None) -> Any:
+    def _bind(self, rows: Counts, row_sums: np.ndarray | None = None) -> Any:
         """Store what depends on the rows; returns the distribution of the tokens."""
         if self.counts is None:
             per_column = 1 if self.emission is None else self.emission.tokens_of_column

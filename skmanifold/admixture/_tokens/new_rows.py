@@ -181,7 +181,7 @@ def draw_rows(prior: PriorOfRows, position: Any, lengths: np.ndarray, key: np.ui
     return NewRows(np.split(vectors, np.cumsum(totals.sum(axis=1))[:-1]), proportions, totals)
 
 
-class DrawsFromPrior:
+class DrawsTokensFromPrior:
     """The method `sample_prior` of an admixture of tokens; not public."""
 
     _purpose_of_components: int = Purpose.TOPICS

@@ -358,7 +358,7 @@ class RowSummary(NamedTuple):
 
 
 class SummedTokenShards(TokenShards):
-    """An `UnsettledShardBuilder`: the distribution of the tokens depends on the sums of rows and columns.
+    """A `SummarizingShardBuilder`: the distribution of the tokens depends on the sums of rows and columns.
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ class SummedTokenShards(TokenShards):
         np.add.at(column_sums, counts.indices, counts.counts)
         return (counts, moved), RowSummary(column_sums, counts.row_sums())
 
-    def settle(self, summaries: list[RowSummary]) -> TokenShards:
+    def builder_of(self, summaries: list[RowSummary]) -> TokenShards:
         """The builder of models of these rows; a ValueError if there are no tokens."""
         column_sums, row_sums = zip(*summaries, strict=True)
         summary = RowSummary(np.sum(column_sums, axis=0), np.concatenate(row_sums))

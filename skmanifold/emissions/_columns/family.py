@@ -14,7 +14,7 @@ import numpy as np
 
 from ...numerics.block_sums import BlockSums, side_by_side
 from ...random._keys import subkey
-from ...utils._conditions import Array, Counted, Names, Sizes, placed, refuse
+from ...utils._conditions import Array, Integer, Names, Sizes, placed, refuse
 from ...utils._declared import Saved
 from ...utils._njit import njit, njit_part
 from ...utils._parameters import offers
@@ -251,7 +251,7 @@ class ColumnsFamily(Family):
     names: Annotated[np.ndarray, Names("_")]
     blocks: Saved[tuple[Family, ...]]
     places: Saved[tuple[Annotated[np.ndarray, Array("int64", "_", low=0)], ...]]
-    n_features: Annotated[int, Counted("n_columns")]
+    n_features: Annotated[int, Integer(1, size="n_columns")]
 
     parameters_type = ColumnParameters
     rows: Any

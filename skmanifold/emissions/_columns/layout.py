@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ...utils._conditions import Array, Counted, OneOf, Sizes, refuse
+from ...utils._conditions import Array, Integer, OneOf, Sizes, refuse
 from ...utils._declared import Lacking
 from ...utils._inputs.tables import is_arrow, is_table, readable, refuse_dates, refuse_text
 
@@ -254,7 +254,7 @@ def _refused(name: str, what: str) -> ValueError:
 class BlockReader(BaseEstimator):
     """What the emission of a block stores when it reads rows, as an estimator does."""
 
-    n_features_in_: Annotated[int, Counted("n_block_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_block_features")]
     n_categories_: Lacking[Annotated[np.ndarray, Array("int64", "n_block_features", low=1)]]
 
     column_labels: list[str]  # while rows are read: the columns for errors of `column_name`

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_log_gamma_variates, fill_normal
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole
+from ...utils._conditions import MOST_COUNTED, Array, Integer, Real, Sizes
 from ...utils._declared import Lacking, Saved
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
@@ -225,7 +225,7 @@ class GaussianFamily(Family):
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
-    _width: Annotated[int, Whole(low=1)]
+    _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
     word_weights: Lacking[Annotated[np.ndarray, Array("float64 int64", "n_tokens", low=0)] | None] = None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.row_lanes import ROW_LANES
+from ...numerics.simd import ROW_LANES
 from ...numerics.special import fill_log, log_rising_of_real
 from ...random._keys import fold_in
 from ...random._variates import log_gamma_variate, normal

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
-from ...numerics.row_lanes import ENTRIES
+from ...numerics.simd import ENTRIES
 from ...numerics.special import log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._njit import njit, njit_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics.row_lanes import ENTRIES, LANES, ROW_LANES, add_squares, load_rows
+from ...numerics.simd import ENTRIES, LANES, ROW_LANES, add_squares, load_rows
 from ...utils._njit import njit, njit_part
 
 FULL_LANES = 2 * LANES  # rows at a time, given full covariances

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.row_lanes import ROW_LANES
+from ...numerics.simd import ROW_LANES
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers
 from .. import kernels

@@ -20,6 +20,7 @@ from ...persistence._encode import Encoder
 from ...persistence._format import opened, told_in_one_sentence, write
 from ...samplers._base import BaseSampler
 from ...utils._conditions import Array
+from ...utils._declared import Keyed
 from ...utils._disk import ForeignFileError, check_own, clear_if_unwritable, read_own, remove_folder, sync, write_own
 from ...utils._parameters import inherited_parameters
 from .._schedule import Schedule, WindowAverage
@@ -33,8 +34,13 @@ _CHAINS = "chains.npz"
 _MAX_HEADER = 1 << 24  # maximum number of bytes of the header
 _ANYWHERE = ("n_jobs", "random_state", "verbose")  # parameters that do not affect the result, or only through the seed
 _KIND = "checkpoint"
-_PARTS = {"state", "sums", "log_density", "draws"}
-_LOG_DENSITIES = Array("float64", "n_passes", nan=True, infinite=True)
+_CHAIN = Keyed(
+    {"state", "sums", "log_density", "draws"},
+    state=dict,
+    sums=list[tuple[Any, int]],
+    log_density=Array("float64", "n_passes", nan=True, infinite=True),
+    draws=list[dict],
+)
 
 
 class Checkpoints:
@@ -52,10 +58,6 @@ class Checkpoints:
         self.every = every
         self.run = run
         self._key = key
-
-    def is_due(self, iteration: int) -> bool:
-        """Whether the state after this pass is written."""
-        return iteration % self.every == 0
 
     def save(self, iteration: int, chains: list, model: Any) -> None:
         """Write the state after a pass; after an OSError the previous checkpoint is kept."""
@@ -75,7 +77,7 @@ class Checkpoints:
                     "run": self._run_of(model),
                     "pass": iteration,
                     "latents": _write_latents(chains, model, scratch),
-                    "chains": _write_chains(chains, scratch),
+                    "chains": write_chains(scratch / _CHAINS, [chain.stored() for chain in chains]),
                 }
                 text = json.dumps({**header, "digest": _digest(header)}, indent=1)
                 write_own(scratch / _HEADER, text.encode())
@@ -105,7 +107,7 @@ class Checkpoints:
             header, is_whole = _read_header(folder)
             self._check_run(folder, header, is_whole, model)
             iteration = header["pass"]
-            chains = resume(iteration, _read_chains(header, folder))
+            chains = resume(iteration, read_chains(folder / _CHAINS, header.get("chains")))
             model.resume(_latent_files(header, chains, model), str(folder))
         except ForeignFileError as error:
             raise ValueError(
@@ -184,21 +186,6 @@ def _short(value: Any) -> str:
     return repr(value)[:200]
 
 
-def _write_chains(chains: list, folder: Path) -> dict[str, Any]:
-    """Write the chains; returns the entry of the header for the file."""
-    path = folder / _CHAINS
-    write_chains(path, [chain.stored() for chain in chains])
-    return {"bytes": path.stat().st_size, "digest": _digest_of_file(path)}
-
-
-def _read_chains(header: dict[str, Any], folder: Path) -> Any:
-    path = folder / _CHAINS
-    size = check_own(path)
-    if header.get("chains") != {"bytes": size, "digest": _digest_of_file(path)}:
-        raise ValueError(f"{_CHAINS} does not match its checksum")
-    return read_chains(path)
-
-
 def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[LatentFile]]:
     """Write the latents of all shards; returns the entries of the header for their files, by chain."""
     numbers = _numbers_of_latents(chains)
@@ -231,11 +218,6 @@ def _digest(header: dict[str, Any]) -> str:
     return blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _digest_of_file(path: Path) -> str:
-    with open(path, "rb") as file:
-        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-
-
 def describe_run(estimator: Any, key: Any, shape: tuple[int, int]) -> dict[str, str]:
     """The settings that determine the result of a fit: estimator, seed, shape of the data and parameters."""
     run = {"estimator": type(estimator).__name__, "seed": f"{int(key):016x}", "shape of X": f"{shape[0]} x {shape[1]}"}
@@ -257,28 +239,36 @@ def _described(value: Any) -> str:
     return repr(value)
 
 
-def write_chains(path: Path, chains: list[dict[str, Any]]) -> None:
-    """Write the result of `Chain.stored` for each chain; TypeError for contents of classes outside of the package.
+def write_chains(path: Path, chains: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write the result of `Chain.stored` for each chain; returns the entry of the header for the file.
 
-    The state itself may be of any class.
+    TypeError for contents of classes outside of the package; the state itself may be of any class.
     """
     encoder = Encoder("A checkpoint of this sampler")
     tree = encoder.encode([{**chain, "state": chain["state"]._asdict()} for chain in chains])
     write(path, tree, encoder.arrays, compress=False, kind=_KIND)
     os.chmod(path, 0o600)
+    return _size_and_digest(path)
 
 
-def read_chains(path: Path) -> Any:
+def read_chains(path: Path, entry: Any) -> Any:
     """The contents of such a file, not validated; ValueError if it is damaged."""
+    if entry != _size_and_digest(path):
+        raise ValueError(f"{path.name} does not match its checksum")
     with opened(path, kind=_KIND) as (document, arrays), told_in_one_sentence(f"{path.name} cannot be read"):
         return Decoder(arrays).decode(document[_KIND])
 
 
+def _size_and_digest(path: Path) -> dict[str, Any]:
+    """The entry of the header for a file of this user."""
+    size = check_own(path)
+    with open(path, "rb") as file:
+        return {"bytes": size, "digest": file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()}
+
+
 def check_trace(stored: Any, iteration: int) -> list[float]:
-    """The log densities of the passes of such a chain; a ValueError if their number is wrong."""
-    if not isinstance(stored, dict) or set(stored) != _PARTS:
-        raise ValueError("a chain does not have the required fields")
-    _LOG_DENSITIES(stored["log_density"], "log_density", {"n_passes": iteration})
+    """The log densities of the passes of such a chain; a ValueError if their number or another part is wrong."""
+    _CHAIN(stored, "a chain", {"n_passes": iteration})
     return stored["log_density"].tolist()
 
 
@@ -287,30 +277,23 @@ def check_chain(stored: Any, sampler: BaseSampler, model: Any, schedule: Schedul
 
     Its state is converted to the class of the sampler.
     """
-    check_trace(stored, iteration)
     drawn = sampler.draws_parameters
-    stored["state"] = _state_of(sampler, stored["state"])
-    _check_state(stored["state"], model.latent_type(drawn) is not None)
-    model.check_position(stored["state"].position, drawn)
-    model.check_statistics(getattr(stored["state"], "statistics", None))
+    state = stored["state"] = _state_of(sampler, stored["state"], model.latent_type(drawn) is not None)
+    model.check_position(state.position, drawn)
+    model.check_statistics(getattr(state, "statistics", None))
     counted = WindowAverage(*window_of(sampler, schedule), operator.add)
     for i in range(1, iteration + 1):
         counted.update(i, 1)
-    sums = stored["sums"]
-    if not isinstance(sums, list) or [pair[1:] for pair in sums if isinstance(pair, tuple)] != [
-        pair[1:] for pair in counted.sums
-    ]:
+    if [n for _, n in stored["sums"]] != [n for _, n in counted.sums]:
         raise ValueError("sums over passes do not match the number of passes")
-    for total, _ in sums:
+    for total, _ in stored["sums"]:
         model.check_statistics(total)
     n_draws = sum(map(schedule.is_draw, range(1, iteration + 1)))
-    draws = stored["draws"]
-    if not isinstance(draws, list) or len(draws) != n_draws or not all(isinstance(draw, dict) for draw in draws):
+    if len(stored["draws"]) != n_draws:
         raise ValueError(f"after {iteration} passes there are {n_draws} draws")
-    for draw in draws:
-        for value in draw.values():
-            if not isinstance(value, np.ndarray):
-                model.check_position(value, drawn)
+    for value in (value for draw in stored["draws"] for value in draw.values()):
+        if not isinstance(value, np.ndarray):
+            model.check_position(value, drawn)
 
 
 def check_draws(chains: list[dict[str, Any]], shapes_vary: bool) -> None:
@@ -331,15 +314,12 @@ def window_of(sampler: BaseSampler, schedule: Schedule) -> tuple[int, int, int]:
     return sampler.average_window(schedule.n_kept_passes), schedule.max_iter, schedule.burn_in + 1
 
 
-def _state_of(sampler: BaseSampler, stored: Any) -> Any:
+def _state_of(sampler: BaseSampler, stored: Any, has_latents: bool) -> Any:
     """The state of a sampler from its fields by name."""
-    for state_type in sampler.state_types:
-        if isinstance(stored, dict) and stored.keys() == set(state_type._fields):  # type: ignore[attr-defined]
-            return state_type(**stored)
-    raise ValueError(f"a {type(stored).__name__} is not the state of a chain")
-
-
-def _check_state(state: Any, has_latents: bool) -> None:
+    types: list[Any] = [kind for kind in sampler.state_types if {*kind._fields} == {*stored}]  # type: ignore[attr-defined]
+    if not types:
+        raise ValueError("a dict is not the state of a chain")
+    state = types[0](**stored)
     if not isinstance(state.key, np.uint64) or type(state.n_steps) is not int or state.n_steps < 0:
         raise ValueError("the random stream of a chain is not valid")
     if not isinstance(state.log_density, float):  # includes floats of numpy
@@ -349,6 +329,7 @@ def _check_state(state: Any, has_latents: bool) -> None:
         raise ValueError("the number of a chain is not valid")
     if has_latents and latents is None:
         raise ValueError("a chain has no latents")
+    return state
 
 
 def checkpoints_of(estimator: Any, key: np.uint64, model: ShardedModel) -> Checkpoints | None:

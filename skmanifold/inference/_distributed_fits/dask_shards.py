@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
+import pickle
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from threading import Lock, Thread
 from typing import Any
@@ -28,7 +28,6 @@ from .exchange import (
     joined_parts,
     merged,
     packed,
-    pickled,
     pieces_of,
 )
 from .session import active_session
@@ -56,9 +55,9 @@ class DaskShards(Shards):
         self._client = client
         self._watch = ClusterWatch(client, worker_timeout, advice)
         self._given = builder
-        self.builder: Any = builder  # of the models: the given one, settled
+        self.builder: Any = builder  # of the models
         self._source = source
-        self._lock = threading.Lock()  # of the numbers of passes:
+        self._lock = Lock()  # of the numbers of passes:
         self._numbers = itertools.count()
         self._under_way: set[int] = set()  # those that failed stay until shards are closed
         self._futures: list[Any] = []  # of all shards
@@ -95,7 +94,8 @@ class DaskShards(Shards):
     def _begin(self) -> None:
         self.close()
         addresses = self._find_workers()
-        parts = [blocks for blocks in self._split(len(addresses)) if blocks]
+        with self._losses():
+            parts = [blocks for blocks in self._source.split(len(addresses)) if blocks]
         self._addresses = addresses[: len(parts)]
         self._actors = self._make_shards(parts)
         shapes = self._on_all("shape", ())
@@ -110,59 +110,40 @@ class DaskShards(Shards):
         first_rows = np.concatenate(([0], np.cumsum([n_rows for n_rows, _ in shapes]))).tolist()
         self.n_rows = first_rows[-1]
         places: list[tuple] = [(first_row, self.n_features) for first_row in first_rows[:-1]]
-        if hasattr(self._given, "settle"):
+        if hasattr(self._given, "builder_of"):
             summaries = self._on_all("summarize", *((first, self.n_rows, width) for first, width in places))
-            self.builder = self._given.settle(summaries)
+            self.builder = self._given.builder_of(summaries)
             places = [(*place, self.builder) for place in places]
         self._on_all("begin", *places)
-
-    def _split(self, n_parts: int) -> list[list]:
-        try:
-            return self._source.split(n_parts)
-        except Exception as error:
-            self._raise_if_lost(error)
-            raise
 
     def _make_shards(self, parts: list[list]) -> list[Any]:
         """Proxies of new shards. Dask's own proxies use the default client of the process, which may be another one."""
         given = [block for blocks in parts for block in blocks if hasattr(block, "key")]
         try:
-            for blocks, address in zip(parts, self._addresses, strict=True):
-                if not hasattr(blocks[0], "key"):
-                    blocks = self._scatter(blocks, address)
-                    given += blocks
-                self._futures.append(
-                    self._client.submit(Shard, self._given, blocks, actor=True, workers=[address], pure=False)
-                )
-            proxies = self._results(self._futures)
-            with self._client.as_current():
-                return [copy(proxy) for proxy in proxies]
-        except LostShardError:
-            raise
-        except Exception as error:
-            self._raise_if_lost(error)
-            raise
+            with self._losses():
+                for blocks, address in zip(parts, self._addresses, strict=True):
+                    if not hasattr(blocks[0], "key"):
+                        with self._watch.transfer(f"the transfer of rows to {address} failed"):
+                            blocks = self._watch.call(
+                                self._client.scatter, blocks, workers=[address], hash=False, of=[address]
+                            )
+                        given += blocks
+                    self._futures.append(
+                        self._client.submit(Shard, self._given, blocks, actor=True, workers=[address], pure=False)
+                    )
+                proxies = self._results(self._futures)
+                with self._client.as_current():
+                    return [copy(proxy) for proxy in proxies]
         finally:
             for future in given:
                 future.release()
 
-    def _scatter(self, blocks: list, address: str) -> list:
-        """Send the blocks to a worker; every error is treated as a failed transfer."""
-        try:
-            return self._watch.call(self._client.scatter, blocks, workers=[address], hash=False, of=[address])
-        except (OSError, LookupError, ValueError) as error:
-            self._watch.check_connected(error)
-            raise self._watch.loss(f"the transfer of rows to {address} failed: {error!r}") from error
-
     def _find_workers(self) -> list[str]:
         alive = self._watch.wait_for_workers(_PATIENCE)
-        try:
+        with self._watch.transfer("before rows were sent"):
             versions = self._watch.call(
                 self._client.run, eval, _VERSIONS, workers=sorted(alive), on_error="return", of=alive
             )
-        except (OSError, LookupError, ValueError) as error:
-            self._watch.check_connected(error)
-            raise self._watch.loss(f"before rows were sent: {error!r}") from error
         present = self._watch.alive()
         versions = {f"worker {address}": version for address, version in versions.items() if address in present}
         if not versions:
@@ -198,7 +179,7 @@ class DaskShards(Shards):
             number = next(self._numbers)
             self._under_way.add(number)
             oldest = min(self._under_way)
-        sent = None if position is None else pickled(packed(self.builder, position))
+        sent = None if position is None else pickle.dumps(packed(self.builder, position), protocol=5)
         groups = groups_of(len(self._actors), len(sent or b""))
         calls = [
             (PassCall(number, oldest, method, chain, key, place, self._actors[start:stop], piece),)
@@ -213,32 +194,25 @@ class DaskShards(Shards):
 
     def _on_all(self, method: str, *arguments: tuple) -> list:
         of_shards = arguments if len(arguments) > 1 else arguments * len(self._actors)
-        try:
+        with self._losses():
             calls = zip(self._actors, of_shards, strict=True)
             futures = [getattr(actor, method)(*of_shard) for actor, of_shard in calls]
-        except (RuntimeError, ValueError) as error:  # the proxy of a lost actor; ValueError in older versions of Dask
-            self._raise_if_lost(error)
-            raise
         return self._results(futures)
 
     def _results(self, futures: list[Any]) -> list:
+        with self._losses():
+            return [self._watch.answer(future, self._raise_if_lost) for future in futures]
+
+    @contextmanager
+    def _losses(self) -> Iterator[None]:
+        """Raise a LostShardError in place of an error that a lost shard has caused."""
         try:
-            return [self._result(future) for future in futures]
+            yield
         except LostShardError:
             raise
         except Exception as error:
             self._raise_if_lost(error)
             raise
-
-    def _result(self, future: Any) -> Any:
-        """Wait for one answer; a lost worker raises an error."""
-        while True:
-            try:
-                return future.result(timeout=self._watch.look_after)
-            except TimeoutError as error:
-                if future.done():  # with this error, or since then
-                    return future.result()
-                self._raise_if_lost(error)
 
     def _raise_if_lost(self, error: Exception) -> None:
         """Raise an error if a shard was lost, also if there is a new worker at its address."""
@@ -291,23 +265,35 @@ class ClusterWatch:
 
         Thread(target=run, name="skmanifold-call", daemon=True).start()
         asked = time.monotonic()
-        while True:
-            try:
-                return answer.result(timeout=self.look_after)
-            except TimeoutError:
-                if answer.done():  # with this error, or since then
-                    return answer.result()
+
+        def check(error: Exception) -> None:
             self.check_connected()
             if of is not None:
-                self.check(of)
+                if lost := sorted(set(of) - self.alive()):
+                    raise self.loss(", ".join(lost))
             elif time.monotonic() - asked > self._worker_timeout:
                 self._raise_lost(f"The scheduler has not answered for {self._worker_timeout:g} seconds")
 
-    def check(self, addresses: Iterable[str]) -> None:
-        """Raise a LostShardError if one of these workers is disconnected or was stopped."""
-        lost = sorted(set(addresses) - self.alive())
-        if lost:
-            raise self.loss(", ".join(lost))
+        return self.answer(answer, check)
+
+    def answer(self, future: Any, check: Callable[[Exception], None]) -> Any:
+        """The result of a future; while there is none, `check` may raise an error from time to time."""
+        while True:
+            try:
+                return future.result(timeout=self.look_after)
+            except TimeoutError as error:
+                if future.done():  # with this error, or since then
+                    return future.result()
+                check(error)
+
+    @contextmanager
+    def transfer(self, what: str) -> Iterator[None]:
+        """Treat every error in the block as a lost worker, or as a lost connection."""
+        try:
+            yield
+        except (OSError, LookupError, ValueError) as error:
+            self.check_connected(error)
+            raise self.loss(f"{what}: {error!r}") from error
 
     def alive(self) -> set[str]:
         """Addresses of the workers that the scheduler knows and that report to it."""

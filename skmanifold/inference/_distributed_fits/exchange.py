@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from operator import itemgetter
@@ -43,9 +42,16 @@ class LatentFile(NamedTuple):
         """Path of the file."""
         return Path(folder) / f"latents-{chain}-{self.first_row}"
 
-    def n_bytes(self) -> int:
-        """Size of the file in bytes."""
-        return (self.n_rows + 1) * _POINTER.itemsize + self.n_values * np.dtype(self.dtype).itemsize
+    def read(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
+        """Pointers and values; ValueError if the file does not match its checksum."""
+        n_bytes = (self.n_rows + 1) * _POINTER.itemsize + self.n_values * np.dtype(self.dtype).itemsize
+        content = read_own(path, n_bytes)
+        if blake2b(content, digest_size=16).hexdigest() != self.digest:
+            raise ValueError(f"{path.name} does not match its checksum")
+        indptr = np.frombuffer(content, _POINTER, self.n_rows + 1)
+        if indptr[0] != 0 or indptr[-1] != self.n_values or np.any(indptr[1:] < indptr[:-1]):
+            raise ValueError(f"{path.name} does not assign its values to rows")
+        return indptr, np.frombuffer(content, self.dtype, self.n_values, offset=indptr.nbytes)
 
 
 def write_latents(parts: Iterable[RowLatents], chain: int, folder: str) -> list[LatentFile]:
@@ -90,34 +96,16 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
     return files
 
 
-class StoredLatents:
-    """The latents of one chain in the folder of a checkpoint, in files in the order of rows."""
-
-    def __init__(self, folder: str, chain: int, files: list[LatentFile]):
-        self._folder = folder
-        self._chain = chain
-        self._files = files
-
-    def read(self, start: int, stop: int) -> RowLatents:
-        """Latents of the rows `start` to `stop`; ValueError if a file does not match its checksum."""
-        lengths, values = [], []
-        for file in self._files:
-            low, high = max(start - file.first_row, 0), min(stop - file.first_row, file.n_rows)
-            if low < high:
-                indptr, stored = self._open(file)
-                lengths.append(np.diff(indptr[low : high + 1]))
-                values.append(stored[indptr[low] : indptr[high]])
-        return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
-
-    def _open(self, file: LatentFile) -> tuple[np.ndarray, np.ndarray]:
-        path = file.path(self._folder, self._chain)
-        content = read_own(path, file.n_bytes())
-        if blake2b(content, digest_size=16).hexdigest() != file.digest:
-            raise ValueError(f"{path.name} does not match its checksum")
-        indptr = np.frombuffer(content, _POINTER, file.n_rows + 1)
-        if indptr[0] != 0 or indptr[-1] != file.n_values or np.any(indptr[1:] < indptr[:-1]):
-            raise ValueError(f"{path.name} does not assign its values to rows")
-        return indptr, np.frombuffer(content, file.dtype, file.n_values, offset=indptr.nbytes)
+def read_latents(files: list[LatentFile], chain: int, folder: str, start: int, stop: int) -> RowLatents:
+    """Latents of the rows `start` to `stop` of one chain; ValueError if a file does not match its checksum."""
+    lengths, values = [], []
+    for file in files:
+        low, high = max(start - file.first_row, 0), min(stop - file.first_row, file.n_rows)
+        if low < high:
+            indptr, stored = file.read(file.path(folder, chain))
+            lengths.append(np.diff(indptr[low : high + 1]))
+            values.append(stored[indptr[low] : indptr[high]])
+    return RowLatents(start, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))), np.concatenate(values))
 
 
 # They exchange pieces of the position, and parts of the statistics that each of them merges.
@@ -154,7 +142,7 @@ class ShardBuilder(Protocol):
         ...
 
 
-class UnsettledShardBuilder(Protocol):
+class SummarizingShardBuilder(Protocol):
     """The same for models that depend on all rows; the client makes their builder from summaries of the shards."""
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
@@ -165,12 +153,12 @@ class UnsettledShardBuilder(Protocol):
         """The rows to keep, for `build` of the builder of the models, and a summary of them."""
         ...
 
-    def settle(self, summaries: list) -> ShardBuilder:
+    def builder_of(self, summaries: list) -> ShardBuilder:
         """The builder of the models, after the summaries of all shards in the order of the rows."""
         ...
 
 
-AnyShardBuilder = ShardBuilder | UnsettledShardBuilder
+AnyShardBuilder = ShardBuilder | SummarizingShardBuilder
 
 
 class LostShardError(RuntimeError):
@@ -260,22 +248,12 @@ def groups_of(n_shards: int, n_bytes: int) -> list[tuple[int, int]]:
     return split_range(n_shards, -(-n_shards // n_groups))
 
 
-def pickled(value: Any) -> bytes:
-    """The pickle of a packed position."""
-    return pickle.dumps(value, protocol=5)
-
-
 def pieces_of(sent: bytes | None, n: int) -> list[bytes | None]:
     """Divide a pickle into `n` pieces."""
     if sent is None or n == 1:
         return [sent] * n
     size = -(-len(sent) // n)
     return [sent[i * size : (i + 1) * size] for i in range(n)]
-
-
-def joined_pieces(pieces: list[bytes]) -> Any:
-    """The inverse of `pickled` and `pieces_of`."""
-    return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
 def packed_parts(builder: Any, statistics: Any, n: int) -> list:

@@ -6,9 +6,10 @@ import asyncio
 import atexit
 import gc
 import itertools
+import pickle
 from collections.abc import Callable
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,10 @@ from .exchange import (
     LostShardError,
     PassCall,
     ShardBuilder,
-    StoredLatents,
     in_thread,
-    joined_pieces,
     merge_packed,
     packed_parts,
+    read_latents,
     unpacked,
     write_latents,
 )
@@ -152,7 +152,7 @@ class Shard:
 
     def _run_on_pieces(self, call: PassCall, pieces: list[bytes]) -> tuple[list, float]:
         """Run a pass; returns the packed parts of the statistics."""
-        position = unpacked(self.builder, joined_pieces(pieces)) if pieces else None
+        position = unpacked(self.builder, pickle.loads(b"".join(pieces))) if pieces else None
         statistics, log_likelihood = self.run(call.method, call.chain, position, call.key)
         return packed_parts(self.builder, statistics, len(call.shards)), log_likelihood
 
@@ -166,7 +166,7 @@ class Shard:
 
     def load(self, chain: int, folder: str, files: list[LatentFile]) -> None:
         """Read the latents of one chain, which other shards may have written."""
-        self.latents[chain] = self.model.unpack_latents(StoredLatents(folder, chain, files).read)
+        self.latents[chain] = self.model.unpack_latents(partial(read_latents, files, chain, folder))
 
 
 class Shards:
@@ -234,8 +234,8 @@ class LocalShards(Shards):
     def __init__(self, builder: AnyShardBuilder, blocks: list, workers: Workers):
         self._shard = Shard(builder, blocks)
         self.n_rows, self.n_features = self._shard.shape()
-        if hasattr(builder, "settle"):
-            builder = builder.settle([self._shard.summarize(0, self.n_rows, self.n_features)])
+        if hasattr(builder, "builder_of"):
+            builder = builder.builder_of([self._shard.summarize(0, self.n_rows, self.n_features)])
         self._shard.begin(0, self.n_features, builder, workers)
         self.builder = self._shard.builder
 
@@ -265,14 +265,9 @@ class ShardedModel:
     """
 
     def __init__(self, head: Any, shards: Any):
-        self._head = head
+        self.head = head
         self.shards = shards
         self._chains = itertools.count()
-
-    @property
-    def head(self) -> Any:
-        """The model without rows."""
-        return self._head
 
     def with_head(self, head: Any) -> ShardedModel:
         """The same rows with another model without rows, of the same shapes."""
@@ -291,9 +286,9 @@ class ShardedModel:
         return self.shards.total("n_tokens")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_head":
+        if name.startswith("__") or name == "head":
             raise AttributeError(name)
-        answer = getattr(self._head, name)
+        answer = getattr(self.head, name)
         if name in _OF_ROWS:
             return self._asked_of_rows(name)
         if callable(answer) and name not in _OF_STATISTICS | _OF_CHECKPOINTS:
@@ -309,7 +304,7 @@ class ShardedModel:
             return chain, call(chain, None, key)[0]
 
         def sample(position: Any, chain: int, key: np.uint64) -> tuple[int, Any, float]:
-            send = getattr(self._head, "for_rows", None)  # other parts of the model that may change between passes
+            send = getattr(self.head, "for_rows", None)  # other parts of the model that may change between passes
             return chain, *call(chain, send(position) if send else position, key)
 
         def expect(position: Any) -> tuple[Any, float]:

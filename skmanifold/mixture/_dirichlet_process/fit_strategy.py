@@ -24,7 +24,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import SGRLD, BaseSampler
 from ...samplers._base import resolve_sampler
 from ...samplers._latent.stick_breaking import check_concentration_prior
-from ...utils._conditions import Condition, Length, Sizes, Whole
+from ...utils._conditions import Condition, Integer, Length, Sizes
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
 from .._scores import typical_rows
@@ -53,7 +53,7 @@ class MixtureStream(ChainStream):
 
     states: Annotated[list[Annotated[StreamState, counted_by(lambda counts: len(counts.sizes))]], Length("n_chains")]
     stores: Annotated[
-        list[DrawStore[tuple[ParameterDraw, Annotated[int, Whole(low=1, below=MOST_COMPONENTS)]]]], Length("n_chains")
+        list[DrawStore[tuple[ParameterDraw, Annotated[int, Integer(low=1, below=MOST_COMPONENTS)]]]], Length("n_chains")
     ]
     _last: Annotated[list[ParameterDraw], Length("n_chains")]
 
@@ -109,7 +109,7 @@ class RowsToPartition(NamedTuple):
 
     clusters: Family
     start: Start
-    settled: dict[str, Any]
+    known: dict[str, Any]
 
     def model(self, mixture: Any, workers: Workers, most_batches: int) -> DPModel:
         """The model with the settings of the estimator, and at most so many minibatches by default."""
@@ -131,7 +131,7 @@ class PartitionFit(FitStrategy):
         self.data = data
         self.clusters = data.clusters
         self.n_rows = data.clusters.n_rows
-        self.settled = {**data.settled, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
+        self.known = {**data.known, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
         self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, self.clusters).max_draws)))
 
     def model(self, workers: Workers) -> DPModel:
@@ -160,7 +160,7 @@ class PartitionFit(FitStrategy):
         records = records or [self._record(chain, True) for chain in chains]
         best = chains[best_chain(chains)]
         labels, concentration = compact_labels(best.state.latents), self._concentration(best.state)
-        fitted = {**self.settled, "_draws": [record["_draw"] for record in records]}
+        fitted = {**self.known, "_draws": [record["_draw"] for record in records]}
         return {**fitted, **_partition_attributes(best.model, labels, concentration)}
 
     def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class PartitionStream(StreamStrategy):
 
             stream = (mixture._stream or self._without_rows(model)).advanced(advance, workers)
         stream = stream.recorded(passes, model)
-        return {**self.data.settled, "_stream": stream, **_summary_attributes(stream.summary())}
+        return {**self.data.known, "_stream": stream, **_summary_attributes(stream.summary())}
 
     def _without_rows(self, model: DPModel) -> MixtureStream:
         """The chains of a fit as chains of a stream that began with the fitted rows."""

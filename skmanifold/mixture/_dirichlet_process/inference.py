@@ -23,7 +23,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED, check_concentration_prior, concentration_or_draw
 from ...samplers._states import is_of
-from ...utils._conditions import Array, Counted, Real, Sizes, index
+from ...utils._conditions import Array, Integer, Real, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
@@ -64,7 +64,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     concentration: float | None
     concentration_prior: ArrayLike
     _fitted_on_sparse: Saved[bool]
-    n_components_: Annotated[int, Counted("n_components")]
+    n_components_: Annotated[int, Integer(1, size="n_components")]
     _estimate: Saved[PartitionDraw]  # of the point partition
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit

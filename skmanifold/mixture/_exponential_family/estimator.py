@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ from ...base import (
     Minibatch,
     Run,
     StreamStrategy,
-    draws_parameters,
     takes_minibatches,
 )
 from ...callbacks._hooks import check_labels_of_all, labels_of_all
@@ -202,7 +202,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
     _samplers = {sampler.short_name: sampler for sampler in (ESCA, EM, Gibbs)}  # noqa: RUF012
     _settings = {"esca": {"n_average": 10, "tol": 1e-3}}  # noqa: RUF012
-    _read_by: ClassVar[dict] = {"n_predictive_draws": draws_parameters, "n_stored_rows": draws_parameters}
+    _read_by: ClassVar[dict] = dict.fromkeys(("n_predictive_draws", "n_stored_rows"), attrgetter("draws_parameters"))
     _single_threaded = "all"
     _of_some_fits = ("converged_", "n_categories_", "_layout", *OF_FAMILY)
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_")

@@ -32,9 +32,9 @@ from .model import FamilyModel, RowWeights
 from .shards import (
     LabelledRows,
     RowSample,
+    SampledFamilyShards,
     ShardedMixture,
     StoredFamilyShards,
-    UnsettledFamilyShards,
     check_parts,
     shard_mixture,
 )
@@ -69,10 +69,10 @@ class RowsFit(FitStrategy):
                     f"but {type(self.sampler).__name__} draws one component for each row."
                 )
             mixture._check_offers(emission, emission, [WeightedRowEmission], "sample_weight")
-        self._settle(_read_weighted(mixture, emission, X, sample_weight), emission)
+        self._bind(_read_weighted(mixture, emission, X, sample_weight), emission)
         self.n_rows = self.data.every.n_rows
 
-    def _settle(self, data: WeightedRows, emission: BaseEmission) -> None:
+    def _bind(self, data: WeightedRows, emission: BaseEmission) -> None:
         """Store the rows and what depends on them."""
         mixture = self.mixture
         self.data = data
@@ -81,8 +81,8 @@ class RowsFit(FitStrategy):
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
         self.store = DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains)
-        self.settled = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
-        self.settled |= {name: vars(mixture)[name] for name in emission.stores}
+        self.known = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
+        self.known |= {name: vars(mixture)[name] for name in emission.stores}
 
     @property
     def climbs(self) -> bool:
@@ -129,7 +129,7 @@ class RowsFit(FitStrategy):
         for _ in range(self.mixture.n_polish):
             sums, _ = model.expect_latents(position)
             position = model.mode(sums)
-        fitted = {**self.settled, **fitted_parameters(model.family, position), "best_chain_": best}
+        fitted = {**self.known, **fitted_parameters(model.family, position), "best_chain_": best}
         if self.climbs:
             fitted["converged_"] = sampler.has_converged(chains[best].state)
         kept = [draw["_position"] for draw in chains[best].draws if "_position" in draw]
@@ -175,20 +175,20 @@ class StoredRowsFit(RowsFit):
     def model(self, workers: Workers) -> Any:
         """The model of all rows, which are read into their shards."""
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
-        shards = open_shards(UnsettledFamilyShards(self._settled_by, key), source_of(self.X, BLOCK_ROWS), workers)
+        shards = open_shards(SampledFamilyShards(self._builder_of, key), source_of(self.X, BLOCK_ROWS), workers)
         self.n_rows = shards.n_rows
         self.here = mixture_model(self.mixture, self.data, self.family, workers)
         self.whole = ShardedMixture(self.here, shards)
         return self.whole
 
-    def _settled_by(self, sample: RowSample) -> StoredFamilyShards:
+    def _builder_of(self, sample: RowSample) -> StoredFamilyShards:
         """The builder after these rows; the first sample is that of all later ones."""
         if self.builder is None:
             mixture, emission = self.mixture, self.emission
             rows = sample.typed(emission.read(mixture, sample.rows, reset=True))
             check_parts(rows)
             remember_columns(mixture, self.X, mixture.n_features_in_)
-            self._settle(WeightedRows(rows, None, slice(None), rows), emission)
+            self._bind(WeightedRows(rows, None, slice(None), rows), emission)
             stored = {name: vars(mixture)[name] for name in ("n_features_in_", *emission.stores)}
             rest, whom = sample._replace(rows=None), type(mixture).__name__
             self.builder = StoredFamilyShards(self.family, _weight_prior(mixture), rest, emission, stored, whom)

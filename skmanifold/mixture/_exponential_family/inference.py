@@ -16,7 +16,7 @@ from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import to_tree
 from ...models import IncompatibleError
 from ...numerics.block_sums import BlockSums
-from ...utils._conditions import MOST_COUNTED, Array, Real, Sizes, Whole, index, placed
+from ...utils._conditions import MOST_COUNTED, Array, Integer, Real, Sizes, index, placed
 from ...utils._declared import Lacking, Saved
 from ...utils._parameters import offers
 from .._cluster_summary import SummarizesClusters
@@ -56,7 +56,7 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
     dispersions_: Lacking[np.ndarray]
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _estimate: Saved[Position]
-    best_chain_: Lacking[Annotated[int, Whole(below="n_chains")]]
+    best_chain_: Lacking[Annotated[int, Integer(below="n_chains")]]
     _sums: Saved[BlockSums]  # statistics of the estimate
     converged_: Lacking[bool]
     _draws: Saved[list[Position]]  # of the best chain, of samplers that draw the parameters

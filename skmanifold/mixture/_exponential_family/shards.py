@@ -78,19 +78,19 @@ class ShardedMixture(ShardedModel):
     @property
     def total_weight(self) -> float:
         """Sum of the weights of all rows; those that the client does not have weigh 1."""
-        return self._head.total_weight if self._head.n_rows == self.n_rows else float(self.n_rows)
+        return self.head.total_weight if self.head.n_rows == self.n_rows else float(self.n_rows)
 
     def init_latents(self, key: np.uint64) -> tuple[int, BlockSums]:
         """Statistics of the initial labels of all rows: those of some, or drawn given the parameters that fit these."""
-        chain, statistics = next(self._chains), self._head.init_latents(key)[1]
-        if self._head.n_rows == self.n_rows:  # the labels stay on the client: no draw depends on them
+        chain, statistics = next(self._chains), self.head.init_latents(key)[1]
+        if self.head.n_rows == self.n_rows:  # the labels stay on the client: no draw depends on them
             return chain, statistics
         try:
-            position = self._head.mode(statistics)
+            position = self.head.mode(statistics)
         except NoModeError:
-            if not self._head.family_offers("draw"):
+            if not self.head.family_offers("draw"):
                 raise
-            position = self._head.draw(statistics, subkey(key, Purpose.DRAW))
+            position = self.head.draw(statistics, subkey(key, Purpose.DRAW))
         return chain, self.shards.call("sample_latents", chain, position, subkey(key, Purpose.LABELS))[0]
 
     init_rows = init_latents
@@ -173,10 +173,10 @@ class StoredFamilyShards(FamilyShards):
 
 
 @dataclass
-class UnsettledFamilyShards:
-    """An `UnsettledShardBuilder` that sends rows chosen by `key` to the client; its `settle_by` returns the builder."""
+class SampledFamilyShards:
+    """A `SummarizingShardBuilder` that sends rows chosen by `key` to the client; `build_by` returns the builder."""
 
-    settle_by: Callable[[RowSample], StoredFamilyShards] | None
+    build_by: Callable[[RowSample], StoredFamilyShards] | None
     key: np.uint64
 
     def __reduce__(self) -> tuple:
@@ -198,11 +198,11 @@ class UnsettledFamilyShards:
         has_fractions = any((np.nan_to_num(piece) % 1.0).any() for piece in pieces)
         return rows, RowSample(rows[chosen], n_all_rows, has_missing, has_fractions)
 
-    def settle(self, summaries: list[RowSample]) -> StoredFamilyShards:
+    def builder_of(self, summaries: list[RowSample]) -> StoredFamilyShards:
         """The builder of models of these rows."""
         rows, n_all_rows, missing, fractions = zip(*summaries, strict=True)
-        assert self.settle_by is not None, "only the client settles"
-        return self.settle_by(RowSample(join_rows(rows), n_all_rows[0], any(missing), any(fractions)))
+        assert self.build_by is not None, "only the client knows this function"
+        return self.build_by(RowSample(join_rows(rows), n_all_rows[0], any(missing), any(fractions)))
 
 
 def sampled_rows(n_rows: int, key: np.uint64) -> np.ndarray:

@@ -15,9 +15,9 @@ from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
 from ...inference._draws import to_tree
 from ...random._keys import root_key, subkey
-from ...utils._conditions import Array, Counted, Length, Names, Sizes, refuse
+from ...utils._conditions import Array, Integer, Length, Names, Sizes, refuse
 from ...utils._declared import Lacking, check_estimator
-from ...utils._sklearn_callbacks import torn_down
+from ...utils._sklearn import torn_down
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .estimator import SubspaceMixture
@@ -104,7 +104,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         "class_prior": [None, "array-like"],
     }
 
-    n_features_in_: Annotated[int, Counted("n_features")]
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     classes_: Annotated[np.ndarray, _classes]
     mixtures_: Annotated[list[Annotated[Any, _mixture]], Length("n_classes")]

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from ...emissions._dense_rows import DenseRows
 from ...manifolds import Stiefel
-from ...numerics.row_lanes import ROW_LANES, load_rows
+from ...numerics.simd import ROW_LANES, load_rows
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._njit import njit
 from ...utils._validation import of_columns

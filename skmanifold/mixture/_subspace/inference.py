@@ -11,7 +11,7 @@ from ...base import stack_draws
 from ...emissions._dense_rows import DenseRows, read_dense
 from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import falling, to_tree
-from ...utils._conditions import Array, Length, Sizes, Whole, index
+from ...utils._conditions import Array, Integer, Length, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
@@ -62,7 +62,7 @@ class SubspaceInference(DrawsFromPrior):
     dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
     noise_variance_: Annotated[np.ndarray, Array("float64", "n_components", above=0)]
-    best_chain_: Annotated[int, Whole(below="n_chains")]
+    best_chain_: Annotated[int, Integer(below="n_chains")]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws:

@@ -101,7 +101,7 @@ def _redraw_totals(rows: LazyRows, model: Any, changes: Any, key: np.uint64) -> 
     return rows
 
 
-def settle(model: Any, state: SCIRRowsState) -> SCIRRowsState:
+def draw_all_rows(model: Any, state: SCIRRowsState) -> SCIRRowsState:
     """Draw the current values of all rows; the columns' totals are then their sums."""
     key = subkey(state.key[0], Purpose.DRAW, state.n_steps)
     return state._replace(rows=_read(model, state, _all_rows(model), key))

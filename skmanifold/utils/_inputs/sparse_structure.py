@@ -33,26 +33,17 @@ def check_structure(X: Any, name: str = "X") -> None:
         raise ValueError(f"{name} is a sparse matrix of the type {X.dtype}: its entries must be numbers.")
 
 
-def _check_rows(X, name: str, n_rows: int, n_columns: int) -> None:
-    _check_compressed(X, name, ("row", n_rows), ("column", n_columns))
-
-
-def _check_columns(X, name: str, n_rows: int, n_columns: int) -> None:
-    _check_compressed(X, name, ("column", n_columns), ("row", n_rows))
-
-
-def _check_blocks(X, name: str, n_rows: int, n_columns: int) -> None:
-    data = _array(X, name, "data", 3)
-    height, width = data.shape[1:]
-    if not (height and width) or n_rows % height or n_columns % width:
-        raise _broken(X, name, f"blocks of {height} x {width} do not fill {n_rows} rows and {n_columns} columns")
-    _check_compressed(X, name, ("block row", n_rows // height), ("block column", n_columns // width), 3)
-
-
-def _check_compressed(X, name: str, major: tuple[str, int], minor: tuple[str, int], data_ndim: int = 1) -> None:
+def _check_compressed(X, name: str, n_rows: int, n_columns: int) -> None:
     """Pointers and indices of CSR, CSC and BSR."""
-    (what, n_major), (of, n_minor) = major, minor
-    data, indices, indptr = _array(X, name, "data", data_ndim), _index(X, name, "indices"), _index(X, name, "indptr")
+    data = _array(X, name, "data", 3 if X.format == "bsr" else 1)
+    indices, indptr = _index(X, name, "indices"), _index(X, name, "indptr")
+    axes = [("row", n_rows), ("column", n_columns)]
+    if X.format == "bsr":
+        height, width = data.shape[1:]
+        if not (height and width) or n_rows % height or n_columns % width:
+            raise _broken(X, name, f"blocks of {height} x {width} do not fill {n_rows} rows and {n_columns} columns")
+        axes = [("block row", n_rows // height), ("block column", n_columns // width)]
+    (what, n_major), (of, n_minor) = reversed(axes) if X.format == "csc" else axes
     if len(indices) != len(data):
         raise _broken(X, name, f"it has {len(indices)} indices but {len(data)} entries of data")
     fault = pointers_fault(indptr, what, n_major, len(indices))
@@ -143,9 +134,9 @@ def _check_numbers(X, name: str, what: str, numbers: list, n: int) -> None:
 
 
 _CHECKS = {
-    "csr": _check_rows,
-    "csc": _check_columns,
-    "bsr": _check_blocks,
+    "csr": _check_compressed,
+    "csc": _check_compressed,
+    "bsr": _check_compressed,
     "coo": _check_coordinates,
     "dia": _check_diagonals,
     "lil": _check_lists,

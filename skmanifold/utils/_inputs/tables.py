@@ -367,7 +367,7 @@ def _stacked(X: Any) -> sp.csc_array:
 
 def _count_missing(y: Any) -> int:
     """Number of missing labels; scikit-learn checks labels that are plain numbers."""
-    if y is None or (isinstance(y, np.ndarray) and y.dtype.kind != "O"):
+    if isinstance(y, np.ndarray) and y.dtype.kind != "O":
         return 0
     array = np.asarray(y, dtype=object)
     pandas = sys.modules.get("pandas")

@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 from skmanifold.admixture._hdp.births import Hyperparameters, TopicWeights, draw_weights
 from skmanifold.admixture._hdp.split_merge import split_and_merge
-from skmanifold.admixture._hdp.two_sides import Counted, Tokens, count_sides, log_gain_of_split, table_of_words
+from skmanifold.admixture._hdp.two_sides import Counted, TokensOfTopics, count_sides, log_gain_of_split, table_of_words
 from skmanifold.random._keys import root_key, subkey
 
 from . import _tiny_hdp as tiny
@@ -69,7 +69,7 @@ def test_the_gain_of_a_split_is_that_of_gamma_functions_in_and_beyond_the_tables
     sides = rng.integers(0, 2, len(rows)).astype(np.int8)
     given, tokens, counted = (
         Hyperparameters(0.8, 1.5, np.array(beta), each.sum()),
-        Tokens(rows, words),
+        TokensOfTopics(rows, words),
         Counted.none(5, 3),
     )
     count_sides(tokens, sides, *counted)

@@ -19,7 +19,7 @@ from skmanifold.models import seen_by
 from skmanifold.samplers import SCIR, SGHMC, SGLD, SGRHMC, SGRLD, CollapsedGibbs, Gibbs
 from skmanifold.samplers._base import State
 from skmanifold.samplers._cir import scir as scir_by_rows
-from skmanifold.samplers._cir.scir import settle
+from skmanifold.samplers._cir.scir import draw_all_rows
 from skmanifold.utils._threads import Workers
 
 from .. import _tiny_corpus as tiny
@@ -283,7 +283,7 @@ def test_minibatches_add_the_stated_variance_to_counts_that_are_certain(h, batch
     for n in range(400 * gap):
         state = one_step(passes.sampler, model, state)
         if n >= 20 * gap and n % gap == 0:
-            state = settle(model, state)
+            state = draw_all_rows(model, state)
             theta = np.exp(state.rows.log_theta[:, 0].astype(float))
             series.append([[theta.mean(), np.mean((theta - a) ** 2)]])
     estimate = summarize_batches(series, 20)
