@@ -29,7 +29,7 @@ def _run_steps(
     for i in range(len(step_sizes)):
         h, start = step_sizes[i], (first + i) * n_steps
         failed = make_steps(move, geometry, gradient, covariance, chains, h, start, n_steps)
-        if failed < 0 and chain_lost(chains) >= 0:
+        if failed < 0 and chain_lost(chains.position, chains.thermostat) >= 0:
             failed = start + n_steps - 1
         if failed >= 0:
             return failed

@@ -31,7 +31,7 @@ from .._states import LARGEST, SHARED_FIELDS, Keys, LogDensity, Points, counted
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .compiled_runs import StepsRun
 from .integrator_kernels import N_COEFFICIENTS, first_not_finite, mean_squares
-from .moves import chain_lost, chains_of, make_steps
+from .moves import NO_THERMOSTAT, chain_lost, chains_of, make_steps
 from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, covariance_at, decompose, replace_by
 
 _LEAST_RATE = 0.01  # minimum weight of a new minibatch in the running covariance, a window of about 100 steps
@@ -260,7 +260,7 @@ class GradientSampler(ManifoldSampler):
         except NonFiniteError as error:
             error.state = state if error.state is None else error.state
             raise
-        if chain_lost(chains_of(state)) >= 0:
+        if chain_lost(state.position, getattr(state, "thermostat", NO_THERMOSTAT)) >= 0:
             self._stop_at(state, first + n - 1)
         return counted(state)
 
@@ -407,7 +407,8 @@ class GradientSampler(ManifoldSampler):
         """Raise a `NonFiniteError` with the state, for the gradient in its memory or for its position."""
         chain, what = first_not_finite(state.memory.gradient), "met a gradient"
         if chain < 0:
-            chain, what = chain_lost(chains_of(state)), "moved to a position or thermostat"
+            lost = chain_lost(state.position, getattr(state, "thermostat", NO_THERMOSTAT))
+            chain, what = lost, "moved to a position or thermostat"
         raise NonFiniteError(
             f"{type(self).__name__} {what} that is not finite at step {t} of chain {chain}; "
             "a smaller step size may help. The attribute `state` of this error has the position.",

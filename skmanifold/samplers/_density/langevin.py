@@ -63,7 +63,7 @@ class SGLD(GradientSampler):
         self.control_variate = control_variate
 
     def _move_for(self, model: Any) -> Langevin:
-        return Langevin()
+        return Langevin(model.manifold.dim)
 
     def recipe(self, model: HasGradient) -> Recipe:
         """D, Q and H of the diffusion, for `check_recipe`."""

@@ -12,14 +12,14 @@ from ...models._minibatch import check_symmetric
 from ...numerics.linalg import from_eigen, times
 from .integrator_kernels import ABOBA, BAOAB, OU
 from .moves import (
-    advance,
+    begin_step,
     drift,
     drift_freely,
     kick,
-    make_flat_steps,
     make_geodesic_steps,
     make_steps,
     projectors,
+    resample_momentum,
 )
 from .noise_covariance import Covariance, fill_matrix_noise
 
@@ -50,10 +50,16 @@ def check_friction(friction: Any, size: int) -> None:
     check_symmetric(friction, "friction", "definite")
 
 
-make_steps.of(MatrixFriction)(make_flat_steps)
+@make_steps.of(MatrixFriction)
+def _make_steps_with_matrix(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    for t in range(first, first + n_steps):
+        if not begin_step(gradient, chains, t):
+            return t
+        resample_momentum(move.resample_every, chains, t)
+        _step_with_matrix(move, covariance, chains, h)
+    return -1
 
 
-@advance.of(MatrixFriction)
 def _step_with_matrix(move, gradient_noise, chains, h):
     x, v, noise, gradient = (
         array.reshape(len(array), -1) for array in (chains.position, chains.momentum, chains.noise, chains.gradient)

@@ -38,7 +38,7 @@ from .noise_covariance import FULL_SIZE, Covariance, NoCovariance, fill_compensa
 _MOMENTUM, _NOISE = Purpose.MOMENTUM, Purpose.NOISE
 SCHEMES = {"aboba": ABOBA, "ou": OU, "baoab": BAOAB}
 _RETRACT_EVERY = 100  # steps; rounding errors become visible only after thousands of steps
-_NO_MOMENTUM, _NO_THERMOSTAT = np.empty((0, 0)), np.empty(0)
+_NO_MOMENTUM, NO_THERMOSTAT = np.empty((0, 0)), np.empty(0)
 _PATHS = np.uint64(0x9A7B5)  # key of the random path lengths, the same for all chains
 
 
@@ -58,7 +58,7 @@ class Chains(NamedTuple):
 def chains_of(state: Any) -> Chains:
     """The arrays of a state, with points in their shape."""
     memory = state.memory
-    momentum, thermostat = getattr(state, "momentum", _NO_MOMENTUM), getattr(state, "thermostat", _NO_THERMOSTAT)
+    momentum, thermostat = getattr(state, "momentum", _NO_MOMENTUM), getattr(state, "thermostat", NO_THERMOSTAT)
     arrays = memory.gradient, memory.noise, state.key, memory.keys, memory.coefficients
     return Chains(state.position, momentum, thermostat, *arrays)
 
@@ -80,32 +80,32 @@ def begin_step(gradient, chains, t):
     return first_not_finite(chains.gradient) < 0
 
 
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
+@njit_or_interpreted(cache=True, nogil=True)
 def resample_momentum(every, chains, t):
     """Draw new momenta before step t, if it is time; `every` is 0 for never."""
     if every > 0 and t > 0 and t % every == 0:
         fill_normal(chains.keys, _MOMENTUM, by_chain(chains.momentum))
 
 
-@njit_or_interpreted(cache=True, nogil=True)
-def chain_lost(chains):
+@njit(cache=True, nogil=True)
+def chain_lost(position, thermostat):
     """The first chain whose position or thermostat is not finite after a step, or -1."""
-    chain = first_not_finite(chains.position)
+    chain = first_not_finite(position)
     if chain < 0:
-        for c in range(len(chains.thermostat)):
-            if not math.isfinite(chains.thermostat[c]):
+        for c in range(len(thermostat)):
+            if not math.isfinite(thermostat[c]):
                 return c
     return chain
 
 
-# On Euclidean spaces. What a step calls is inlined: a call with the arrays of the chains takes as long as a tenth of a
-# step in few dimensions.
+# On Euclidean spaces. Each move has a loop of its own, because a call with the arrays of the chains takes as long as
+# a tenth of a step in few dimensions.
 
 
 class Langevin(NamedTuple):
-    """`SGLD`, which has no momentum."""
+    """`SGLD`."""
 
-    resample_every: int = 0
+    dim: int
 
 
 class EulerFriction(NamedTuple):
@@ -128,7 +128,6 @@ class EulerThermostat(NamedTuple):
     strength: float
     mass: float
     dim: int
-    resample_every: int = 0
 
 
 class SplitThermostat(NamedTuple):
@@ -137,79 +136,81 @@ class SplitThermostat(NamedTuple):
     strength: float
     mass: float
     dim: int
-    resample_every: int = 0
 
 
-@by_type
-def advance(move, covariance, chains, h):
-    """Make one step with the gradients in `chains`."""
-
-
+@make_steps.of(Langevin)
 @njit_or_interpreted(cache=True, nogil=True)
-def make_flat_steps(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    """Gradients, new momenta if it is time, and the rest of each step."""
+def _step_langevin(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    n_chains = len(chains.keys)
+    variance, weight = np.full(n_chains, 2 * h), np.full(n_chains, h * h)
+    for t in range(first, first + n_steps):
+        if not begin_step(gradient, chains, t):
+            return t
+        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
+        step_langevin(chains.position, h, chains.gradient, chains.noise)
+    return -1
+
+
+@make_steps.of(EulerFriction)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_euler_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    n_chains = len(chains.keys)
+    friction = np.full(n_chains, move.friction)
+    variance, weight = np.full(n_chains, 2 * move.friction * h), np.full(n_chains, h * h)
     for t in range(first, first + n_steps):
         if not begin_step(gradient, chains, t):
             return t
         resample_momentum(move.resample_every, chains, t)
-        advance(move, covariance, chains, h)
+        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
+        step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
     return -1
 
 
-make_steps.of(Langevin, EulerFriction, SplitFriction, EulerThermostat, SplitThermostat)(make_flat_steps)
+@make_steps.of(SplitFriction)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_split_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    n_chains, kept = len(chains.keys), math.exp(-move.friction * h)
+    variance, weight = np.full(n_chains, 1 - kept**2), np.full(n_chains, (kept * h) ** 2)
+    for t in range(first, first + n_steps):
+        if not begin_step(gradient, chains, t):
+            return t
+        resample_momentum(move.resample_every, chains, t)
+        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
+        step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
+    return -1
 
 
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def fill_noise(covariance, chains, variance, weight):
-    """Write N(0, variance * I - weight * V), clipped at zero, to the noise of all chains."""
-    chains.coefficients[3, :], chains.coefficients[4, :] = variance, weight
-    fill_compensated(covariance, chains.keys, chains.coefficients[3], chains.coefficients[4], chains.noise)
+@make_steps.of(EulerThermostat)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_euler_thermostat(move, geometry, gradient, covariance, chains, h, first, n_steps):
+    n_chains = len(chains.keys)
+    variance, weight = np.full(n_chains, 2 * move.strength * h), np.full(n_chains, h * h)
+    for t in range(first, first + n_steps):
+        if not begin_step(gradient, chains, t):
+            return t
+        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
+        friction = chains.thermostat.copy()
+        move_thermostat(chains.thermostat, chains.momentum, move.dim, h / move.mass)
+        step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
+    return -1
 
 
-@advance.of(Langevin)
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def _step_langevin(move, covariance, chains, h):
-    fill_noise(covariance, chains, 2 * h, h * h)
-    step_langevin(chains.position, h, chains.gradient, chains.noise)
-
-
-@advance.of(EulerFriction)
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def _step_euler_friction(move, covariance, chains, h):
-    fill_noise(covariance, chains, 2 * move.friction * h, h * h)
-    friction = np.full(len(chains.keys), move.friction)
-    step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
-
-
-@advance.of(SplitFriction)
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def _step_split_friction(move, covariance, chains, h):
-    kept = math.exp(-move.friction * h)
-    fill_noise(covariance, chains, 1 - kept**2, (kept * h) ** 2)
-    step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
-
-
-@advance.of(EulerThermostat)
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def _step_euler_thermostat(move, covariance, chains, h):
-    fill_noise(covariance, chains, 2 * move.strength * h, h * h)
-    friction = chains.thermostat.copy()
-    move_thermostat(chains.thermostat, chains.momentum, move.dim, h / move.mass)
-    step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
-
-
-@advance.of(SplitThermostat)
-@njit_or_interpreted(cache=True, nogil=True, forceinline=True)
-def _step_split_thermostat(move, covariance, chains, h):
+@make_steps.of(SplitThermostat)
+@njit_or_interpreted(cache=True, nogil=True)
+def _step_split_thermostat(move, geometry, gradient, covariance, chains, h, first, n_steps):
     x, v, xi, coefficients = chains.position, chains.momentum, chains.thermostat, chains.coefficients
-    add_scaled(v, h, chains.gradient)
-    add_scaled(x, h / 2, v)
-    move_thermostat(xi, v, move.dim, h / 2 / move.mass)
-    fill_coefficients(BAOAB, xi, move.strength, h, coefficients)
-    fill_compensated(covariance, chains.keys, coefficients[3], coefficients[4], chains.noise)
-    damp_and_kick(v, coefficients, chains.gradient, chains.noise)
-    move_thermostat(xi, v, move.dim, h / 2 / move.mass)
-    add_scaled(x, h / 2, v)
+    for t in range(first, first + n_steps):
+        if not begin_step(gradient, chains, t):
+            return t
+        add_scaled(v, h, chains.gradient)
+        add_scaled(x, h / 2, v)
+        move_thermostat(xi, v, move.dim, h / 2 / move.mass)
+        fill_coefficients(BAOAB, xi, move.strength, h, coefficients)
+        fill_compensated(covariance, chains.keys, coefficients[3], coefficients[4], chains.noise)
+        damp_and_kick(v, coefficients, chains.gradient, chains.noise)
+        move_thermostat(xi, v, move.dim, h / 2 / move.mass)
+        add_scaled(x, h / 2, v)
+    return -1
 
 
 # Along geodesics

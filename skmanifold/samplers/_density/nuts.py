@@ -29,6 +29,7 @@ from .nuts_kernels import (
     DenseScale,
     DiagonalScale,
     NoMoments,
+    UnitScale,
     Variances,
     Workspace,
     fill_step_sizes,
@@ -126,8 +127,10 @@ class NUTS(ManifoldSampler):
         if not np.isfinite(log_density).all():
             raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(position, None, gradient)
-        scale: Any = DiagonalScale(np.ones((n_chains, size)))
-        if self.metric == "dense" and self._adapts_metric(model):
+        scale: Any = UnitScale(size)
+        if offers(model.manifold, Flat) and self.metric == "diagonal":
+            scale = DiagonalScale(np.ones((n_chains, size)))
+        elif offers(model.manifold, Flat) and self.metric == "dense":
             scale = DenseScale(np.tile(np.eye(size), (n_chains, 1, 1)))
         step_size = np.full(n_chains, 1.0 if self.step_size is None else float(self.step_size))
         report = np.zeros((n_chains, N_REPORTED))
@@ -140,16 +143,13 @@ class NUTS(ManifoldSampler):
             _Kernels(self, model).fill_step_sizes(state)
         return state
 
-    def _adapts_metric(self, model: Any) -> bool:
-        return self.metric != "unit" and offers(model.manifold, Flat)
-
     def step(self, model: Any, state: NUTSState) -> NUTSState:
         """One transition."""
         return _Kernels(self, model).run(state, 1)
 
     def burn_in(self, model: Any, state: NUTSState, n_steps: int) -> NUTSState:
         """Transitions that adapt the step size and the metric."""
-        kernels, adapts_metric = _Kernels(self, model), self._adapts_metric(model)
+        kernels, adapts_metric = _Kernels(self, model), not isinstance(state.scale, UnitScale)
         if self.step_size is not None and not adapts_metric:
             return kernels.run(state, n_steps)
         averaging = np.zeros((len(state.key), N_AVERAGING))

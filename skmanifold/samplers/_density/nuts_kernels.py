@@ -34,8 +34,14 @@ N_AVERAGING = 4  # columns of the state of dual averaging: centre, error, mean a
 # NamedTuple, whose class determines the kernels. Arrays are of one chain, with a leading axis of length 1.
 
 
+class UnitScale(NamedTuple):
+    """L = I."""
+
+    size: int
+
+
 class DiagonalScale(NamedTuple):
-    """L is diagonal; it is I without a metric that is adapted."""
+    """L is diagonal."""
 
     roots: np.ndarray  # (n_chains, size)
 
@@ -59,6 +65,31 @@ def fill_coordinates(scale, c, x, y):
 @by_type
 def pull_back(scale, c, gradient):
     """Replace a gradient by that in coordinates, L' g."""
+
+
+@fill_points.of(UnitScale)
+@njit(cache=True, nogil=True)
+def _fill_points(scale, c, y, x):
+    _copy(y, x)
+
+
+@fill_coordinates.of(UnitScale)
+@njit(cache=True, nogil=True)
+def _fill_coordinates(scale, c, x, y):
+    _copy(x, y)
+
+
+@pull_back.of(UnitScale)
+@njit(cache=True, nogil=True)
+def _pull_back(scale, c, gradient):
+    pass
+
+
+@njit(cache=True, nogil=True)
+def _copy(source, out):
+    source, out = by_chain(source), by_chain(out)
+    for i in range(source.shape[1]):
+        out[0, i] = source[0, i]
 
 
 @fill_points.of(DiagonalScale)

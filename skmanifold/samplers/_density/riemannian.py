@@ -16,8 +16,8 @@ from .._schedule import StepSize
 from .gradient_base import SVRG, GradientMemory, GradientSampler, MomentumState
 from .integrator_kernels import drift_riemannian, kick_riemannian, refresh_riemannian
 from .metric import divergence_at, metric_at
-from .moves import chains_of, fill_noise, resample_momentum
-from .noise_covariance import NoiseCovariance, fill_matrix_noise
+from .moves import chains_of, resample_momentum
+from .noise_covariance import NoiseCovariance, fill_compensated, fill_matrix_noise
 from .recipe import Recipe
 
 _NO_NOISE = np.empty((1, 0))
@@ -101,14 +101,14 @@ class SGRHMC(GradientSampler):
         self.resample_every = resample_every
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
-        chains = chains_of(state)
-        resample_momentum(self.resample_every or 0, chains, t)
+        resample_momentum(self.resample_every or 0, chains_of(state), t)
         memory, gradient = self._estimate_gradient(model, state, t)
         x, v = state.position, state.momentum
         root = metric_at(self, model, x, memory.keys, root=True)
         correction = divergence_at(self, model, x, memory.keys, root)
         if self.scheme == "euler":
-            fill_noise(self._noise(model, memory), chains, 2 * h, h * h)
+            variance, weight = np.full(len(x), 2 * h), np.full(len(x), h * h)
+            fill_compensated(self._noise(model, memory), memory.keys, variance, weight, memory.noise)
             flat_v, noise = v.reshape(len(x), -1), memory.noise.reshape(len(x), -1)
             change = times(root, noise - h * times(root, flat_v))
             _drift(x, v, h, root, x)
