@@ -120,23 +120,28 @@ def topic_coherence(
     if not isinstance(topic_word, TopicWord):
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]
-    if not 2 <= n_top_words <= n_features:
-        raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
-    top_words = find_top_words(topic_word, n_top_words)
-    counts: Iterable[np.ndarray]
+    what = "n_rows" if reference is None else "the number of windows"
     if reference is None:
         documents: Any = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
         check_non_negative(documents, "topic_coherence")
         if documents.shape[1] != n_features:
             raise ValueError(f"X has {documents.shape[1]} columns, but the topics have {n_features} words.")
-        n_documents, what, counts = documents.shape[0], "n_rows", _count_documents(documents, top_words)
+        n_documents = documents.shape[0]
     else:
-        n_documents, counts = _count_texts(reference, n_features, int(window), top_words)
-        what = "the number of windows"
+        starts, words = _read_texts(reference, n_features)
+        n_documents = int(np.maximum(np.diff(starts) - window + 1, 1).sum())
     if measure != "umass" and not eps * n_documents < 1:
         raise ValueError(f"eps must be less than 1 / {what}, {1 / n_documents:.3g}, for {measure}; got {eps}.")
     if measure == "c_v" and eps == 0:
         raise ValueError("eps must be positive for c_v; got 0.")
+    if not 2 <= n_top_words <= n_features:
+        raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
+    top_words = find_top_words(topic_word, n_top_words)
+    counts: Iterable[np.ndarray]
+    if reference is None:
+        counts = _count_documents(documents, top_words)
+    else:
+        counts = _count_texts(starts, words, int(window), top_words, n_features)
     return np.array([_coherence(of_topic, n_documents, measure, eps) for of_topic in counts])
 
 
@@ -178,11 +183,8 @@ def _npmi(first, second, joint, eps):
     return values
 
 
-def _count_texts(texts: Iterable[Any], n_features: int, window: int, topics: np.ndarray) -> tuple[int, np.ndarray]:
-    """Number of all windows, and of windows with both words of a topic, (K, n, n), with one word on the diagonal.
-
-    Texts are column indices, or -1 for other words; a text that is shorter than a window is one.
-    """
+def _read_texts(texts: Iterable[Any], n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where texts begin and end, and their words: column indices, or -1 for other words."""
     parts = [np.asarray(text) for text in texts]
     if not parts:
         raise ValueError("reference has no texts.")
@@ -201,12 +203,20 @@ def _count_texts(texts: Iterable[Any], n_features: int, window: int, topics: np.
             f"Words of reference must be column indices from 0 to {n_features - 1}, or -1; got "
             f"{words.min()} to {words.max()}."
         )
+    return starts, words
+
+
+def _count_texts(starts: np.ndarray, words: np.ndarray, window: int, topics: np.ndarray, n_features: int) -> np.ndarray:
+    """Numbers of windows with both words of a topic, (K, n, n), with one word on the diagonal.
+
+    Texts are cut into all windows of some length; a shorter text is one window.
+    """
     (K, n), entries = topics.shape, topics.ravel()
     order = np.argsort(entries, kind="stable")
     indptr = np.searchsorted(entries[order], np.arange(n_features + 1)).astype(np.int64)
     together = np.zeros((K, n, n), np.int64)
     _count_windows(starts, words, window, indptr, order.astype(np.int64), together)
-    return int(np.maximum(np.diff(starts) - window + 1, 1).sum()), together
+    return together
 
 
 @njit(cache=True, nogil=True)

@@ -111,7 +111,7 @@ def test_seed_words_by_the_names_of_columns(tmp_path):
     assert learned(lda(seed_words=[[NAMES[column]]]).fit(RowFiles(tmp_path))) == expected
     with pytest.raises(ValueError, match="column index 20, but X has 20 columns"):
         lda(seed_words=[[20]]).fit(RowFiles(tmp_path))
-    with pytest.raises(ValueError, match="has the word 'other', which is not"):
+    with pytest.raises(ValueError, match="not names of columns of X: 'other'"):
         lda(seed_words=[["other"]]).fit(RowFiles(tmp_path))
 
 
