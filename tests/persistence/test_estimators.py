@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import skmanifold
 from skmanifold import StochasticLDA
+from skmanifold.emissions._registry import ROW_FAMILIES
 from skmanifold.persistence import SavesItself, load
 from skmanifold.persistence._registry import class_of, name_of
 
@@ -170,6 +171,11 @@ def test_every_estimator_saves_itself(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_of_the_class_that_has_it(name):
     assert name_of(class_of(name)) == name
+
+
+@pytest.mark.parametrize("family", ROW_FAMILIES.values(), ids=ROW_FAMILIES)
+def test_families_of_rows_have_names_in_files(family):
+    assert class_of(family.__name__) is family
 
 
 def test_no_two_classes_have_one_name():
