@@ -294,6 +294,7 @@ def test_what_only_one_of_the_models_cannot_have_is_refused(kind, params, X, mes
 @pytest.mark.parametrize("V", [2, 50, 2000])
 @pytest.mark.parametrize("kappa", [1e-3, 1e7])
 @each_kind
+@pytest.mark.filterwarnings("ignore:The log evidence of chains")  # six passes need not reach the best mode
 def test_extreme_concentrations_leave_nothing_that_is_not_finite(V, kappa, kind):
     X = np.random.default_rng(0).standard_normal((20, V))
     of_topics = {} if kind is OrthogonalSphericalAdmixture else dict.fromkeys(list(NUMBERS)[1:], kappa)
