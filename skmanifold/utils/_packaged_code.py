@@ -34,12 +34,17 @@ _N_DIGEST = hashlib.sha256().digest_size
 
 def folder_of(level: str) -> Path:
     """The folder of the machine code of a level, for these sources and versions."""
+    return _FOLDER / f"{level}-{_digest_of_package()}"
+
+
+def _digest_of_package() -> str:
+    """A digest of the sources and of all versions that machine code depends on."""
     digest = hashlib.sha256(binding.get_process_triple().encode())
     for version in (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__):
         digest.update(version.encode() + b"\0")
     for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
-    return _FOLDER / f"{level}-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
 @cache
@@ -47,7 +52,9 @@ def _folder() -> Path | None:
     if not _FOLDER.is_dir() or any(name.startswith("NUMBA_") for name in environ.keys() - _HARMLESS):
         return None
     features = binding.get_host_cpu_features()
-    folders = (folder_of(level) for level, needed in LEVELS.items() if all(map(features.get, needed)))
+    digest = _digest_of_package()
+    levels = (level for level, needed in LEVELS.items() if all(map(features.get, needed)))
+    folders = (_FOLDER / f"{level}-{digest}" for level in levels)
     return next(filter(Path.is_dir, folders), None)
 
 

@@ -63,7 +63,7 @@ def test_sweeps_follow_the_formula(layout, n_topics):
         np.testing.assert_allclose(state.gamma.sum(axis=1, dtype=np.float64), 1.0, rtol=0, atol=1e-6)
         np.testing.assert_allclose(state.word_topic, topic_words(model.counts, state.gamma).T, rtol=1e-14)
         np.testing.assert_allclose(state.totals, state.word_topic.sum(axis=0), rtol=1e-14)
-    assert np.all(state.word_topic[4] == 0.0)  # the word that nobody uses
+    assert np.all(state.word_topic[4] == 0.0)  # the word that no document has
 
 
 @pytest.mark.parametrize("wrong", [{"remove": False}, {"fresh": False}], ids=["token not removed", "stale documents"])
