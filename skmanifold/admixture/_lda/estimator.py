@@ -279,8 +279,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
     _settings = {  # noqa: RUF012
         "esca": {"n_average": 50, "exclude_self": True},
         "em": {"tol": 1e-3},  # a document has many tokens
-        "vb": {"n_document_steps": 10},
-        "svb": {"n_document_steps": 10},
+        "vb": {"n_document_steps": 10, "n_restarts": 10},
+        "svb": {"n_document_steps": 10, "n_restarts": 10},
         # Of section F.2 of [6] and table 2 of [7], where SCIR's h falls more slowly
         "scir": {"step_size": PolynomialDecay(0.5, 10.0, 0.6)},
         "sgrld": {"step_size": PolynomialDecay(0.01, 1000.0, 0.6)},

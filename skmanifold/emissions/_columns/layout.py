@@ -82,7 +82,7 @@ def open_table(X: Any) -> OpenTable:
     else:
         names, library, X = None, "numpy", _as_array(X)
     if len(X.shape) != 2:
-        raise ValueError(f"Expected 2D array, got {len(X.shape)}D array instead: reshape your data.")
+        raise ValueError(f"Reshape your data: expected 2D array, got {len(X.shape)}D array instead.")
     if 0 in X.shape:
         what = "sample" if X.shape[0] == 0 else "feature"
         raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
@@ -150,6 +150,8 @@ def _of_arrow(column: Any, name: str) -> Column:
 def _of_cells(cells: np.ndarray, name: str) -> Column:
     """A column of a numpy array."""
     refuse_dates(cells, f"Column {name} of X")
+    if cells.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported, but Column {name} of X has complex numbers.")
     if cells.dtype.kind in "biuf":
         kind = {"b": "bool", "f": "float"}.get(cells.dtype.kind, "int")
         return of_numbers(kind, cells.astype(np.float64), name, kind == "float")

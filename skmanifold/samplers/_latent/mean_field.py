@@ -74,10 +74,12 @@ class _Factors(BaseSampler):
     _parameter_constraints: ClassVar[dict] = {
         "n_document_steps": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "n_restarts": [Interval(Integral, 0, None, closed="left")],
     }
 
     n_document_steps: int
     tol: float
+    n_restarts: int
 
     def init(self, model: MeanFieldModel, key: np.uint64) -> MeanFieldState:
         """The initial state: initial factors of the model."""
@@ -87,6 +89,10 @@ class _Factors(BaseSampler):
     def parameters(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
         """The estimate of the topics."""
         return state.statistics
+
+    def _first_factors(self, model: MeanFieldModel, state: MeanFieldState) -> Any:
+        """The factors of rows from which the steps of a pass start."""
+        return model.init_rows(state.position) if state.n_steps < self.n_restarts else state.latents
 
 
 class MeanField(_Factors):
@@ -100,7 +106,7 @@ class MeanField(_Factors):
         - \psi\bigl(\textstyle\sum_u \lambda_{ku}\bigr)\Bigr)
 
     for the digamma function :math:`\psi`. The objective is a lower bound of the evidence. With ``sampler="vb"``
-    `StochasticLDA` makes ten steps.
+    `StochasticLDA` makes ten steps, and ten passes with restarts.
 
     For the spherical admixture ([1]_) the topic proportions of each document have a Dirichlet factor; each topic and
     the mean of the topics have a von Mises-Fisher factor. A pass optimises the factors of the documents by Newton's
@@ -109,7 +115,7 @@ class MeanField(_Factors):
     the natural gradient, :math:`\eta_k \leftarrow (1 - \rho) \eta_k + \rho F_k`. This objective is not a bound of the
     evidence, because the expected cosine of a document is approximated.
 
-    No pass decreases the objective.
+    No pass after those with restarts decreases the objective.
 
     The algorithm quickly finds a local optimum. Because the factors are independent, it underestimates posterior
     variances.
@@ -120,6 +126,10 @@ class MeanField(_Factors):
         Maximum number of steps for a document in each pass. They continue from the previous pass.
     tol : float, default=1e-3
         The steps of a document end when the expected increase of the objective is less than this, in nats.
+    n_restarts : int, default=0
+        Number of first passes in which the steps of each document start from its initial factor, with equal shares of
+        the topics. In latent Dirichlet allocation, documents that continue from topics of the first passes stay in
+        local optima.
 
     References
     ----------
@@ -135,13 +145,14 @@ class MeanField(_Factors):
 
     short_name = "vb"
 
-    def __init__(self, n_document_steps: int = 2, tol: float = 1e-3) -> None:
+    def __init__(self, n_document_steps: int = 2, tol: float = 1e-3, n_restarts: int = 0) -> None:
         self.n_document_steps = n_document_steps
         self.tol = tol
+        self.n_restarts = n_restarts
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
         """Update the factors of all rows, then those of the topics; ``log_density`` is the objective."""
-        rows, pull = model.fit_rows(state.latents, self.n_document_steps, self.tol)
+        rows, pull = model.fit_rows(self._first_factors(model, state), self.n_document_steps, self.tol)
         before = model.scale * pull.objective + model.topic_objective(state.position)
         rate = state.rate
         for _ in range(_N_HALVINGS):
@@ -171,7 +182,7 @@ class StochasticMeanField(_Factors):
 
     For latent Dirichlet allocation the step is :math:`\lambda_{kv} \leftarrow (1 - \rho_t) \lambda_{kv}
     + \rho_t (\beta_{kv} + (D / S) \sum_m c_{mv} r_{mvk})`. With ``sampler="svb"`` `StochasticLDA` makes ten steps for a
-    document.
+    document, and ten passes with restarts.
 
     For the spherical admixture :math:`\hat F_k` is evaluated at the new topics. This implicit step is stable for any
     length; an explicit step would overshoot for topics that share documents.
@@ -186,6 +197,9 @@ class StochasticMeanField(_Factors):
         Exponent of the learning rate. The algorithm converges for values in (0.5, 1]; with 0 the rate is constant.
     learning_offset : float, default=10.0
         Offset of the learning rate, at least 1. A larger offset makes the first steps shorter.
+    n_restarts : int, default=0
+        Number of first passes of `fit` in which the steps of each document start from equal shares of the topics, as
+        in `MeanField`. A stream always starts so.
 
     References
     ----------
@@ -207,17 +221,23 @@ class StochasticMeanField(_Factors):
     }
 
     def __init__(
-        self, n_document_steps: int = 5, tol: float = 1e-3, learning_decay: float = 0.7, learning_offset: float = 10.0
+        self,
+        n_document_steps: int = 5,
+        tol: float = 1e-3,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
+        n_restarts: int = 0,
     ) -> None:
         self.n_document_steps = n_document_steps
         self.tol = tol
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
+        self.n_restarts = n_restarts
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
         """Minibatches that use each row once; ``log_density`` is the objective after them."""
         batches = model.choose_batches(subkey(state.key, Purpose.MINIBATCH, state.n_steps))
-        factors, rows = state.position, state.latents
+        factors, rows = state.position, self._first_factors(model, state)
         for t, chosen in enumerate(batches, state.n_steps * len(batches)):
             batch = model.batch(chosen)
             some, pull = batch.fit_rows(batch.refresh_rows(factors, rows.take(chosen)), self.n_document_steps, self.tol)

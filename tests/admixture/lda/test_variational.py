@@ -7,6 +7,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from skmanifold import StochasticLDA
 from skmanifold.admixture._lda.mean_field import MeanFieldLDA, TopicFactors
+from skmanifold.datasets import make_lda_corpus
 from skmanifold.numerics.special import N_WORK, fill_log_gamma
 from skmanifold.samplers import MeanField, StochasticMeanField
 
@@ -89,6 +90,18 @@ def test_a_step_is_that_of_the_formulas(beta, rate):
     np.testing.assert_allclose(shapes_of(moved), (1.0 - rate) * lam + rate * (beta + 2.0 * W), rtol=1e-12)
     np.testing.assert_allclose(moved.totals, moved.word_topic.sum(axis=0), rtol=1e-12)
     np.testing.assert_allclose(moved.toarray(), shapes_of(moved) / shapes_of(moved).sum(axis=1)[:, None], rtol=1e-6)
+
+
+def test_documents_that_start_again_in_the_first_passes_find_a_better_optimum():
+    """Documents that continue from the random topics of the start keep few of them."""
+    corpus = make_lda_corpus(300, 60, 4, mean_length=40, topic_word_prior=0.05, zipf_exponent=0.0, random_state=0)
+    model = mean_field(corpus.data.toarray(), np.full(4, 0.1), 0.05)
+    without, some = (
+        np.array([state.log_density for state in run(model, 20, MeanField(10, n_restarts=n))]) for n in (0, 10)
+    )
+    assert np.diff(without).min() > 0
+    assert np.diff(some[11:]).min() > 0
+    assert some[-1] > without[-1] + 0.02 * corpus.data.sum()
 
 
 def test_the_bound_is_below_the_evidence_and_a_fixed_point_is_stationary():
