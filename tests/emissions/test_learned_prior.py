@@ -256,6 +256,7 @@ def test_the_emission_of_a_fit_has_the_learned_prior(kind, monkeypatch):
     np.testing.assert_array_equal(second.log_density_trace_, mixture.log_density_trace_)
 
 
+@pytest.mark.extended
 def test_the_emission_keeps_what_the_user_gave():
     X, _ = table(d=2)
     given = Gaussian("diag", mean_prior=[1.0, 2.0], mean_precision_prior=0.3, degrees_of_freedom_prior=1.7)

@@ -38,6 +38,7 @@ def warning_of(target, sampler, **settings):
     return str(caught[0].message)
 
 
+@pytest.mark.extended
 def test_trajectories_that_are_cut_off():
     sampler = NUTS(metric="unit", max_depth=5)
     message = warning_of(STRETCHED, sampler, n_draws=40, n_chains=1)

@@ -68,6 +68,7 @@ def test_moves_and_resampling_do_not_bias_longer_documents():
     assert score.document_errors[0] < 0.02
 
 
+@pytest.mark.extended
 def test_resampling_makes_up_for_skew_weights():
     generator = np.random.default_rng(0)
     phi = generator.dirichlet(np.full(200, 0.3), size=20)

@@ -73,6 +73,7 @@ def test_bytes_are_those_of_single_steps(target, name, calls, monkeypatch):
     np.testing.assert_array_equal(fewer.position, compiled.position[:2])
 
 
+@pytest.mark.extended
 def test_the_state_goes_on_in_either_form(monkeypatch):
     sampler, keys = HMC(0.4, 5), np.arange(3, dtype=np.uint64)
     states = [sampler.init(NORMAL, keys) for _ in range(2)]
@@ -149,6 +150,7 @@ def refusing_gradient(x):
     return -x
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba 0.60 prints them too
 def test_errors_of_the_functions_are_raised():
     target = Density(Euclidean(2), refusing_gradient)
     with pytest.raises(RuntimeError, match="beyond the data"):
@@ -158,6 +160,7 @@ def test_errors_of_the_functions_are_raised():
 short_gradient = numba.njit(lambda x: -x[:2])
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba 0.60 prints them too
 def test_a_gradient_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="grad_log_density must return"):
         sample(Density(Euclidean(4), short_gradient), SGLD(0.1), n_draws=4, random_state=0)

@@ -210,6 +210,7 @@ def test_along_a_subspace_ratio_and_centre_agree_with_quadrature(n):
         assert_agrees(summarize(of_draws), (weights * of_grid).sum(), bias=2e-4)
 
 
+@pytest.mark.extended
 def test_axes_within_a_subspace_are_those_of_the_rows():
     rng, m, d = np.random.default_rng(1), 6, 3
     X = rng.standard_normal((50, m)) * [5, 3, 2, 1, 1, 1]
@@ -285,6 +286,7 @@ def test_line_and_plane_are_told_apart():
     assert np.mean(levels[60:]) > levels[0] + 100
 
 
+@pytest.mark.extended
 def test_the_same_key_gives_the_same_bytes_and_a_step_leaves_its_state_alone():
     X, _ = line_and_plane(0, n=50)
     model, sampler = model_of(X), ConwayWalk(n_moves=5)
@@ -296,6 +298,7 @@ def test_the_same_key_gives_the_same_bytes_and_a_step_leaves_its_state_alone():
     assert not np.array_equal(after.walk.directions, runs[0].walk.directions)
 
 
+@pytest.mark.extended
 def test_steps_are_tuned_in_burn_in_and_never_after():
     X, _ = line_and_plane(2)
     states = list(run(model_of(X, n_adapting=60), 100, ConwayWalk(n_moves=20)))
@@ -349,6 +352,7 @@ class Listening(SubspaceModel):
         return super().draw_labels(subspaces, offsets, key)
 
 
+@pytest.mark.extended
 def test_labels_are_drawn_by_loss_and_weights_with_the_parameters_of_the_step():
     X, _ = line_and_plane(4, n=100)
     model, sampler, temperature = model_of(X, kind=Listening), ConwayWalk(0.3), 0.3

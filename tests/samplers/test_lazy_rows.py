@@ -103,6 +103,7 @@ def test_a_read_after_a_gap_is_one_exact_transition(make_prior, a, theta, time):
     assert_agrees(variance(draws), var)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("make_prior", [scalar_prior, mostly_other_prior], ids=["table", "no table"])
 def test_logarithms_of_tiny_gammas_keep_their_law(make_prior):
     a, n_rows, n_columns, time = 1e-3, 400, 100, 0.3

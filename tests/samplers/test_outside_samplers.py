@@ -225,6 +225,7 @@ class Climbing(BaseSampler):
         return State(factors, key, n_steps, objective, statistics=factors.directions(), latents=rows)
 
 
+@pytest.mark.extended
 def test_a_sampler_that_asks_for_factors_alone_runs_in_a_spherical_admixture():
     X = make_spherical_admixture(80, 20, 3, random_state=0).data
     outside, library = (

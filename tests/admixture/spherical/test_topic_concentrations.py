@@ -37,6 +37,7 @@ def model_of(n):
     return model, chains, topics
 
 
+@pytest.mark.extended
 def test_learned_concentrations_are_where_the_slopes_are_zero():
     model, chains, topics = model_of(600)
     learned = learn_topic_concentrations(model, model.concentrations, chains, topics).document
@@ -68,6 +69,7 @@ def test_planted_concentrations_are_found_and_predict_better(kind, sampler):
     assert np.abs(proportions - theta[800:]).mean() < 0.06
 
 
+@pytest.mark.extended
 def test_given_concentrations_stay_as_they_are():
     X = planted()[2][:200]
     model = SphericalAdmixture(4, document_concentration=PLANTED.tolist(), max_iter=6, random_state=0).fit(X)

@@ -111,6 +111,7 @@ def test_odd_counts_and_codes_work(X, emission):
     works(make(emission), X)
 
 
+@pytest.mark.extended
 def test_huge_counts_work():
     works(make("poisson"), changed(COUNTS, 2, 1, value=2e9), COUNTS)
 

@@ -296,6 +296,7 @@ def test_one_direction_among_many_has_the_exact_law(kernel, m, strong):
     assert_agrees(estimate, [p_one, p_one * square])
 
 
+@pytest.mark.extended
 def test_a_strong_direction_among_many_is_found_at_once():
     n, noise, shape = OF_MANY.values()
     Y, log_dimension = axes_of(40, 1500.0), np.full(41, -np.log(41.0))
