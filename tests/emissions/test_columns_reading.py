@@ -27,7 +27,7 @@ FLOATS, INTS, BOOLS = (
     (np.arange(N) % 2 == 0).tolist(),
 )
 STRINGS = ["abc"[i] for i in INTS]
-DECIMALS = [Decimal(i) / 4 for i in range(N)]
+DECIMALS = [Decimal(25 * i).scaleb(-2) for i in range(N)]  # of one exponent, as polars 1.0 needs
 DAYS = [datetime.date(2020, 1, 1 + i) for i in range(N)]
 
 

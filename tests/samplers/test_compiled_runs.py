@@ -150,7 +150,6 @@ def refusing_gradient(x):
     return -x
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba 0.60 prints them too
 def test_errors_of_the_functions_are_raised():
     target = Density(Euclidean(2), refusing_gradient)
     with pytest.raises(RuntimeError, match="beyond the data"):
@@ -160,7 +159,6 @@ def test_errors_of_the_functions_are_raised():
 short_gradient = numba.njit(lambda x: -x[:2])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba 0.60 prints them too
 def test_a_gradient_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="grad_log_density must return"):
         sample(Density(Euclidean(4), short_gradient), SGLD(0.1), n_draws=4, random_state=0)
