@@ -182,7 +182,10 @@ def test_value_is_frozen_and_picklable():
             lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [1.0, -1.0]),
             "Negative values in data passed to `sample_weight`",
         ),
-        (lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]), "at least one non-zero number|not be zero for all rows"),
+        (
+            lambda law: VonMisesFisher.fit([[0.6, 0.8], [0.8, 0.6]], [0.0, 0.0]),
+            "at least one non-zero number|not be zero for all rows",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(call, words):

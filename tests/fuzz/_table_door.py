@@ -48,7 +48,7 @@ PANDAS = {
 PANDAS["float"].append(pd.ArrowDtype(pa.decimal128(30, 4)))
 POLARS = {
     "float": [pl.Float64, pl.Float32, pl.Decimal(38, 4), pl.Object],
-    "int": [pl.Int64, pl.Int8, pl.UInt64, pl.Int128, pl.Float64, pl.Object],
+    "int": [pl.Int64, pl.Int8, pl.UInt64, getattr(pl, "Int128", pl.Int64), pl.Float64, pl.Object],
     "bool": [pl.Boolean, pl.Object],
     "text": [pl.String, pl.Categorical, pl.Object, pl.Enum([*COLOURS, "green"])],
 }

@@ -185,7 +185,8 @@ def test_noise_that_heats_is_told(n_chains):
     message = r"^The mean kinetic temperature is [2-4]\.?\d*, not 1: the draws are not .* the target.*\(step_size\)"
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         sample(target, SGHMC(0.5, friction=0.5, noise_covariance=None), **options)
-    assert [w.filename for w in caught if w.category is ConvergenceWarning] == [__file__]  # others overflow, interpreted
+    # Without the compiler other warnings tell of overflow.
+    assert [warning.filename for warning in caught if warning.category is ConvergenceWarning] == [__file__]
     for sound in (SGHMC(0.3, friction=1.0), SGHMC(0.02, noise_covariance=None), SGLD(0.1)):
         sample(target, sound, **options)
 
