@@ -191,6 +191,7 @@ def test_words_that_only_held_out_documents_have_are_left_out():
     assert train.sum() + test.sum() == 40
 
 
+@pytest.mark.filterwarnings("ignore:Conversion of an array:DeprecationWarning")  # of matplotlib 3.8
 def test_charts_are_logarithmic_where_factors_are_large(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "chart.svg"

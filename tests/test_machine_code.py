@@ -39,7 +39,7 @@ print(sum(record.is_start for _, record in recorder.buffer))
 
 IMPORT = """
 import sys
-import asyncio, concurrent.futures.thread, multiprocessing.connection
+import asyncio, concurrent.futures.thread, fractions, multiprocessing.connection
 import sklearn.decomposition, sklearn.pipeline, numba, scipy.sparse
 before = set(sys.modules)
 from skmanifold import *

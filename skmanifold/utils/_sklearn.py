@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
@@ -28,7 +28,7 @@ if TYPE_CHECKING or find_spec("sklearn.callback"):
 else:
     from sklearn import __version__
 
-    def _refuse(*_, **__):
+    def _refuse(*_: Any, **__: Any) -> NoReturn:
         """Raise an ImportError that names the version."""
         raise ImportError(
             f"Callbacks need scikit-learn 1.9 or later, but the installed version is {__version__}: upgrade it, or fit "
