@@ -178,7 +178,7 @@ def directions(quick):
         n_groups = len(np.unique(truth))
     else:
         made = make_spherical_admixture(2000, 200, 4, doc_topic_prior=0.05, random_state=0)
-        labels = made.doc_topic.argmax(axis=1)
+        labels = made.proportions.argmax(axis=1)
         train, test, expected = made.data[:1500], made.data[1500:], labels[1500:]
         name, n_groups = "synthetic spherical admixture (SKMANIFOLD_DATA is not set), labelled by the largest topic", 4
 
