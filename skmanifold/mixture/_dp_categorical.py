@@ -325,9 +325,9 @@ class DPCategoricalMixture(DPMixture):
         return whole.bind(rows, 1)
 
     def _started(
-        self, emission: Any, rows: Any, family: Any, clusters: Family, key: np.uint64
+        self, emissions: list[Any], rows: Any, family: Any, clusters: Family, key: np.uint64
     ) -> tuple[Any, Any, Family, Start]:
-        return emission, family, clusters, initial_labels(self.init, clusters.n_rows)
+        return emissions[0], family, clusters, initial_labels(self.init, clusters.n_rows)
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         if n_features is None:

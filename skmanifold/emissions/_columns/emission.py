@@ -44,8 +44,9 @@ class Columns(WeighableEmission, BaseComposition):
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
-        Bernoulli, and categories and strings are categorical. The fitted emission (``emission_`` of the estimator)
-        lists the chosen blocks.
+        Bernoulli, and categories and strings are categorical. :class:`~skmanifold.DPMixture` chooses full or diagonal
+        covariances, those whose initial clusters have the highest evidence. The fitted emission (``emission_`` of the
+        estimator) lists the chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a negative binomial emission; chosen as those of a block.
 
@@ -202,6 +203,19 @@ class Columns(WeighableEmission, BaseComposition):
                 emission = emission.with_prior_of(clusters.of_block(name))
             blocks.append((name, emission, columns))
         return Columns(blocks, self.count_columns)
+
+    def with_each_covariance(self) -> list[Columns]:
+        """The emission as it is, with covariance matrices, and with variances alone if it has a block of numbers.
+
+        A common matrix is not tried: full ones are nearly equal if their learned degrees of freedom are many.
+        """
+        numbers = {
+            name: Gaussian("diag")
+            for name, own, columns in self.blocks
+            if isinstance(own, Gaussian) and len(columns) > 1
+        }
+        blocks = [(name, numbers.get(name, emission), columns) for name, emission, columns in self.blocks]
+        return [self, Columns(blocks, self.count_columns)] if numbers else [self]
 
     def _read_new(self, estimator: BaseEstimator, table: OpenTable) -> ColumnRows:
         validate_data(estimator, table.table, reset=True, skip_check_array=True)

@@ -53,7 +53,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     emission : str or BaseEmission instance, default="gaussian"
         How rows are distributed given their component: "bernoulli", "categorical", "gaussian", "multinomial",
         "negative_binomial", "poisson" or "von_mises_fisher"; or "auto" for tables with columns of several kinds
-        (:class:`~skmanifold.emissions.Columns`). An instance has the prior's hyperparameters:
+        (:class:`~skmanifold.emissions.Columns`), where numbers have the form of covariances with the highest evidence.
+        An instance has the prior's hyperparameters:
         :class:`~skmanifold.emissions.Bernoulli`, :class:`~skmanifold.emissions.Categorical`,
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
@@ -378,13 +379,15 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     def _set_up(self, X: MatrixLike, run: Run | Minibatch, key: np.uint64) -> RowsToPartition:
         """The rows, which the emission reads with the key."""
         emission: Any = self._resolve_emission()
+        is_automatic = isinstance(getattr(emission, "blocks", None), str)
         rows = self._read_rows(emission, X, key, reset=True)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
         self._check_offers(emission, family, [HasClusters], type(self).__name__)
         clusters = family.clusters(rows)
         check_clusters(self, run.sampler, emission, clusters)
-        emission, family, clusters, start = self._started(emission, rows, family, clusters, run.key)
+        emissions = emission.with_each_covariance() if is_automatic else [emission]
+        emission, family, clusters, start = self._started(emissions, rows, family, clusters, run.key)
         fitted = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
         return RowsToPartition(clusters, start, fitted | {name: vars(self)[name] for name in emission.stores})
 
@@ -393,17 +396,24 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         return emission.bind(rows, 1)
 
     def _started(
-        self, emission: Any, rows: Any, family: Any, clusters: Family, key: np.uint64
+        self, emissions: list[Any], rows: Any, family: Any, clusters: Family, key: np.uint64
     ) -> tuple[Any, Any, Family, Start]:
-        """The emission, the family and the clusters, with free hyperparameters learned, and initial labels."""
-        key = subkey(key, Purpose.PRIOR)
+        """The emission, the family and the clusters, with free hyperparameters learned, and initial labels.
+
+        `family` and `clusters` are those of the first emission; the one whose clusters have the most evidence is used.
+        """
+        emission, key = emissions[0], subkey(key, Purpose.PRIOR)
         searched = searched_rows(emission, clusters, rows, key)
         start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
-        if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
+        if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
             with Workers(self.n_jobs) as workers:
                 spread = spread_rows(emission, rows, key)
-                before = clusters if spread is rows else family.clusters(spread)
-                found = find_clusters(before, searched, AUTO_CLUSTERS, free, key, workers)
+                each = []
+                for emission in emissions:
+                    before = self._bound(emission, rows).clusters(spread)
+                    free = emission.free_hyperparameters()
+                    each.append((find_clusters(before, searched, AUTO_CLUSTERS, free, key, workers), emission, before))
+                found, emission, before = max(each, key=lambda one: one[0].evidence)
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)

@@ -1,8 +1,12 @@
-"""Starts of Dirichlet process mixtures that are tried with and without their small clusters."""
+"""Starts of Dirichlet process mixtures: with and without small clusters, and with each form of covariances."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
+from skmanifold import DPMixture
+from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.emissions._bound_rows import StartEffort
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.emissions._gaussian.base import NormalPrior
@@ -73,3 +77,28 @@ def test_superfluous_clusters_are_found_out(clusters, monkeypatch):
     found = starts.find_clusters(clusters, None, 100, ("covariance",), root_key(0), ONE)
     np.testing.assert_array_equal(found.labels[[0, 100]], [0, 1])
     assert np.bincount(found.labels).tolist() == [100, 100]
+
+
+@pytest.mark.parametrize("form", ["full", "diag"])
+def test_the_form_of_covariances_with_the_highest_evidence_is_chosen_for_tables(form):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(3, size=600)
+    roots = np.linalg.cholesky(stats.wishart(4, np.eye(4)).rvs(3, random_state=rng) / 4)
+    if form == "diag":
+        roots = np.eye(4) * rng.uniform(0.3, 2.0, (3, 1, 4))
+    numbers = 6.0 * rng.normal(size=(3, 4))[labels] + np.einsum("iab,ib->ia", roots[labels], rng.normal(size=(600, 4)))
+    X = pd.DataFrame(numbers, columns=list("abcd")).assign(e=np.array(["x", "y", "z"])[labels])
+    mixture = DPMixture("auto", max_iter=4, random_state=0).fit(X)
+    (_, chosen, _), (_, categories, _) = mixture.emission_.blocks
+    assert chosen.covariance_type == form
+    assert chosen.mean_precision_prior is not None
+    assert isinstance(categories, Categorical)
+
+
+@pytest.mark.parametrize(
+    ("emission", "columns"), [("auto", ["a"]), (Columns([("numbers", Gaussian("full"), ["a", "b"])]), ["a", "b"])]
+)
+def test_one_number_and_blocks_of_the_user_keep_their_form(emission, columns):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 2)), columns=["a", "b"])[columns]
+    mixture = DPMixture(emission, max_iter=4, random_state=0).fit(X)
+    assert mixture.emission_.blocks[0][1].covariance_type == "full"
