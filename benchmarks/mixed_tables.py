@@ -64,15 +64,19 @@ def load_heart_zeros_apart():
     return table.assign(oldpeak=table["oldpeak"].mask(is_zero), none=is_zero.astype("boolean")), counts, labels
 
 
-def load_titanic():
+def read_titanic():
+    """The passengers without names and places, and who survived."""
     with gzip.open(Path(sklearn.datasets.__file__).parent / TITANIC, "rt") as lines:
         heads = [line.split()[1].strip("'") for line in lines if line.startswith("@attribute")]
     with gzip.open(Path(sklearn.datasets.__file__).parent / TITANIC, "rt") as lines:
         while not next(lines).startswith("@data"):
             pass
         table = pd.read_csv(lines, names=heads, na_values="?", comment="%", escapechar="\\")
-    target, rng = table["survived"].to_numpy(), np.random.default_rng(0)
-    table = table.drop(columns=list(_UNUSED))
+    return table.drop(columns=list(_UNUSED)), table["survived"].to_numpy()
+
+
+def load_titanic():
+    (table, target), rng = read_titanic(), np.random.default_rng(0)
     table["age"] = smeared(table["age"].to_numpy(), 1.0, rng)
     table["fare"] = np.log1p(smeared(table["fare"].to_numpy(), 1.0, rng))
     table["pclass"] = table["pclass"].astype(str)
