@@ -212,5 +212,7 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Whether two arrays, or two lists of arrays, are equal."""
-    return type(one) is type(other) and len(one) == len(other) and all(map(np.array_equal, one, other))
+    """Whether two arrays, or two lists of arrays, are equal and of equal types."""
+    if type(one) is not type(other) or len(one) != len(other):
+        return False
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -103,7 +103,7 @@ class GradientMemory(NamedTuple):
         size = self.gradient.size
         covariance, running = self.covariance, self.running
         vectors = None if covariance is None else covariance.vectors
-        if covariance is not None and covariance.values.shape != (1, size):
+        if (self.declared and covariance is None) or (covariance is not None and covariance.values.shape != (1, size)):
             return "has a covariance that does not fit its points"
         if vectors is not None and vectors.shape != (1, size, size):
             return "has a covariance that does not fit its points"

@@ -188,7 +188,8 @@ class SlicesOfOldWeights(DPModel):
 
     def least_slice(self, rows, labels, weights, key):
         self.before, self.now = self.now, weights
-        return super().least_slice(rows, labels, self._old(weights), key)
+        # Below the largest weight, so that a component is above the slices
+        return min(super().least_slice(rows, labels, self._old(weights), key), 0.5 * weights.max())
 
     def sample_labels(self, rows, labels, counts, log_table, weights, components, weight_of, key):
         return super().sample_labels(rows, labels, counts, log_table, weights, components, self._old(weight_of), key)
