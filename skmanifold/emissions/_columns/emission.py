@@ -208,6 +208,10 @@ class Columns(WeighableEmission, BaseComposition):
         """The emission as it is, with covariance matrices, and with variances alone if it has a block of numbers.
 
         A common matrix is not tried: full ones are nearly equal if their learned degrees of freedom are many.
+
+        Returns
+        -------
+        emissions : list of Columns
         """
         numbers = {
             name: Gaussian("diag")
