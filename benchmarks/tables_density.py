@@ -180,10 +180,10 @@ def lace(train, seed):
     engine.update(1000, quiet=True)
 
     def score_samples(table):
-        out, seen = np.zeros(len(table)), table.notna().to_numpy()
+        table, out, seen = plain(table), np.zeros(len(table)), table.notna().to_numpy()
         for pattern in np.unique(seen, axis=0):
             rows = np.flatnonzero((seen == pattern).all(axis=1))
-            out[rows] = np.asarray(engine.logp(plain(table).iloc[rows, np.flatnonzero(pattern)].reset_index(drop=True)))
+            out[rows] = np.asarray(engine.logp(table.iloc[rows, np.flatnonzero(pattern)].reset_index(drop=True)))
         return out
 
     return mean_over_points(score_samples)

@@ -400,7 +400,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     ) -> tuple[Any, Any, Family, Start]:
         """The emission, the family and the clusters, with free hyperparameters learned, and initial labels.
 
-        `family` and `clusters` are those of the first emission; the one whose clusters have the most evidence is used.
+        `family` and `clusters` are those of the first emission. The one whose clusters have the most evidence is used.
         """
         emission, key = emissions[0], subkey(key, Purpose.PRIOR)
         searched = searched_rows(emission, clusters, rows, key)
@@ -408,12 +408,14 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
             with Workers(self.n_jobs) as workers:
                 spread = spread_rows(emission, rows, key)
-                each = []
-                for emission in emissions:
-                    before = self._bound(emission, rows).clusters(spread)
-                    free = emission.free_hyperparameters()
-                    each.append((find_clusters(before, searched, AUTO_CLUSTERS, free, key, workers), emission, before))
-                found, emission, before = max(each, key=lambda one: one[0].evidence)
+                tried = [clusters if spread is rows else family.clusters(spread)]
+                tried += [self._bound(other, rows).clusters(spread) for other in emissions[1:]]
+                each = [
+                    find_clusters(before, searched, AUTO_CLUSTERS, emission.free_hyperparameters(), key, workers)
+                    for emission, before in zip(emissions, tried, strict=True)
+                ]
+                best = int(np.argmax([found.evidence for found in each]))
+                found, emission, before = each[best], emissions[best], tried[best]
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -272,9 +273,11 @@ def _partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:
     try:
         with np.errstate(all="ignore"):
             means = clusters.cell_attributes(with_new(draw.statistics))
-    except ValueError as error:  # of singular covariances
+            log_marginal = clusters.log_marginal(draw.statistics)  # NaN for singular covariances
+    except ValueError as error:
         return f"has statistics without a posterior: {error}"
-    return None if clusters.are_means(means) else "has statistics without a posterior"
+    has_posterior = math.isfinite(log_marginal) and clusters.are_means(means)
+    return None if has_posterior else "has statistics without a posterior"
 
 
 def _parameters_disagree(family: Any, draw: ParameterDraw) -> str | None:

@@ -68,6 +68,8 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
         family, estimate, learned = self._family, self._estimate, vars(self)
         if family.n_components != sizes["n_components"]:
             return "has a family of another number of components"
+        if self._draws and not self.sampler_.draws_parameters:
+            return "has draws, which its sampler does not make"
         draws = {f"_draws[{i}]": position for i, position in enumerate(self._draws)}
         for name, position in {"_estimate": estimate, **draws}.items():
             with placed(name):
