@@ -128,6 +128,75 @@ class BoundRows:
         """
         return self
 
+    # Hyperparameters that chains draw, which statistics contain; most families have none
+
+    def with_hyperprior(self, free: Any, before: Any) -> Self:
+        """The family for chains that draw the hyperparameters `free`; `before` is the one before they were learned.
+
+        Parameters
+        ----------
+        free : tuple of str
+        before : Family
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def given(self, statistics: Any) -> Self:
+        """The family with the hyperparameters of these statistics.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def redraw_hyperparameters(self, statistics: Any, key: np.uint64) -> Any:
+        """Statistics with other hyperparameters, drawn given the partition.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+        key : uint64
+
+        Returns
+        -------
+        statistics : NamedTuple
+        """
+        return statistics
+
+    def log_hyperprior(self, statistics: Any) -> float:
+        """Log prior density of the hyperparameters, up to a constant.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        log_density : float
+        """
+        return 0.0
+
+    def with_drawn_hyperparameters(self, key: np.uint64) -> Self:
+        """The family with hyperparameters drawn from their prior.
+
+        Parameters
+        ----------
+        key : uint64
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
     # Initial clusters and minibatches
 
     def start_effort(self) -> StartEffort:

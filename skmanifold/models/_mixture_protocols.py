@@ -146,6 +146,22 @@ class StickBreakingModel(Protocol):
         """
         ...
 
+    def redraw_hyperparameters(self, counts: Any, key: np.uint64) -> Any:
+        """Draw hyperparameters of the components given the partition, if they are not fixed.
+
+        Parameters
+        ----------
+        counts : object
+            Statistics of the labels, with the current hyperparameters.
+        key : uint64
+
+        Returns
+        -------
+        counts : object
+            The statistics with the drawn hyperparameters.
+        """
+        ...
+
     def split_merge(
         self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
     ) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, NamedTuple
 
@@ -19,8 +20,6 @@ from .base import (
     GaussianFamily,
     GaussianParameters,
     Posterior,
-    PriorNumbers,
-    pooled,
     refuse_far_rows,
     refuse_singular,
 )
@@ -35,6 +34,7 @@ from .diagonal_kernels import (
     posteriors_of,
     total_log_marginal,
 )
+from .hyperparameters import PriorNumbers, pooled
 from .kernels import add_diagonal_densities
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
@@ -50,6 +50,12 @@ class DiagonalSums(NamedTuple):
     observed: Annotated[np.ndarray, Array("int64", "capacity n_dimensions", low=0, high=MOST_COUNTED)]
     sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
     squares: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]  # sums of squares
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_")]  # of `Hyperprior`; without it empty
+
+    @property
+    def label_axes(self) -> tuple[int | None, ...]:
+        """Axis of the labels in each array."""
+        return 0, 0, 0, 0, None
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         more = self.observed > self.sizes[:, np.newaxis]
@@ -89,7 +95,7 @@ class DiagonalFamily(GaussianFamily):
         """The prior and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
         data = self._data(np.empty((0, self.n_features)))
-        return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0], np.empty(0))
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, statistics), self.scales
@@ -174,18 +180,31 @@ class DiagonalFamily(GaussianFamily):
             whole = data.scatter * K ** (-2.0 / d)
             squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
             reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
+        reference = reference * self.scales[:n_pools] ** 2
+        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+
+    def log_marginal_of(self, statistics: DiagonalSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
+        """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""
+        data, scaled = self.data, reference / self.scales[: len(reference)] ** 2
 
         def log_marginal(numbers: PriorNumbers) -> float:
             factor, degrees, mean_precision = numbers
-            changed = {"scatter": factor * reference, "degrees": degrees, "mean_precision": mean_precision}
+            changed = {"scatter": factor * scaled, "degrees": degrees, "mean_precision": mean_precision}
             return total_log_marginal(data._replace(**changed), statistics)
 
-        return self._with_best_prior(log_marginal, free, reference * self.scales[:n_pools] ** 2)
+        return log_marginal
+
+    def total_precision(self, statistics: DiagonalSums, key: np.uint64) -> np.ndarray:
+        """Sums of drawn precisions of the clusters with rows, (n_pools,)."""
+        n_pools = len(self.data.scatter)
+        _, precisions, _ = self._draw_all(self.data, selected(statistics, occupied(statistics)), key, ONE)
+        return precisions[:, :n_pools].sum(axis=0) / self.scales[:n_pools] ** 2
 
     def no_statistics(self, capacity: int) -> DiagonalSums:
         """Sums of no rows."""
         shape = capacity, len(self.origin)
-        return DiagonalSums(np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+        sums = np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
+        return DiagonalSums(*sums, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
@@ -258,6 +277,10 @@ class DiagonalFamily(GaussianFamily):
         bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // self.n_features
         bound.data = self._data(rows.values)
         return bound
+
+    def _data_again(self) -> DiagonalData:
+        """The same rows with the numbers of the prior."""
+        return self._data(self.data.rows)
 
     def _data(self, values: np.ndarray) -> DiagonalData:
         """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""

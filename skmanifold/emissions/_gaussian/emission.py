@@ -22,9 +22,10 @@ from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array, column_name
 from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
-from .base import GaussianFamily, NormalPrior
+from .base import GaussianFamily
 from .diagonal import DiagonalFamily
 from .full import FullFamily
+from .hyperparameters import NormalPrior
 from .tied import TiedFamily
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column

@@ -163,7 +163,7 @@ class MatrixFamily(GaussianFamily):
         """The prior and statistics as they are for clusters, without rows."""
         no_rows = np.empty((0, self.n_features))
         data = self._data(no_rows, np.empty(0, np.int32), np.empty(0, np.uint64))
-        return data, self.sums_type(*statistics, no_rows)
+        return data, self.sums_type(*statistics, no_rows, np.empty(0))
 
     def _components(
         self,
@@ -254,6 +254,10 @@ class MatrixFamily(GaussianFamily):
         bound.data = self._data(rows.values, place, patterns)
         return bound
 
+    def _data_again(self) -> MatrixData:
+        """The same rows with the numbers of the prior."""
+        return self._data(*self.data[:3])._replace(far=self.data.far)
+
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
         """Rows and the prior, as the kernels read them."""
         mean, mean_precision, covariance, degrees = self.prior
@@ -341,6 +345,11 @@ class MatrixFamily(GaussianFamily):
         squares, of_missing, n_seen = self._observed_squares(*of_rows, parameters)
         out[incomplete] += np.where(n_seen > 0, log_densities(squares, log_roots - of_missing, n_seen), 0.0)
 
+    def total_precision(self, statistics: Any, key: np.uint64) -> np.ndarray:
+        """Sum of drawn precisions of the clusters with rows, (d, d)."""
+        factors = self._components(fill_draws, self.data, statistics, key, labels=occupied(statistics)).factors
+        return np.einsum("kab,kac->bc", factors, factors)
+
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
         super().add_densities_of_rows(components.parameters, out, workers)
@@ -359,7 +368,7 @@ class MatrixFamily(GaussianFamily):
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
         values = self.rows.values[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
-        return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed)
+        return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed, self.hyperparameters)
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers

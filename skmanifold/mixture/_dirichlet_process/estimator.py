@@ -96,6 +96,9 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         After burn-in, every `thin`-th pass is kept in ``posterior_``; for a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Number of independent chains; the draws of all chains are used.
+    hyperparameters : {"draw", "learn"}, default="draw"
+        What happens to hyperparameters of the emission that are None, see Notes: "learn" fixes them before sampling,
+        "draw" also draws them in each pass, which makes intervals wider.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
@@ -246,6 +249,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
+        "hyperparameters": [StrOptions({"draw", "learn"})],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
@@ -263,6 +267,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         burn_in: int | None = None,
         thin: int = 2,
         n_chains: int = 1,
+        hyperparameters: Literal["draw", "learn"] = "draw",
         total_samples: int = 1_000_000,
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
@@ -282,6 +287,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.hyperparameters = hyperparameters
         self.total_samples = total_samples
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
@@ -408,18 +414,22 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
             with Workers(self.n_jobs) as workers:
                 spread = spread_rows(emission, rows, key)
-                tried = [clusters if spread is rows else family.clusters(spread)]
-                tried += [self._bound(other, rows).clusters(spread) for other in emissions[1:]]
+                families = [family, *(self._bound(other, rows) for other in emissions[1:])]
+                tried = [own.clusters(spread) for own in families]
                 each = [
                     find_clusters(before, searched, AUTO_CLUSTERS, emission.free_hyperparameters(), key, workers)
                     for emission, before in zip(emissions, tried, strict=True)
                 ]
                 best = int(np.argmax([found.evidence for found in each]))
                 found, emission, before = each[best], emissions[best], tried[best]
+                free = emission.free_hyperparameters()
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
                 start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
+            if self.hyperparameters == "draw":
+                family = family.with_hyperprior(free, families[best])
+                clusters = family.clusters(rows)
         return emission, family, clusters, start
