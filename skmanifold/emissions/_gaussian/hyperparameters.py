@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import gammaln
-from scipy.stats import truncnorm, wishart
+from scipy.stats import truncnorm
 
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Real
@@ -95,15 +95,14 @@ class FreeNumbers:
     def drawn(
         self, log_marginal: Callable[[PriorNumbers], float], logs: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Slice updates of each free logarithm given the others and a partition."""
-        logs = logs.copy()
-        for i, (low, high) in enumerate(_BOUNDS[self.is_free]):
+        """A slice update of one free logarithm, which is chosen at random, given the others and a partition."""
+        logs, i = logs.copy(), int(rng.integers(len(logs)))
 
-            def log_density(value: float, i: int = i) -> float:
-                logs[i] = value
-                return self.log_prior(logs) + log_marginal(self.numbers(logs))
+        def log_density(value: float) -> float:
+            logs[i] = value
+            return self.log_prior(logs) + log_marginal(self.numbers(logs))
 
-            logs[i] = slice_update(log_density, float(logs[i]), low, high, rng)
+        logs[i] = slice_update(log_density, float(logs[i]), *_BOUNDS[self.is_free][i], rng)
         return logs
 
     def drawn_from_prior(self, rng: np.random.Generator) -> np.ndarray:
@@ -193,8 +192,8 @@ class Hyperprior(NamedTuple):
         shape, n_0 = vector[_N_FIXED:].reshape(self.shape.shape), self._n_rows
         if shape.ndim == 1:
             return total + 0.5 * float(((n_0 - 2.0) * np.log(shape) - n_0 * shape / self.shape).sum())
-        log_det = 2.0 * np.log(np.diagonal(np.linalg.cholesky(shape))).sum()
-        trace = np.trace(cho_solve(cho_factor(self.shape), shape))
+        _, log_det = np.linalg.slogdet(shape)
+        trace = np.trace(np.linalg.solve(self.shape, shape))
         return total + 0.5 * float((n_0 - len(shape) - 1.0) * log_det - n_0 * trace)
 
     @property
@@ -216,11 +215,12 @@ class Hyperprior(NamedTuple):
         freedom = n_0 + n_clusters * degrees
         if self.shape.ndim == 1:
             return rng.gamma(0.5 * freedom, 2.0 / (n_0 / self.shape + factor * precisions))
-        identity = np.eye(len(self.shape))
-        inverse = n_0 * cho_solve(cho_factor(self.shape), identity) + factor * precisions
-        inverse = 0.5 * (inverse + inverse.T)
-        drawn = wishart.rvs(freedom, cho_solve(cho_factor(inverse), identity), random_state=rng)
-        return np.reshape(drawn, self.shape.shape)
+        d = len(self.shape)
+        root = np.linalg.cholesky(n_0 * np.linalg.inv(self.shape) + factor * precisions)
+        triangle = np.tril(rng.standard_normal((d, d)), -1)  # Bartlett (1933)
+        np.fill_diagonal(triangle, np.sqrt(rng.chisquare(freedom - np.arange(d))))
+        drawn = solve_triangular(root, triangle, lower=True, trans="T")
+        return drawn @ drawn.T
 
 
 def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):
