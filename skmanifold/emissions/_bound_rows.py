@@ -157,13 +157,15 @@ class BoundRows:
         """
         return self
 
-    def redraw_hyperparameters(self, statistics: Any, key: np.uint64) -> Any:
-        """Statistics with other hyperparameters, drawn given the partition.
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other hyperparameters and numbers within cells, drawn given the partition.
 
         Parameters
         ----------
+        labels : ndarray of shape (n_rows,), int32
         statistics : NamedTuple
         key : uint64
+        workers : Workers
 
         Returns
         -------
@@ -261,7 +263,7 @@ class BoundRows:
 
     def _n_cells_of_label(self) -> int:
         """Number of entries of the statistics of a label, without its size."""
-        return sum(array.size for array in self.no_statistics(1)[1:])
+        return sum(array.size for array in selected(self.no_statistics(1), np.zeros(1, np.int64))[1:])
 
     # Statistics by label
 

@@ -146,11 +146,12 @@ class StickBreakingModel(Protocol):
         """
         ...
 
-    def redraw_hyperparameters(self, counts: Any, key: np.uint64) -> Any:
-        """Draw hyperparameters of the components given the partition, if they are not fixed.
+    def redraw_hyperparameters(self, labels: np.ndarray, counts: Any, key: np.uint64) -> Any:
+        """Draw what is not fixed besides labels and components, given the partition, such as hyperparameters.
 
         Parameters
         ----------
+        labels : ndarray of shape (n_rows,)
         counts : object
             Statistics of the labels, with the current hyperparameters.
         key : uint64

@@ -15,11 +15,13 @@ from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_log_gamma_variates, fill_normal
 from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking, Saved
+from ...utils._threads import Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
+from .._statistics import occupied
 from .hyperparameters import FreeNumbers, Hyperprior, NormalPrior, PriorNumbers
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
@@ -30,6 +32,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
 _GAMMAS = 2**40  # child of a key beyond those of all rows
+_IN_CELLS = 2**41
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
@@ -134,11 +137,17 @@ class GaussianFamily(Family):
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
     total_precision: Callable[..., np.ndarray]
+    _set_values: Callable[[np.ndarray], None]  # of the rows, within their cells
+    _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     has_matrices = True  # whether covariances are matrices
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
     hyperprior: Saved[Hyperprior | None] = None  # of what chains of a Dirichlet process mixture draw
+    # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
+    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None] = None
+    _lows: np.ndarray  # bounds of the cells of rows
+    _highs: np.ndarray
     _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
@@ -156,6 +165,7 @@ class GaussianFamily(Family):
         self.n_components = n_components
         self.n_features = len(origin)
         self.origin = np.ascontiguousarray(origin)
+        self._start_values = np.empty((0, self.n_features))  # of rows, within their cells
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -273,20 +283,33 @@ class GaussianFamily(Family):
 
     def given(self, statistics: Any) -> Any:
         """The family with the hyperparameters of these statistics."""
-        vector, (last, family) = statistics.hyperparameters, self._last_given
-        if len(vector) and last is not vector:
-            family = self._with_vector(vector)
-            self._last_given = vector, family
-        return family if len(vector) else self
+        vector, values, (last, family) = statistics.hyperparameters, statistics.values, self._last_given
+        if not (len(vector) or len(values)):
+            return self
+        if last is None or last[0] is not vector or last[1] is not values:
+            family = self._with_vector(vector) if len(vector) else copy(self)
+            if len(values):
+                family._set_values(values)
+            self._last_given = (vector, values), family
+        return family
 
     _last_given: tuple[Any, Any] = None, None  # hyperparameters and family: a pass needs them several times
 
-    def redraw_hyperparameters(self, statistics: Any, key: np.uint64) -> Any:
-        """Statistics with other hyperparameters, drawn given the partition."""
-        if self.hyperprior is None:
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
+        if self.hyperprior is not None:
+            drawn = self.hyperprior.drawn(self.given(statistics), statistics, self._least_degrees, key)
+            statistics = statistics._replace(hyperparameters=drawn)
+        if not len(statistics.values):
             return statistics
-        drawn = self.hyperprior.drawn(self.given(statistics), statistics, self._least_degrees, key)
-        return statistics._replace(hyperparameters=drawn)
+        present, key = occupied(statistics), subkey(key, _IN_CELLS)
+        place_of = np.zeros(len(statistics.sizes), np.int64)
+        place_of[present] = np.arange(len(present))
+        values = self.given(statistics)._drawn_in_cells(place_of[labels], present, statistics, key, workers)
+        again = self.no_statistics(len(statistics.sizes))
+        again = again._replace(hyperparameters=statistics.hyperparameters, **values)
+        self.given(again).count(labels, again, workers)
+        return again
 
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant."""
@@ -298,6 +321,11 @@ class GaussianFamily(Family):
         if self.hyperprior is None:
             return self
         return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self._least_degrees, key))
+
+    def _set_cells(self, values: np.ndarray, widths: np.ndarray) -> None:
+        """Set bounds of the cells of rows, and start with numbers that are spread over them."""
+        self._lows, self._highs = values - 0.5 * widths, values + 0.5 * widths
+        self._start_values = self._lows + widths * np.random.default_rng(0).random(values.shape)
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
@@ -386,6 +414,11 @@ class GaussianFamily(Family):
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."
             )
+
+
+def variances_of_cells(widths: np.ndarray) -> np.ndarray:
+    """Variances of uniform numbers within cells, which predictive distributions have in addition."""
+    return widths**2 / 12.0
 
 
 def refuse_far_rows(*deviations: np.ndarray) -> None:

@@ -280,12 +280,13 @@ class FullSums(NamedTuple):
     products: Annotated[np.ndarray, Array("float64", "_ n_dimensions n_dimensions")]
     # Rows with missing cells, which have their current values
     completed: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]
+    values: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]  # of all rows, within their cells; else empty
     hyperparameters: Annotated[np.ndarray, Array("float64", "_")]  # of `Hyperprior`; without it empty
 
     @property
     def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
-        return 0, 0, 0, OF_ROWS, None
+        return 0, 0, 0, OF_ROWS, OF_ROWS, None
 
 
 class FullFamily(MatrixFamily):

@@ -188,7 +188,7 @@ class TiedSums(FullSums):
     @property
     def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
-        return 0, 0, None, OF_ROWS, None
+        return 0, 0, None, OF_ROWS, OF_ROWS, None
 
 
 class TiedFamily(MatrixFamily):

@@ -21,7 +21,6 @@ from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import Family
-from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
@@ -387,6 +386,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         emission: Any = self._resolve_emission()
         is_automatic = isinstance(getattr(emission, "blocks", None), str)
         rows = self._read_rows(emission, X, key, reset=True)
+        if hasattr(emission, "with_resolution_of"):
+            emission = emission.with_resolution_of(rows)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
         self._check_offers(emission, family, [HasClusters], type(self).__name__)
@@ -413,9 +414,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
             with Workers(self.n_jobs) as workers:
-                spread = spread_rows(emission, rows, key)
                 families = [family, *(self._bound(other, rows) for other in emissions[1:])]
-                tried = [own.clusters(spread) for own in families]
+                tried = [clusters, *(own.clusters(rows) for own in families[1:])]
                 each = [
                     find_clusters(before, searched, AUTO_CLUSTERS, emission.free_hyperparameters(), key, workers)
                     for emission, before in zip(emissions, tried, strict=True)
@@ -426,7 +426,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
-                start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
+                start = spread_start(self.init, clusters, searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
             if self.hyperparameters == "draw":

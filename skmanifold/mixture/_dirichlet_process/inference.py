@@ -229,7 +229,8 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         clusters, concentration = family.clusters(rows), float(drawn.parameters["concentration"])
         statistics = clusters.no_statistics(drawn.n_components)
         clusters.count(drawn.labels, statistics, workers)
-        return {"log_joint": log_partition_prior(statistics.sizes, concentration) + log_density_of(clusters, statistics)}
+        of_partition = log_partition_prior(statistics.sizes, concentration)
+        return {"log_joint": of_partition + log_density_of(clusters, statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._family.clusters().expected_of_blocks(self._estimate.statistics)

@@ -148,7 +148,7 @@ class DPModel:
     def count(self, labels: np.ndarray) -> Any:
         """Statistics of each label."""
         statistics = self.clusters.no_statistics(max(_MIN_CAPACITY, int(labels.max()) + 1))
-        self.clusters.count(labels, statistics, self.workers)
+        self.clusters.given(statistics).count(labels, statistics, self.workers)
         return statistics
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
@@ -193,9 +193,7 @@ class DPModel:
         n_workers = self.workers.n_workers
         even = -(-len(rows) // (_TASKS_OF_WORKER * n_workers)) if n_workers > 1 else len(rows)
         tasks = split_range(len(rows), min(max(even, _LEAST_ROWS), _MOST_ROWS))
-        self.workers.run(
-            draw_labels, [(clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks]
-        )
+        self.workers.run(draw_labels, [(clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks])
         statistics = with_capacity(statistics, int(components.max()) + 1)
         clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
         self.move(rows, out, labels, statistics)
@@ -203,7 +201,7 @@ class DPModel:
 
     def move(self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any) -> None:
         """Give rows new labels, in place, also in the statistics."""
-        self.clusters.move(rows, new_labels, labels, statistics, self.workers)
+        self.clusters.given(statistics).move(rows, new_labels, labels, statistics, self.workers)
         labels[rows] = new_labels
 
     def split_merge(
@@ -226,11 +224,11 @@ class DPModel:
     def relabel(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray) -> tuple[np.ndarray, Any]:
         """Labels and statistics where label j, if it has rows, becomes ``new_labels[j]``."""
         labels = new_labels[labels]
-        return labels, self.clusters.relabelled(labels, statistics, new_labels, self.workers)
+        return labels, self.clusters.given(statistics).relabelled(labels, statistics, new_labels, self.workers)
 
-    def redraw_hyperparameters(self, statistics: Any, key: np.uint64) -> Any:
-        """Draw hyperparameters of the family given the partition; returns the statistics, which contain them."""
-        return self.clusters.redraw_hyperparameters(statistics, key)
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64) -> Any:
+        """Draw hyperparameters and rounded numbers given the partition; returns statistics that contain them."""
+        return self.clusters.redraw_hyperparameters(labels, statistics, key, self.workers)
 
     def log_joint(self, statistics: Any, concentration: float) -> float:
         """Log p(data, partition, hyperparameters | concentration), with components and weights integrated out."""
