@@ -128,6 +128,77 @@ class BoundRows:
         """
         return self
 
+    # Hyperparameters that chains draw, which statistics contain; most families have none
+
+    def with_hyperprior(self, free: Any, before: Any) -> Self:
+        """The family for chains that draw the hyperparameters `free`; `before` is the one before they were learned.
+
+        Parameters
+        ----------
+        free : tuple of str
+        before : Family
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def given(self, statistics: Any) -> Self:
+        """The family with the hyperparameters of these statistics.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other hyperparameters and numbers within cells, drawn given the partition.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,), int32
+        statistics : NamedTuple
+        key : uint64
+        workers : Workers
+
+        Returns
+        -------
+        statistics : NamedTuple
+        """
+        return statistics
+
+    def log_hyperprior(self, statistics: Any) -> float:
+        """Log prior density of the hyperparameters, up to a constant.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        log_density : float
+        """
+        return 0.0
+
+    def with_drawn_hyperparameters(self, key: np.uint64) -> Self:
+        """The family with hyperparameters drawn from their prior.
+
+        Parameters
+        ----------
+        key : uint64
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
     # Initial clusters and minibatches
 
     def start_effort(self) -> StartEffort:
@@ -192,7 +263,7 @@ class BoundRows:
 
     def _n_cells_of_label(self) -> int:
         """Number of entries of the statistics of a label, without its size."""
-        return sum(array.size for array in self.no_statistics(1)[1:])
+        return sum(array.size for array in selected(self.no_statistics(1), np.zeros(1, np.int64))[1:])
 
     # Statistics by label
 

@@ -1,8 +1,8 @@
 """Rounded numbers and repeated rows, whose marginal density given a prior is unbounded.
 
 Clusters of equal rows have no variance, so that the prior with the highest marginal likelihood would be that of a
-cluster for each distinct row. Priors are therefore learned from distinct rows, with each number spread uniformly over
-the cell of numbers that are rounded to it.
+cluster for each distinct row. Priors are therefore learned from distinct rows, with each number within the cell of
+numbers that are rounded to it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,6 @@ _MOST_RATIO = 50.0  # of the median gap between the numbers of a column and the 
 _NOISE = {True: 2.0**-22, False: 2.0**-36}  # relative to the largest number, by whether it was a float32
 _LEAST_SHARE = 0.1  # of rows that repeat others, from which on they are left out
 _MOST_PAIRS = 2.0  # equal pairs for each pair that differs by one cell in one column; 0.5 for a smooth density
-
-
-def spread_rows(emission: Any, rows: Any, key: np.uint64) -> Any:
-    """Rows whose rounded numbers are spread over their cells; the same object if no number is rounded."""
-    if isinstance(rows, ColumnRows):
-        pairs = enumerate(zip(emission.blocks, rows.blocks, strict=True))
-        blocks = tuple(spread_rows(own, block, subkey(key, i)) for i, ((_, own, _), block) in pairs)
-        same = all(new is old for new, old in zip(blocks, rows.blocks, strict=True))
-        return rows if same else rows._replace(blocks=blocks)
-    if not _are_numbers(emission, rows):
-        return rows
-    widths = np.array([cell_width(column) for column in rows.values.T])
-    rounded = np.flatnonzero(widths)
-    if not len(rounded):
-        return rows
-    values = rows.values.copy()
-    for j in rounded:
-        rng = np.random.default_rng(int(subkey(key, int(j))))
-        values[:, j] += widths[j] * rng.uniform(-0.5, 0.5, len(values))
-    return rows._replace(values=values)
 
 
 def _are_numbers(emission: Any, rows: Any) -> bool:

@@ -174,22 +174,22 @@ class PartitionDraw(NamedTuple):
         """Log of weight times density, (n_rows, K + 1); the last column is for a new component without rows."""
         weights = self.weights
         terms = _begin(clusters, np.log(weights) - np.log(weights.sum()))
-        clusters.add_log_predictive(with_new(self.statistics), terms, workers)
+        clusters.given(self.statistics).add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
     def cell_attributes(self, family: Any) -> dict[str, Any]:
         """Expected parameters of the components as attributes for `cell_distribution`."""
-        return family.clusters().cell_attributes(self.statistics)
+        return self._clusters(family).cell_attributes(self.statistics)
 
     def expected(self, clusters: Family, workers: Workers) -> Memberships:
         """Memberships of the rows, and expected parameters of the components and of a new one."""
         shares = self.log_terms(clusters, workers)
         to_shares(shares, workers)
-        return shares, clusters.cell_attributes(with_new(self.statistics))
+        return shares, clusters.given(self.statistics).cell_attributes(with_new(self.statistics))
 
     def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
         """Memberships of the rows, and drawn parameters of the components and of a new one."""
-        labels = np.arange(len(self.statistics.sizes) + 1)
+        labels, clusters = np.arange(len(self.statistics.sizes) + 1), clusters.given(self.statistics)
         log_weights = draw_log_weights(self.statistics, labels[:-1], self.concentration, key)
         components = clusters.draw_components(self.statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
         shares = _begin(clusters, log_weights)
@@ -200,7 +200,11 @@ class PartitionDraw(NamedTuple):
 
     def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows from the predictive distributions of the clusters with these labels, or of a new one."""
-        return family.clusters().new_rows(with_new(self.statistics), labels, key)
+        return self._clusters(family).new_rows(with_new(self.statistics), labels, key)
+
+    def _clusters(self, family: Any) -> Any:
+        """The family, without rows, with the hyperparameters of the draw."""
+        return family.clusters().given(self.statistics)
 
 
 def log_partition_prior(sizes: np.ndarray, concentration: float) -> float:

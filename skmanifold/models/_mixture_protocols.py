@@ -146,6 +146,23 @@ class StickBreakingModel(Protocol):
         """
         ...
 
+    def redraw_hyperparameters(self, labels: np.ndarray, counts: Any, key: np.uint64) -> Any:
+        """Draw what is not fixed besides labels and components, given the partition, such as hyperparameters.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+        counts : object
+            Statistics of the labels, with the current hyperparameters.
+        key : uint64
+
+        Returns
+        -------
+        counts : object
+            The statistics with the drawn hyperparameters.
+        """
+        ...
+
     def split_merge(
         self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
     ) -> Any:

@@ -141,6 +141,40 @@ def normal(key, counter):
 
 
 @njit(cache=True, nogil=True)
+def truncated_normal(key, low, high):
+    """A standard normal variate between `low` and `high`, by rejection (Robert, 1995); uses the stream of the key.
+
+    Parameters
+    ----------
+    key : uint64
+    low, high : float
+        Finite bounds, low < high.
+
+    Returns
+    -------
+    float
+    """
+    if low <= 0.0 <= high:
+        nearest, wide = 0.0, high - low > 2.5
+    else:
+        nearest = low if low > 0.0 else high
+        wide = (high - low) * abs(nearest) > 2.0
+    counter = _FIRST
+    while True:
+        if not wide:
+            x = min(max(low + (high - low) * open_uniform(key, counter), low), high)
+            log_acceptance = 0.5 * (nearest - x) * (nearest + x)
+        elif nearest == 0.0:
+            x, log_acceptance = normal(key, counter), 0.0
+        else:  # a tail, which is nearly exponential
+            x = nearest + math.copysign(exponential(key, counter) / abs(nearest), nearest)
+            log_acceptance = -0.5 * (x - nearest) ** 2
+        if low <= x <= high and math.log(open_uniform(key, counter + 1)) <= log_acceptance:
+            return x
+        counter += 2
+
+
+@njit(cache=True, nogil=True)
 def fill_normal(keys, purpose, out):
     """Fill each row of an array with standard normal variates.
 

@@ -204,6 +204,15 @@ class Columns(WeighableEmission, BaseComposition):
             blocks.append((name, emission, columns))
         return Columns(blocks, self.count_columns)
 
+    def with_resolution_of(self, rows: ColumnRows) -> Columns:
+        """The emission with the resolution of each column, found in rows unless it is given."""
+        pairs = zip(self.blocks, rows.blocks, strict=True)
+        blocks = [
+            (name, own.with_resolution_of(of_block) if isinstance(own, Gaussian) else own, columns)
+            for (name, own, columns), of_block in pairs
+        ]
+        return Columns(blocks, self.count_columns)
+
     def with_each_covariance(self) -> list[Columns]:
         """The emission as it is, with covariance matrices, and with variances alone if it has a block of numbers.
 
@@ -214,7 +223,7 @@ class Columns(WeighableEmission, BaseComposition):
         emissions : list of Columns
         """
         numbers = {
-            name: Gaussian("diag")
+            name: clone(own).set_params(covariance_type="diag")
             for name, own, columns in self.blocks
             if isinstance(own, Gaussian) and len(columns) > 1
         }

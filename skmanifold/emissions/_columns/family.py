@@ -209,6 +209,17 @@ def _in_columns(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
     return scattered(family.places, found)
 
 
+def _bound_again(family: ColumnsFamily, found: list) -> ColumnsFamily:
+    """The family with other blocks; the same if no block is another."""
+    if all(new is old for new, old in zip(found, family.blocks, strict=True)):
+        return family
+    other = copy(family)
+    other.blocks = tuple(found)
+    if hasattr(family, "data"):
+        other.data = in_pairs(JoinedData, [block.data for block in found])
+    return other
+
+
 def _by_name(family: ColumnsFamily, found: list) -> dict[str, Any]:
     return dict(zip(family.names.tolist(), found, strict=True))
 
@@ -333,6 +344,10 @@ class ColumnsFamily(Family):
 
     # Bound to rows
 
+    given = _each(Family.given, _bound_again)
+    redraw_hyperparameters = _each(Family.redraw_hyperparameters, _statistics)
+    log_hyperprior = _each(Family.log_hyperprior, _total)
+    with_drawn_hyperparameters = _each(Family.with_drawn_hyperparameters, _bound_again)
     no_statistics = _each(HasKernels.no_statistics, _statistics)
     count = _each(Family.count)
     move = _each(Family.move)
@@ -395,12 +410,19 @@ class ColumnsFamily(Family):
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
-        learned = []
-        for name, block, own in zip(self.names, self.blocks, _apart(self, statistics), strict=True):
-            start = f"{name}__"
-            of_block = tuple(each.removeprefix(start) for each in free if each.startswith(start))
-            learned.append(block.with_learned_prior(own, of_block) if of_block else block)
+        parts = zip(self.blocks, _apart(self, statistics), self._free_of_blocks(free), strict=True)
+        learned = [block.with_learned_prior(own, names) if names else block for block, own, names in parts]
         return self._with_blocks(learned, self.rows)
+
+    def with_hyperprior(self, free: Any, before: ColumnsFamily) -> ColumnsFamily:
+        """The family for chains that draw hyperparameters of blocks; names in `free` begin with ``block__``."""
+        parts = zip(self.blocks, before.blocks, self._free_of_blocks(free), strict=True)
+        return _bound_again(self, [block.with_hyperprior(n, old) if n else block for block, old, n in parts])
+
+    def _free_of_blocks(self, free: Any) -> list[tuple[str, ...]]:
+        """The names of free hyperparameters in each block."""
+        starts = [f"{name}__" for name in self.names]
+        return [tuple(each.removeprefix(start) for each in free if each.startswith(start)) for start in starts]
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch in the order that suits the first block that needs one."""

@@ -4,103 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
-from scipy.special import gammaln
 
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_log_gamma_variates, fill_normal
-from ...utils._conditions import MOST_COUNTED, Array, Integer, Real, Sizes
+from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking, Saved
+from ...utils._threads import Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
+from .._statistics import occupied
+from .hyperparameters import FreeNumbers, Hyperprior, NormalPrior, PriorNumbers
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
-
-# The prior mean of the covariances is ``scale`` times the pooled covariance within the clusters. Lognormal priors of
-# the three numbers that are learned keep them finite if there are few clusters.
-
-_CENTRES = np.log([1.0, 2.0, 0.1])  # scale; degrees of freedom above the least; rows to which a mean is equivalent
-_DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
-_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
-
-
-class PriorNumbers(NamedTuple):
-    """The numbers of a prior."""
-
-    factor: float  # of the reference, in the prior's scatter
-    degrees: float
-    mean_precision: float  # in rows
-
-
-def best_numbers(log_marginal: Callable[[PriorNumbers], float], given: PriorNumbers, free: Any, least: float):
-    """The most probable `PriorNumbers` given a partition, by its `log_marginal`, a function of them.
-
-    Learned are those of `free`: "covariance", "degrees" (only with it), "mean_precision". Covariances have a finite
-    mean above `least` degrees of freedom.
-    """
-    is_free = np.array([name in free for name in ("covariance", "degrees", "mean_precision")])
-
-    def numbers(logs: np.ndarray) -> PriorNumbers:
-        whole = _CENTRES.copy()
-        whole[is_free] = logs
-        scale, excess, mean_precision = np.exp(whole).tolist()
-        excess = excess if is_free[1] else max(given.degrees - least, 0.5)
-        return PriorNumbers(
-            scale * excess if is_free[0] else given.factor,
-            least + excess if is_free[1] else given.degrees,
-            mean_precision if is_free[2] else given.mean_precision,
-        )
-
-    def cost(logs: np.ndarray) -> float:
-        distances = (logs - _CENTRES[is_free]) / _DEVIATIONS[is_free]
-        return 0.5 * float(distances @ distances) - log_marginal(numbers(logs))
-
-    return numbers(minimize(cost, _CENTRES[is_free], method="L-BFGS-B", bounds=_BOUNDS[is_free]).x)
-
-
-def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):
-    """Covariance within clusters, with `weight` rows that have the covariance of as many clusters in all rows.
-
-    `whole` is the covariance of all rows, divided so that the clusters together have its volume.
-    """
-    return (scatters + weight * whole) / (np.maximum(n_rows - n_clusters, 0) + weight)
-
-
-class MatrixMoments:
-    """Log marginal densities of clusters with covariance matrices, as a function of the numbers of the prior.
-
-    A basis in which `reference`, (d, d), is the identity and a cluster's scatter is diagonal makes evaluations cheap.
-    `gaps`, (K, d), are means minus the prior's mean; `scatters`, (K, d, d), are about the means.
-    """
-
-    def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
-        d = gaps.shape[1]
-        whiten = solve_triangular(np.linalg.cholesky(reference), np.eye(d), lower=True)
-        values, vectors = np.linalg.eigh(whiten @ scatters @ whiten.T)
-        self.sizes, self.values = sizes.astype(float), np.maximum(values, 0.0)
-        self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
-        self.halves = 0.5 * np.arange(d)
-
-    def log_marginal(self, numbers: PriorNumbers) -> float:
-        """Log marginal density up to a constant."""
-        n, d = self.sizes, len(self.halves)
-        scatter, degrees, kappa = numbers
-        sums = scatter + self.values
-        shrunk = kappa * n / (kappa + n)
-        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * (self.squares / sums).sum(axis=1))
-        log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
-        of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
-        return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())
-
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
@@ -108,6 +32,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distribution whose covariance is used
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
 _GAMMAS = 2**40  # child of a key beyond those of all rows
+_IN_CELLS = 2**41
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
@@ -118,18 +43,6 @@ _Spreads: TypeAlias = (  # matrices, or variances, of components
     Annotated[np.ndarray, Array("float64", "_ n_dimensions n_dimensions")]
     | Annotated[np.ndarray, Array("float64", "n_components n_dimensions", above=0)]
 )
-
-
-class NormalPrior(NamedTuple):
-    """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
-
-    mean: Annotated[np.ndarray, Array("float64", "n_dimensions")]
-    mean_precision: Annotated[float, Real(low=0, high=MOST_COUNTED)]  # in rows
-    covariance: (
-        Annotated[np.ndarray, Array("float64", "n_dimensions n_dimensions")]
-        | Annotated[np.ndarray, Array("float64", "_", low=0)]
-    )  # variances (d,), or one variance of all features, (1,)
-    degrees: Annotated[float, Real(low=-MOST_COUNTED, high=MOST_COUNTED)]
 
 
 class GaussianParameters(NamedTuple):
@@ -221,10 +134,20 @@ class GaussianFamily(Family):
     _posterior: Callable[..., Posterior]
     _with_covariances: Callable[..., np.ndarray]  # rows of normal variates, with covariances of labels
     _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
+    _data_again: Callable[[], Any]
+    log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
+    total_precision: Callable[..., np.ndarray]
+    _set_values: Callable[[np.ndarray], None]  # of the rows, within their cells
+    _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     has_matrices = True  # whether covariances are matrices
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
+    hyperprior: Saved[Hyperprior | None] = None  # of what chains of a Dirichlet process mixture draw
+    # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
+    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None] = None
+    _lows: np.ndarray  # bounds of the cells of rows
+    _highs: np.ndarray
     _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
@@ -242,6 +165,7 @@ class GaussianFamily(Family):
         self.n_components = n_components
         self.n_features = len(origin)
         self.origin = np.ascontiguousarray(origin)
+        self._start_values = np.empty((0, self.n_features))  # of rows, within their cells
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -341,8 +265,79 @@ class GaussianFamily(Family):
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
         prior = self.prior
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
-        factor, degrees, mean_precision = best_numbers(log_marginal, given, free, self._least_degrees)
+        factor, degrees, mean_precision = FreeNumbers(given, free, self._least_degrees).best(log_marginal)
         return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
+
+    # Hyperparameters that chains draw
+
+    def with_hyperprior(self, free: Any, before: GaussianFamily) -> Any:
+        """The family whose prior is the start of a chain; that `before` learning gives the mean of its shape."""
+        other = copy(self)
+        other.hyperprior = Hyperprior(before.prior.covariance, tuple(free))
+        return other
+
+    @property
+    def hyperparameters(self) -> np.ndarray:
+        """The prior as a vector; empty if it is fixed."""
+        return np.empty(0) if self.hyperprior is None else self.hyperprior.start(self.prior, self._least_degrees)
+
+    def given(self, statistics: Any) -> Any:
+        """The family with the hyperparameters of these statistics."""
+        vector, values, (last, family) = statistics.hyperparameters, statistics.values, self._last_given
+        if not (len(vector) or len(values)):
+            return self
+        if last is None or last[0] is not vector or last[1] is not values:
+            family = self._with_vector(vector) if len(vector) else copy(self)
+            if len(values):
+                family._set_values(values)
+            self._last_given = (vector, values), family
+        return family
+
+    _last_given: tuple[Any, Any] = None, None  # hyperparameters and family: a pass needs them several times
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
+        if self.hyperprior is not None:
+            drawn = self.hyperprior.drawn(self.given(statistics), statistics, self._least_degrees, key)
+            statistics = statistics._replace(hyperparameters=drawn)
+        if not len(statistics.values):
+            return statistics
+        present, key = occupied(statistics), subkey(key, _IN_CELLS)
+        place_of = np.zeros(len(statistics.sizes), np.int64)
+        place_of[present] = np.arange(len(present))
+        values = self.given(statistics)._drawn_in_cells(place_of[labels], present, statistics, key, workers)
+        again = self.no_statistics(len(statistics.sizes))
+        again = again._replace(hyperparameters=statistics.hyperparameters, **values)
+        self.given(again).count(labels, again, workers)
+        return again
+
+    def log_hyperprior(self, statistics: Any) -> float:
+        """Log prior density of the hyperparameters, up to a constant."""
+        vector = statistics.hyperparameters
+        return self.hyperprior.log_density(vector, self._least_degrees) if self.hyperprior is not None else 0.0
+
+    def with_drawn_hyperparameters(self, key: np.uint64) -> Any:
+        """The family with hyperparameters drawn from their prior."""
+        if self.hyperprior is None:
+            return self
+        return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self._least_degrees, key))
+
+    def _set_cells(self, values: np.ndarray, widths: np.ndarray) -> None:
+        """Set bounds of the cells of rows, and start with numbers that are spread over them."""
+        self._lows, self._highs = values - 0.5 * widths, values + 0.5 * widths
+        self._start_values = self._lows + widths * np.random.default_rng(0).random(values.shape)
+
+    def _with_vector(self, vector: np.ndarray) -> Any:
+        assert self.hyperprior is not None
+        return self._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))
+
+    def _with_numbers(self, prior: NormalPrior) -> Any:
+        """The same family, and rows if it has some, with other numbers of the prior."""
+        other = copy(self)
+        other.prior, other._last_given = prior, (None, None)
+        if hasattr(self, "data"):
+            other.data = other._data_again()
+        return other
 
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
@@ -419,6 +414,11 @@ class GaussianFamily(Family):
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."
             )
+
+
+def variances_of_cells(widths: np.ndarray) -> np.ndarray:
+    """Variances of uniform numbers within cells, which predictive distributions have in addition."""
+    return widths**2 / 12.0
 
 
 def refuse_far_rows(*deviations: np.ndarray) -> None:

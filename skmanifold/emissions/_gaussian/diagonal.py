@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, NamedTuple
 
@@ -13,16 +14,15 @@ from ...utils._threads import ONE, Workers, split_range
 from .._cells import NormalCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
-from .._statistics import occupied, selected
+from .._statistics import OF_ROWS, occupied, selected
 from .base import (
     LOG_2PI,
     GaussianFamily,
     GaussianParameters,
     Posterior,
-    PriorNumbers,
-    pooled,
     refuse_far_rows,
     refuse_singular,
+    variances_of_cells,
 )
 from .diagonal_kernels import (
     DiagonalComponents,
@@ -35,9 +35,12 @@ from .diagonal_kernels import (
     posteriors_of,
     total_log_marginal,
 )
+from .hyperparameters import PriorNumbers, pooled
 from .kernels import add_diagonal_densities
+from .rounded_kernels import draw_in_cells
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
+_ROWS_DRAWN = 10_000  # of a task: a few milliseconds with ten features
 _CELLS_DRAWN = 20_000  # of a task: more than a millisecond
 _CELLS_OF_TASK = 200_000  # rows times clusters times features
 
@@ -50,6 +53,13 @@ class DiagonalSums(NamedTuple):
     observed: Annotated[np.ndarray, Array("int64", "capacity n_dimensions", low=0, high=MOST_COUNTED)]
     sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
     squares: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]  # sums of squares
+    values: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]  # of all rows, within their cells; else empty
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_")]  # of `Hyperprior`; without it empty
+
+    @property
+    def label_axes(self) -> tuple[int | None, ...]:
+        """Axis of the labels in each array."""
+        return 0, 0, 0, 0, OF_ROWS, None
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         more = self.observed > self.sizes[:, np.newaxis]
@@ -89,7 +99,7 @@ class DiagonalFamily(GaussianFamily):
         """The prior and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
         data = self._data(np.empty((0, self.n_features)))
-        return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0])
+        return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0], data.rows, np.empty(0))
 
     def _posterior(self, statistics: DiagonalSums) -> Posterior:
         posteriors, scales = posteriors_of(self.data, statistics), self.scales
@@ -174,18 +184,43 @@ class DiagonalFamily(GaussianFamily):
             whole = data.scatter * K ** (-2.0 / d)
             squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
             reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
+        reference = reference * self.scales[:n_pools] ** 2
+        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+
+    def log_marginal_of(self, statistics: DiagonalSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
+        """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""
+        data, scaled = self.data, reference / self.scales[: len(reference)] ** 2
 
         def log_marginal(numbers: PriorNumbers) -> float:
             factor, degrees, mean_precision = numbers
-            changed = {"scatter": factor * reference, "degrees": degrees, "mean_precision": mean_precision}
+            changed = {"scatter": factor * scaled, "degrees": degrees, "mean_precision": mean_precision}
             return total_log_marginal(data._replace(**changed), statistics)
 
-        return self._with_best_prior(log_marginal, free, reference * self.scales[:n_pools] ** 2)
+        return log_marginal
+
+    def _set_values(self, values: np.ndarray) -> None:
+        self.data = self.data._replace(rows=values)
+
+    def _drawn_in_cells(
+        self, places: np.ndarray, present: np.ndarray, statistics: DiagonalSums, key: np.uint64, workers: Workers
+    ) -> dict[str, np.ndarray]:
+        means, precisions, _ = self._draw_all(self.data, selected(statistics, present), key, workers)
+        values = statistics.values.copy()
+        shared = self._lows, self._highs, places, means, precisions, key, values
+        workers.run(draw_in_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
+        return {"values": values}
+
+    def total_precision(self, statistics: DiagonalSums, key: np.uint64) -> np.ndarray:
+        """Sums of drawn precisions of the clusters with rows, (n_pools,)."""
+        n_pools = len(self.data.scatter)
+        _, precisions, _ = self._draw_all(self.data, selected(statistics, occupied(statistics)), key, ONE)
+        return precisions[:, :n_pools].sum(axis=0) / self.scales[:n_pools] ** 2
 
     def no_statistics(self, capacity: int) -> DiagonalSums:
         """Sums of no rows."""
         shape = capacity, len(self.origin)
-        return DiagonalSums(np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+        sums = np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
+        return DiagonalSums(*sums, self._start_values, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
@@ -238,6 +273,9 @@ class DiagonalFamily(GaussianFamily):
     def _predictive_terms(self, posteriors: DiagonalPosteriors) -> PredictiveTerms:
         width = len(self.origin) // len(self.data.scatter)
         scatters, weights = np.repeat(posteriors.scatters.T, width, axis=0), posteriors.weights.T
+        if self.resolution is not None:
+            degrees = np.repeat(self.data.degrees + posteriors.pooled.T, width, axis=0)
+            scatters = scatters + variances_of_cells(self.resolution / self.scales)[:, np.newaxis] * weights * degrees
         heights = 0.5 * (np.log(weights) - np.log(scatters) - np.log(np.pi)) - self.data.log_scales[:, np.newaxis]
         powers = 0.5 * (self.data.degrees + posteriors.pooled.T)
         after = powers[:, np.newaxis] + 0.5 * np.arange(width + 1)[:, np.newaxis]
@@ -257,7 +295,13 @@ class DiagonalFamily(GaussianFamily):
         bound = copy(self)
         bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // self.n_features
         bound.data = self._data(rows.values)
+        if self.resolution is not None:
+            bound._set_cells(rows.values, self.resolution / self.scales)
         return bound
+
+    def _data_again(self) -> DiagonalData:
+        """The same rows with the numbers of the prior."""
+        return self._data(self.data.rows)
 
     def _data(self, values: np.ndarray) -> DiagonalData:
         """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from ...numerics.block_sums import BLOCK_ROWS
 from ...sparse.counts import Counts
@@ -22,9 +22,11 @@ from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array, column_name
 from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
-from .base import GaussianFamily, NormalPrior
+from .._rounding import cell_width
+from .base import GaussianFamily
 from .diagonal import DiagonalFamily
 from .full import FullFamily
+from .hyperparameters import NormalPrior
 from .tied import TiedFamily
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
@@ -228,6 +230,11 @@ class Gaussian(WeighableEmission):
         covariance :math:`\Psi_0`. :class:`~skmanifold.DPMixture` learns it together with :math:`\Psi_0`; if
         `covariance_prior` is given, None is :math:`d + 3` there too.
 
+    resolution : "auto", float or array-like of shape (n_features,), default=None
+        Width :math:`h_j` of the cells to which the numbers of each column were rounded, 0 for exact numbers. "auto"
+        finds grids, offset plus multiples of a width, with repeated numbers. None is "auto" for
+        :class:`~skmanifold.DPMixture`, and 0 for other estimators; see Notes.
+
     Notes
     -----
     :class:`~skmanifold.DPMixture` learns the numbers that are None from the rows, by empirical Bayes, because the
@@ -288,6 +295,7 @@ class Gaussian(WeighableEmission):
         "mean_prior": [None, "array-like"],
         "mean_precision_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="both")],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
+        "resolution": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), "array-like"],
         "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both")],
     }
 
@@ -298,12 +306,14 @@ class Gaussian(WeighableEmission):
         mean_precision_prior: float | None = None,
         covariance_prior: float | ArrayLike | None = None,
         degrees_of_freedom_prior: float | None = None,
+        resolution: Literal["auto"] | float | ArrayLike | None = None,
     ) -> None:
         self.covariance_type = covariance_type
         self.mean_prior = mean_prior
         self.mean_precision_prior = mean_precision_prior
         self.covariance_prior = covariance_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.resolution = resolution
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
         """Validate X of finite numbers and NaN."""
@@ -359,7 +369,13 @@ class Gaussian(WeighableEmission):
         """The emission with the prior of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
-        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees)
+        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees, self.resolution)
+
+    def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
+        """The emission with the resolution of each column, found in rows unless it is given."""
+        if self.resolution is not None and not isinstance(self.resolution, str):
+            return self
+        return clone(self).set_params(resolution=np.array([cell_width(column) for column in rows.values.T]))
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
@@ -379,7 +395,19 @@ class Gaussian(WeighableEmission):
             degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
         precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
         prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
-        return self.family_type()(prior, n_components, location)
+        family = self.family_type()(prior, n_components, location)
+        family.resolution = self._widths(X)
+        return family
+
+    def _widths(self, X: np.ndarray) -> np.ndarray | None:
+        """Widths of the cells of each column; None if all are zero."""
+        given = (
+            self.with_resolution_of(DenseRows(X)).resolution if isinstance(self.resolution, str) else self.resolution
+        )
+        widths = np.zeros(X.shape[1]) if given is None else np.asarray(given, dtype=np.float64)
+        if widths.ndim > 1 or widths.size not in (1, X.shape[1]) or not (np.isfinite(widths) & (widths >= 0.0)).all():
+            raise ValueError(f"resolution must be a number, or {X.shape[1]} numbers, that are finite and not negative.")
+        return np.array(np.broadcast_to(widths, X.shape[1])) if widths.any() else None
 
     def _default_covariance_prior(
         self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str

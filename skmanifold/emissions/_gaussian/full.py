@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, NamedTuple
 
@@ -19,7 +20,8 @@ from .. import kernels
 from .._bound_rows import StartEffort
 from .._statistics import OF_ROWS, move_entry, occupied
 from . import matrix_kernels
-from .base import GaussianParameters, MatrixData, MatrixMoments, pooled
+from .base import GaussianParameters, MatrixData
+from .hyperparameters import MatrixMoments, PriorNumbers, pooled
 from .kernels import FULL_LANES, add_full_densities, add_products, add_squares_of_rows, load_columns, order_by_label
 from .matrices import MatrixFamily, symmetric
 from .missing_kernels import row_of
@@ -278,11 +280,13 @@ class FullSums(NamedTuple):
     products: Annotated[np.ndarray, Array("float64", "_ n_dimensions n_dimensions")]
     # Rows with missing cells, which have their current values
     completed: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]
+    values: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]  # of all rows, within their cells; else empty
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_")]  # of `Hyperprior`; without it empty
 
     @property
-    def label_axes(self) -> tuple[int, int, int, int]:
+    def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
-        return 0, 0, 0, OF_ROWS
+        return 0, 0, 0, OF_ROWS, OF_ROWS, None
 
 
 class FullFamily(MatrixFamily):
@@ -315,17 +319,26 @@ class FullFamily(MatrixFamily):
 
     def with_learned_prior(self, statistics: FullSums, free: Any) -> FullFamily:
         """These rows with the most probable prior given a partition."""
-        labels, prior, d = occupied(statistics), self.prior, self.n_features
+        prior, d = self.prior, self.n_features
+        reference = prior.covariance
+        if "covariance" in free:
+            sizes, _, scatters = self._moments(statistics)
+            whole = prior.covariance * len(sizes) ** (-2.0 / d)
+            reference = pooled(scatters.sum(axis=0), sizes.sum(), len(sizes), whole, d + 2.0)
+        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+
+    def log_marginal_of(self, statistics: FullSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
+        """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""
+        sizes, means, scatters = self._moments(statistics)
+        return MatrixMoments(sizes, means - (self.prior.mean - self.origin), scatters, reference).log_marginal
+
+    def _moments(self, statistics: FullSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sizes of clusters with rows, their means relative to the origin, and scatters about these."""
+        labels = occupied(statistics)
         sizes, products = statistics.sizes[labels], statistics.products[labels]
         means = statistics.sums[labels] / sizes[:, np.newaxis]
         rooted = np.sqrt(sizes)[:, np.newaxis] * means
-        scatters = symmetric(products) - rooted[:, :, np.newaxis] * rooted[:, np.newaxis, :]
-        reference = prior.covariance
-        if "covariance" in free:
-            K, whole = len(labels), prior.covariance * len(labels) ** (-2.0 / d)
-            reference = pooled(scatters.sum(axis=0), sizes.sum(), K, whole, d + 2.0)
-        moments = MatrixMoments(sizes, means - (prior.mean - self.origin), scatters, reference)
-        return self._with_best_prior(moments.log_marginal, free, reference)
+        return sizes, means, symmetric(products) - rooted[:, :, np.newaxis] * rooted[:, np.newaxis, :]
 
     def count(self, labels: np.ndarray, statistics: FullSums, workers: Workers) -> None:
         """Add all rows to the statistics of their labels."""

@@ -29,6 +29,7 @@ from .base import (
     Posterior,
     refuse_far_rows,
     refuse_singular,
+    variances_of_cells,
 )
 from .kernels import fill_images
 from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
@@ -38,6 +39,7 @@ from .missing_kernels import (
     fill_columns_and_precisions,
     fill_observed_squares,
 )
+from .rounded_kernels import draw_in_dependent_cells
 
 COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 _ROWS_DRAWN = 256  # of a task: some milliseconds
@@ -163,7 +165,7 @@ class MatrixFamily(GaussianFamily):
         """The prior and statistics as they are for clusters, without rows."""
         no_rows = np.empty((0, self.n_features))
         data = self._data(no_rows, np.empty(0, np.int32), np.empty(0, np.uint64))
-        return data, self.sums_type(*statistics, no_rows)
+        return data, self.sums_type(*statistics, no_rows, no_rows, np.empty(0))
 
     def _components(
         self,
@@ -252,7 +254,28 @@ class MatrixFamily(GaussianFamily):
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
+        if self.resolution is not None:
+            bound._set_cells(rows.values, self.resolution)
         return bound
+
+    def _set_values(self, values: np.ndarray) -> None:
+        self.data, self.rows = self.data._replace(values=values), self.rows._replace(values=values)
+
+    def _drawn_in_cells(
+        self, places: np.ndarray, present: np.ndarray, statistics: Any, key: np.uint64, workers: Workers
+    ) -> dict[str, np.ndarray]:
+        parameters = self._components(fill_draws, self.data, statistics, key, labels=present, workers=workers)
+        values, completed = statistics.values.copy(), statistics.completed.copy()
+        means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
+        of_components = means, precisions, self.origin, key
+        shared = self._lows, self._highs, places, *of_components, self.data.place, values, completed
+        tasks = split_range(self.n_rows, _ROWS_DRAWN)
+        workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
+        return {"values": values, "completed": completed}
+
+    def _data_again(self) -> MatrixData:
+        """The same rows with the numbers of the prior."""
+        return self._data(*self.data[:3])._replace(far=self.data.far)
 
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
         """Rows and the prior, as the kernels read them."""
@@ -316,6 +339,9 @@ class MatrixFamily(GaussianFamily):
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
         precisions, means, scatters, degrees = self._posterior(statistics, workers=workers)
+        if self.resolution is not None:
+            of_cells = (precisions / (precisions + 1.0) * (degrees - self.n_features + 1.0))[:, None, None]
+            scatters = scatters + of_cells * np.diag(variances_of_cells(self.resolution))
         factors, log_roots = self._factors(scatters, workers=workers)
         parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
@@ -341,6 +367,11 @@ class MatrixFamily(GaussianFamily):
         squares, of_missing, n_seen = self._observed_squares(*of_rows, parameters)
         out[incomplete] += np.where(n_seen > 0, log_densities(squares, log_roots - of_missing, n_seen), 0.0)
 
+    def total_precision(self, statistics: Any, key: np.uint64) -> np.ndarray:
+        """Sum of drawn precisions of the clusters with rows, (d, d)."""
+        factors = self._components(fill_draws, self.data, statistics, key, labels=occupied(statistics)).factors
+        return np.einsum("kab,kac->bc", factors, factors)
+
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
         super().add_densities_of_rows(components.parameters, out, workers)
@@ -357,9 +388,10 @@ class MatrixFamily(GaussianFamily):
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
-        values = self.rows.values[self._incomplete]
+        values = (self._start_values if len(self._start_values) else self.rows.values)[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
-        return self.sums_type(np.zeros(capacity, np.int64), sums, products, completed)
+        others = completed, self._start_values, self.hyperparameters
+        return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
 
     def draw_components(
         self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers

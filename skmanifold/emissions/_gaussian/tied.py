@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from ...utils._threads import Workers
 from .. import kernels
 from .._statistics import OF_ROWS, move_entry, without_rows
 from . import matrix_kernels
-from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData, PriorNumbers
+from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
 from .full import FullSums
+from .hyperparameters import PriorNumbers
 from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .matrices import MatrixFamily
 from .matrix_kernels import fill_draws
@@ -184,9 +186,9 @@ class TiedSums(FullSums):
     __slots__ = ()
 
     @property
-    def label_axes(self) -> tuple[int, int, None, int]:  # type: ignore[override]
+    def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
-        return 0, 0, None, OF_ROWS
+        return 0, 0, None, OF_ROWS, OF_ROWS, None
 
 
 class TiedFamily(MatrixFamily):
@@ -206,13 +208,18 @@ class TiedFamily(MatrixFamily):
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""
-        prior = self.prior
+        of_means = {"mean_precision"}.intersection(free)
+        log_marginal = self.log_marginal_of(statistics, self.prior.covariance)
+        return self._with_best_prior(log_marginal, of_means, self.prior.covariance)
+
+    def log_marginal_of(self, statistics: TiedSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
+        """The log marginal density of the rows as a function of the precision of means."""
 
         def log_marginal(numbers: PriorNumbers) -> float:
-            return self.with_prior(prior._replace(mean_precision=numbers.mean_precision)).log_marginal(statistics)
+            prior = self.prior._replace(mean_precision=numbers.mean_precision)
+            return self._with_numbers(prior).log_marginal(statistics)
 
-        of_means = {"mean_precision"}.intersection(free)
-        return self._with_best_prior(log_marginal, of_means, prior.covariance)
+        return log_marginal
 
     def new_posterior(self, capacity: int, statistics: TiedSums, key: np.uint64) -> TiedPosterior:
         """Space for the posteriors of labels, with a covariance drawn given the partition."""

@@ -21,7 +21,6 @@ from ...emissions import EMISSIONS, BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import Family
-from ...emissions._rounding import spread_rows
 from ...random._keys import Purpose, subkey
 from ...samplers import SCIR, SGRHMC, SGRLD, BaseSampler, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
@@ -96,6 +95,9 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         After burn-in, every `thin`-th pass is kept in ``posterior_``; for a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Number of independent chains; the draws of all chains are used.
+    hyperparameters : {"draw", "learn"}, default="draw"
+        What happens to hyperparameters of the emission that are None, see Notes: "learn" fixes them before sampling,
+        "draw" also draws them in each pass, which makes intervals wider.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
@@ -246,6 +248,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
+        "hyperparameters": [StrOptions({"draw", "learn"})],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
@@ -263,6 +266,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         burn_in: int | None = None,
         thin: int = 2,
         n_chains: int = 1,
+        hyperparameters: Literal["draw", "learn"] = "draw",
         total_samples: int = 1_000_000,
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
@@ -282,6 +286,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.hyperparameters = hyperparameters
         self.total_samples = total_samples
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
@@ -381,6 +386,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         emission: Any = self._resolve_emission()
         is_automatic = isinstance(getattr(emission, "blocks", None), str)
         rows = self._read_rows(emission, X, key, reset=True)
+        if hasattr(emission, "with_resolution_of"):
+            emission = emission.with_resolution_of(rows)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
         self._check_offers(emission, family, [HasClusters], type(self).__name__)
@@ -407,19 +414,22 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         start = spread_start(self.init, clusters, searched)  # refuses wrong labels before long work
         if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
             with Workers(self.n_jobs) as workers:
-                spread = spread_rows(emission, rows, key)
-                tried = [clusters if spread is rows else family.clusters(spread)]
-                tried += [self._bound(other, rows).clusters(spread) for other in emissions[1:]]
+                families = [family, *(self._bound(other, rows) for other in emissions[1:])]
+                tried = [clusters, *(own.clusters(rows) for own in families[1:])]
                 each = [
                     find_clusters(before, searched, AUTO_CLUSTERS, emission.free_hyperparameters(), key, workers)
                     for emission, before in zip(emissions, tried, strict=True)
                 ]
                 best = int(np.argmax([found.evidence for found in each]))
                 found, emission, before = each[best], emissions[best], tried[best]
+                free = emission.free_hyperparameters()
                 emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
-                start = spread_start(self.init, clusters if spread is rows else family.clusters(spread), searched)
+                start = spread_start(self.init, clusters, searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
+            if self.hyperparameters == "draw":
+                family = family.with_hyperprior(free, families[best])
+                clusters = family.clusters(rows)
         return emission, family, clusters, start

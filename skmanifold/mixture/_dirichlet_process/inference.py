@@ -34,6 +34,7 @@ from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, wi
 from .._prior import DrawsFromEmission, PriorLabels
 from .._scores import to_shares
 from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
+from .model import log_density_of
 from .stochastic_slice import Blocks, StochasticSliceState
 
 # Of different draws these do not correspond to each other.
@@ -229,7 +230,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         statistics = clusters.no_statistics(drawn.n_components)
         clusters.count(drawn.labels, statistics, workers)
         of_partition = log_partition_prior(statistics.sizes, concentration)
-        return {"log_joint": of_partition + clusters.log_marginal(statistics)}
+        return {"log_joint": of_partition + log_density_of(clusters, statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._family.clusters().expected_of_blocks(self._estimate.statistics)
@@ -272,6 +273,7 @@ def _partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:
         return "has statistics that are not those of its family"
     try:
         with np.errstate(all="ignore"):
+            clusters = clusters.given(draw.statistics)
             means = clusters.cell_attributes(with_new(draw.statistics))
             log_marginal = clusters.log_marginal(draw.statistics)  # NaN for singular covariances
     except ValueError as error:

@@ -148,7 +148,7 @@ class DPModel:
     def count(self, labels: np.ndarray) -> Any:
         """Statistics of each label."""
         statistics = self.clusters.no_statistics(max(_MIN_CAPACITY, int(labels.max()) + 1))
-        self.clusters.count(labels, statistics, self.workers)
+        self.clusters.given(statistics).count(labels, statistics, self.workers)
         return statistics
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
@@ -166,7 +166,7 @@ class DPModel:
 
     def draw_components(self, statistics: Any, components: np.ndarray, key: np.uint64) -> Any:
         """Draw the parameters of components given the statistics of their labels."""
-        return self.clusters.draw_components(statistics, components, key, self.workers)
+        return self.clusters.given(statistics).draw_components(statistics, components, key, self.workers)
 
     def sample_labels(
         self,
@@ -184,7 +184,8 @@ class DPModel:
         `parameters`, `weights` and `components`, (K,), are those above the minimum slice, in order of decreasing
         weight; `weight_of`, (n_sticks,), has weights by label. The arrays of `statistics` are reused.
         """
-        rows = self.clusters.sorted_rows(rows, labels)
+        clusters = self.clusters.given(statistics)
+        rows = clusters.sorted_rows(rows, labels)
         out = np.empty(len(rows), np.int32)
         place_of = np.zeros(len(weight_of), np.int64)
         place_of[components] = np.arange(len(components))
@@ -192,17 +193,15 @@ class DPModel:
         n_workers = self.workers.n_workers
         even = -(-len(rows) // (_TASKS_OF_WORKER * n_workers)) if n_workers > 1 else len(rows)
         tasks = split_range(len(rows), min(max(even, _LEAST_ROWS), _MOST_ROWS))
-        self.workers.run(
-            draw_labels, [(self.clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks]
-        )
+        self.workers.run(draw_labels, [(clusters.data, shared[0], rows[a:b], *shared[1:], out[a:b]) for a, b in tasks])
         statistics = with_capacity(statistics, int(components.max()) + 1)
-        self.clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
+        clusters.redraw_missing(rows, out, labels, statistics, parameters, place_of, key, self.workers)
         self.move(rows, out, labels, statistics)
         return statistics
 
     def move(self, rows: np.ndarray, new_labels: np.ndarray, labels: np.ndarray, statistics: Any) -> None:
         """Give rows new labels, in place, also in the statistics."""
-        self.clusters.move(rows, new_labels, labels, statistics, self.workers)
+        self.clusters.given(statistics).move(rows, new_labels, labels, statistics, self.workers)
         labels[rows] = new_labels
 
     def split_merge(
@@ -219,18 +218,22 @@ class DPModel:
         The moves depend only on the partition. The labels after them do not follow the order of the weights.
         """
         statistics = with_capacity(statistics, len(occupied(statistics)) + n_moves)
-        split_merge(self.clusters, labels, statistics, concentration, n_moves, n_scans, key)
+        split_merge(self.clusters.given(statistics), labels, statistics, concentration, n_moves, n_scans, key)
         return statistics
 
     def relabel(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray) -> tuple[np.ndarray, Any]:
         """Labels and statistics where label j, if it has rows, becomes ``new_labels[j]``."""
         labels = new_labels[labels]
-        return labels, self.clusters.relabelled(labels, statistics, new_labels, self.workers)
+        return labels, self.clusters.given(statistics).relabelled(labels, statistics, new_labels, self.workers)
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64) -> Any:
+        """Draw hyperparameters and rounded numbers given the partition; returns statistics that contain them."""
+        return self.clusters.redraw_hyperparameters(labels, statistics, key, self.workers)
 
     def log_joint(self, statistics: Any, concentration: float) -> float:
-        """Log p(data, partition | concentration), with components and weights integrated out."""
-        labels = occupied(statistics)
-        return log_partition_prior(statistics.sizes[labels], concentration) + self.clusters.log_marginal(statistics)
+        """Log p(data, partition, hyperparameters | concentration), with components and weights integrated out."""
+        of_partition = log_partition_prior(statistics.sizes[occupied(statistics)], concentration)
+        return of_partition + log_density_of(self.clusters, statistics)
 
     def draw(self, statistics: Any, concentration: float, key: np.uint64) -> ParameterDraw:
         """Draw weights and components given the partition, the largest component first.
@@ -240,6 +243,11 @@ class DPModel:
         labels = by_size(statistics)
         components = self.draw_components(statistics, labels, subkey(key, Purpose.COMPONENTS))
         return ParameterDraw(draw_log_weights(statistics, labels, concentration, key), components, concentration)
+
+
+def log_density_of(clusters: Any, statistics: Any) -> float:
+    """Log density of the rows given a partition, and of the hyperparameters that are drawn."""
+    return clusters.given(statistics).log_marginal(statistics) + clusters.log_hyperprior(statistics)
 
 
 def initial_labels(init: Any, n_rows: int) -> int | np.ndarray:

@@ -259,7 +259,7 @@ def _improved(
     """Clusters after rounds of passes and greedy merges, with a prior that is learned before each."""
     adapted, sampler = clusters, cast(Any, Slice(n_split_merge=0))
     statistics = clusters.no_statistics(int(labels.max()) + 1)
-    clusters.count(labels, statistics, workers)
+    clusters.given(statistics).count(labels, statistics, workers)
     for n_round in range(n_rounds):
         if free:
             adapted = clusters.with_learned_prior(statistics, free)

@@ -1,0 +1,258 @@
+"""The numbers of a prior of Gaussian components: the most probable ones given a partition, and draws of them.
+
+The scatter of the prior is ``scale * excess * shape``, where ``excess`` are the degrees of freedom above the least, so
+that the prior mean of the covariances is ``scale * shape``. The three numbers, scale, excess and the precision of means
+in rows, have lognormal priors, which keep them finite if there are few clusters.
+
+A shape that is drawn has a Wishart prior with the mean V, the covariance of all rows, or gamma priors for variances.
+Neither depends on a partition. Given the precisions P_k of K clusters it is Wishart distributed again,
+
+    shape | P ~ W(n_0 + K nu, (n_0 V^-1 + scale * excess * sum_k P_k)^-1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.special import gammaln
+from scipy.stats import truncnorm
+
+from ...random._keys import subkey
+from ...utils._conditions import MOST_COUNTED, Array, Real
+from .._statistics import occupied
+
+_CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
+_DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
+_BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
+_NAMES = "covariance", "degrees", "mean_precision"
+_MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
+_WIDTH = 1.0  # of the first interval of a slice
+_N_FIXED = 3  # numbers before the shape in a draw
+
+
+class NormalPrior(NamedTuple):
+    """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
+
+    mean: Annotated[np.ndarray, Array("float64", "n_dimensions")]
+    mean_precision: Annotated[float, Real(low=0, high=MOST_COUNTED)]  # in rows
+    covariance: (
+        Annotated[np.ndarray, Array("float64", "n_dimensions n_dimensions")]
+        | Annotated[np.ndarray, Array("float64", "_", low=0)]
+    )  # variances (d,), or one variance of all features, (1,)
+    degrees: Annotated[float, Real(low=-MOST_COUNTED, high=MOST_COUNTED)]
+
+
+class PriorNumbers(NamedTuple):
+    """The numbers of a prior."""
+
+    factor: float  # of the reference, in the prior's scatter
+    degrees: float
+    mean_precision: float  # in rows
+
+
+class FreeNumbers:
+    """Which numbers of a prior are learned or drawn, and their hyperprior.
+
+    They are those of `free`: "covariance", "degrees" (only with it), "mean_precision". `given` are the others.
+    Covariances have a finite mean above `least` degrees of freedom.
+    """
+
+    def __init__(self, given: PriorNumbers, free: Any, least: float) -> None:
+        self.is_free = np.array([name in free for name in _NAMES])
+        self.given, self.least = given, least
+
+    def numbers(self, logs: np.ndarray) -> PriorNumbers:
+        """The numbers whose free ones have these logarithms."""
+        whole, (is_free_covariance, is_free_degrees, is_free_precision) = _CENTRES.copy(), self.is_free
+        whole[self.is_free] = logs
+        scale, excess, mean_precision = np.exp(whole).tolist()
+        excess = excess if is_free_degrees else max(self.given.degrees - self.least, 0.5)
+        return PriorNumbers(
+            scale * excess if is_free_covariance else self.given.factor,
+            self.least + excess if is_free_degrees else self.given.degrees,
+            mean_precision if is_free_precision else self.given.mean_precision,
+        )
+
+    def log_prior(self, logs: np.ndarray) -> float:
+        """Log prior density of the logarithms, up to a constant."""
+        distances = (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free]
+        return -0.5 * float(distances @ distances)
+
+    def best(self, log_marginal: Callable[[PriorNumbers], float]) -> PriorNumbers:
+        """The most probable numbers given a partition, by its `log_marginal`, a function of them."""
+
+        def cost(logs: np.ndarray) -> float:
+            return -(self.log_prior(logs) + log_marginal(self.numbers(logs)))
+
+        found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free])
+        return self.numbers(found.x)
+
+    def drawn(
+        self, log_marginal: Callable[[PriorNumbers], float], logs: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """A slice update of one free logarithm, which is chosen at random, given the others and a partition."""
+        logs, i = logs.copy(), int(rng.integers(len(logs)))
+
+        def log_density(value: float) -> float:
+            logs[i] = value
+            return self.log_prior(logs) + log_marginal(self.numbers(logs))
+
+        logs[i] = slice_update(log_density, float(logs[i]), *_BOUNDS[self.is_free][i], rng)
+        return logs
+
+    def drawn_from_prior(self, rng: np.random.Generator) -> np.ndarray:
+        """Free logarithms from their prior."""
+        centres, deviations = _CENTRES[self.is_free], _DEVIATIONS[self.is_free]
+        low, high = ((_BOUNDS[self.is_free] - centres[:, None]) / deviations[:, None]).T
+        return centres + deviations * truncnorm.rvs(low, high, random_state=rng)
+
+
+def slice_update(
+    log_density: Callable[[float], float], value: float, low: float, high: float, rng: np.random.Generator
+) -> float:
+    """One update of a number between bounds, by slice sampling with steps out and shrinkage (Neal, 2003)."""
+    level = log_density(value) - rng.exponential()
+    left = value - _WIDTH * rng.random()
+    right = left + _WIDTH
+    while left > low and log_density(left) > level:
+        left -= _WIDTH
+    while right < high and log_density(right) > level:
+        right += _WIDTH
+    left, right = max(left, low), min(right, high)
+    while True:
+        proposed = left + (right - left) * rng.random()
+        if log_density(proposed) >= level or right - left < 1e-12:
+            return proposed
+        left, right = (proposed, right) if proposed < value else (left, proposed)
+
+
+class Hyperprior(NamedTuple):
+    """Prior of the numbers and the shape of a prior that a chain draws."""
+
+    shape: Annotated[np.ndarray, Array("float64", None)]  # mean V of the shape, (d, d) or (n_pools,)
+    free: tuple[str, ...]  # see `FreeNumbers`
+
+    @property
+    def draws_shape(self) -> bool:
+        """Whether scale and shape are drawn."""
+        return "covariance" in self.free
+
+    def start(self, prior: NormalPrior, least: float) -> np.ndarray:
+        """A prior as a vector: mean precision, degrees, scale, and the shape."""
+        factor = max(prior.degrees - least, 0.5) if self.draws_shape else 1.0
+        return np.array([prior.mean_precision, prior.degrees, 1.0, *(prior.covariance / factor).ravel()])
+
+    def prior_of(self, vector: np.ndarray, mean: np.ndarray, least: float) -> NormalPrior:
+        """The prior that a vector stands for."""
+        mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
+        factor = scale * max(degrees - least, 0.5) if self.draws_shape else 1.0
+        return NormalPrior(mean, mean_precision, factor * vector[_N_FIXED:].reshape(self.shape.shape), degrees)
+
+    def numbers_of(self, vector: np.ndarray, least: float) -> tuple[FreeNumbers, np.ndarray]:
+        """The free numbers, and their logarithms in a vector."""
+        mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
+        free = FreeNumbers(PriorNumbers(1.0, degrees, mean_precision), self.free, least)
+        return free, np.log([scale, max(degrees - least, 0.5), mean_precision])[free.is_free]
+
+    def drawn(self, family: Any, statistics: Any, least: float, key: np.uint64) -> np.ndarray:
+        """A vector drawn given the partition, which leaves its posterior unchanged; `family` has the current prior."""
+        rng, vector = np.random.default_rng(int(key)), statistics.hyperparameters
+        free, logs = self.numbers_of(vector, least)
+        shape = vector[_N_FIXED:].reshape(self.shape.shape)
+        logs = free.drawn(family.log_marginal_of(statistics, shape), logs, rng)
+        vector = self._vector(free, logs, shape)
+        if self.draws_shape:
+            n_clusters = len(occupied(statistics))
+            given = family.given(statistics._replace(hyperparameters=vector))
+            precisions = given.total_precision(statistics, subkey(key))
+            vector[_N_FIXED:] = self._draw_shape(n_clusters, vector, precisions, least, rng).ravel()
+        return vector
+
+    def drawn_from_prior(self, prior: NormalPrior, least: float, key: np.uint64) -> np.ndarray:
+        """A vector drawn from the hyperprior; numbers that are not free are those of a prior."""
+        rng = np.random.default_rng(int(key))
+        free, _ = self.numbers_of(self.start(prior, least), least)
+        shape = prior.covariance
+        if self.draws_shape:
+            nothing = np.zeros(self.shape.shape)
+            shape = self._draw_shape(0, self.start(prior, least), nothing, least, rng)
+        return self._vector(free, free.drawn_from_prior(rng), shape)
+
+    def log_density(self, vector: np.ndarray, least: float) -> float:
+        """Log density of a vector, up to a constant."""
+        free, logs = self.numbers_of(vector, least)
+        total = free.log_prior(logs)
+        if not self.draws_shape:
+            return total
+        shape, n_0 = vector[_N_FIXED:].reshape(self.shape.shape), self._n_rows
+        if shape.ndim == 1:
+            return total + 0.5 * float(((n_0 - 2.0) * np.log(shape) - n_0 * shape / self.shape).sum())
+        _, log_det = np.linalg.slogdet(shape)
+        trace = np.trace(np.linalg.solve(self.shape, shape))
+        return total + 0.5 * float((n_0 - len(shape) - 1.0) * log_det - n_0 * trace)
+
+    @property
+    def _n_rows(self) -> float:
+        """Degrees of freedom of the prior of the shape."""
+        return _MORE_ROWS + (len(self.shape) if self.shape.ndim == 2 else 1.0)
+
+    def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray) -> np.ndarray:
+        _, degrees, mean_precision = free.numbers(logs)
+        scale = math.exp(logs[0]) if self.draws_shape else 1.0
+        return np.array([mean_precision, degrees, scale, *shape.ravel()])
+
+    def _draw_shape(
+        self, n_clusters: int, vector: np.ndarray, precisions: np.ndarray, least: float, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The shape given the sum of the precisions of clusters."""
+        _, degrees, scale = vector[:_N_FIXED].tolist()
+        n_0, factor = self._n_rows, scale * max(degrees - least, 0.5)
+        freedom = n_0 + n_clusters * degrees
+        if self.shape.ndim == 1:
+            return rng.gamma(0.5 * freedom, 2.0 / (n_0 / self.shape + factor * precisions))
+        d = len(self.shape)
+        root = np.linalg.cholesky(n_0 * np.linalg.inv(self.shape) + factor * precisions)
+        triangle = np.tril(rng.standard_normal((d, d)), -1)  # Bartlett (1933)
+        np.fill_diagonal(triangle, np.sqrt(rng.chisquare(freedom - np.arange(d))))
+        drawn = solve_triangular(root, triangle, lower=True, trans="T")
+        return drawn @ drawn.T
+
+
+def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):
+    """Covariance within clusters, with `weight` rows that have the covariance of as many clusters in all rows.
+
+    `whole` is the covariance of all rows, divided so that the clusters together have its volume.
+    """
+    return (scatters + weight * whole) / (np.maximum(n_rows - n_clusters, 0) + weight)
+
+
+class MatrixMoments:
+    """Log marginal densities of clusters with covariance matrices, as a function of the numbers of the prior.
+
+    A basis in which `reference`, (d, d), is the identity and a cluster's scatter is diagonal makes evaluations cheap.
+    `gaps`, (K, d), are means minus the prior's mean; `scatters`, (K, d, d), are about the means.
+    """
+
+    def __init__(self, sizes: np.ndarray, gaps: np.ndarray, scatters: np.ndarray, reference: np.ndarray) -> None:
+        d = gaps.shape[1]
+        whiten = solve_triangular(np.linalg.cholesky(reference), np.eye(d), lower=True)
+        values, vectors = np.linalg.eigh(whiten @ scatters @ whiten.T)
+        self.sizes, self.values = sizes.astype(float), np.maximum(values, 0.0)
+        self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
+        self.halves = 0.5 * np.arange(d)
+
+    def log_marginal(self, numbers: PriorNumbers) -> float:
+        """Log marginal density up to a constant."""
+        n, d = self.sizes, len(self.halves)
+        scatter, degrees, kappa = numbers
+        sums = scatter + self.values
+        shrunk = kappa * n / (kappa + n)
+        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * (self.squares / sums).sum(axis=1))
+        log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
+        of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
+        return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())
