@@ -1,13 +1,14 @@
 """Coverage of 90% intervals of Dirichlet process mixtures, if the prior of the components is learned from the rows.
 
-Simulated data sets. Means and covariances of Gaussian components of two features are drawn from a
-normal-inverse-Wishart prior: covariances from IW(3 I, 6), means from N(0, covariance / 0.05). Counts of three features
-are negative binomial with the dispersion 0.5; p of a component is drawn from Beta(1, 1.2), so that expected counts have
-the prior mean 10. In simulations with three components each has a third of the rows; in those with a process, partition
-and concentration are drawn from the prior of `DPMixture` by `sample_prior`. The fit has the numbers of this prior
-("given"), or learns them ("learned"): then the emission of Gaussians has default settings, and that of counts has the
-prior of the means and learns the dispersions. With a process and a given prior the intervals have the nominal coverage,
-whatever the number of rows. With three components they need not, because the fit assumes a process.
+Simulated data sets. Means and covariances of Gaussian components of two features are drawn from a normal-inverse-
+Wishart prior: covariances from IW(3 I, 6), means from N(0, covariance / 0.05). Counts of three features are negative
+binomial with the dispersion 0.5; p of a component is drawn from Beta(1, 1.2), so that expected counts have the prior
+mean 10. In simulations with three components each has a third of the rows; in those with a process, partition and
+concentration are drawn from the prior of `DPMixture` by `sample_prior`. The fit has the numbers of this prior
+("given"), learns them before sampling ("learned") or draws them in each pass ("drawn"): then the emission of Gaussians
+has default settings, and that of counts has the prior of the means and no dispersions. With a process and a given prior
+the intervals have the nominal coverage, whatever the number of rows. With three components they need not, because the
+fit assumes a process.
 
 Intervals are quantiles of the draws, interpolated so that independent draws of any number have the nominal coverage
 (`method="weibull"` of numpy; with the default of numpy the interval of 50 independent draws covers 86.5%). Labels of
@@ -36,6 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import invwishart
+from sklearn.base import clone
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
@@ -60,7 +62,7 @@ class Simulation(NamedTuple):
 
     simulate: Callable[[int, int], tuple[np.ndarray, dict[str, Any]]]  # of the number of rows and a seed
     given: Any
-    learned: Any
+    free: Any
     n_rows: tuple[int, ...] = (30, 100)
 
 
@@ -91,13 +93,14 @@ def of_process(emission, n_features, n_rows, seed):
     return mixture.sample_prior(n_rows, n_features, random_state=seed, return_parameters=True)
 
 
-LEARNED_COUNTS = NegativeBinomial(None, COUNTS.shape_prior, COUNTS.rate_prior)
+FREE_COUNTS = NegativeBinomial(None, COUNTS.shape_prior, COUNTS.rate_prior)
 SIMULATIONS = {
     "three Gaussians": Simulation(three_gaussians, GAUSSIAN, Gaussian()),
     "process of Gaussians": Simulation(partial(of_process, GAUSSIAN, 2), GAUSSIAN, Gaussian()),
-    "three of counts": Simulation(three_counts, COUNTS, LEARNED_COUNTS, (30,)),
-    "process of counts": Simulation(partial(of_process, COUNTS, N_COUNTED), COUNTS, LEARNED_COUNTS, (30,)),
+    "three of counts": Simulation(three_counts, COUNTS, FREE_COUNTS, (30,)),
+    "process of counts": Simulation(partial(of_process, COUNTS, N_COUNTED), COUNTS, FREE_COUNTS, (30,)),
 }
+PRIORS = {"given": {}, "learned": {"hyperparameters": "learn"}, "drawn": {"hyperparameters": "draw"}}
 QUANTITIES = {
     "variance": lambda draw: draw["covariances"][:, 0, 0][draw["labels"]],
     "mean": lambda draw: draw["components"][:, 0][draw["labels"]],
@@ -113,9 +116,9 @@ def covered(draws, truth):
     return (low <= truth) & (truth <= high)
 
 
-def coverage(emission, X, truth, max_iter, seed):
+def coverage(mixture, X, truth):
     """The share of covered values of each quantity; NaN if the emission has no such parameter."""
-    posterior = DPMixture(emission, max_iter=max_iter, random_state=seed).fit(X).posterior_
+    posterior = mixture.fit(X).posterior_
     draws = [{name: posterior[name][0, i] for name in posterior} for i in range(posterior["labels"].shape[1])]
     found = []
     for name, quantity in QUANTITIES.items():
@@ -133,11 +136,12 @@ def show_simulations(options):
         simulation = SIMULATIONS[name]
         for n_rows in simulation.n_rows:
             sets = [simulation.simulate(n_rows, seed) for seed in range(options.n_sets)]
-            for prior in ("given", "learned"):
-                emission = getattr(simulation, prior)
-                DPMixture(emission, max_iter=2, random_state=0).fit(sets[0][0])  # compile the kernels
+            for prior in options.priors:
+                emission = simulation.given if prior == "given" else simulation.free
+                mixture = DPMixture(emission, max_iter=options.max_iter, **PRIORS[prior])
+                clone(mixture).set_params(max_iter=2).fit(sets[0][0])  # compile the kernels
                 start = time.process_time()
-                values = [coverage(emission, *each, options.max_iter, seed) for seed, each in enumerate(sets)]
+                values = [coverage(mixture.set_params(random_state=seed), *each) for seed, each in enumerate(sets)]
                 seconds = (time.process_time() - start) / len(sets)
                 row((name, n_rows, prior, *map(with_error, np.transpose(values)), f"{seconds:.2f}"))
 
@@ -194,6 +198,7 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulations", nargs="*", default=list(SIMULATIONS), choices=SIMULATIONS)
+    parser.add_argument("--priors", nargs="+", default=list(PRIORS), choices=PRIORS)
     parser.add_argument("--n-sets", type=int, default=400)
     parser.add_argument("--max-iter", type=int, default=500)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
