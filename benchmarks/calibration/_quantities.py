@@ -65,6 +65,16 @@ def log_sum(name):
     return read
 
 
+def log_diagonal(name):
+    """Sum of the logarithms of variances, or of the diagonal of a covariance matrix."""
+
+    def read(draw, X):
+        of = np.asarray(draw[name])
+        return float(np.log(np.diag(of) if of.ndim == 2 else of).sum())
+
+    return read
+
+
 def weighted_variances(draw, X):
     """Sum of the covariances, weighted by the weights."""
     weights, covariances = np.nan_to_num(draw["weights"]), np.nan_to_num(draw["covariances"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+from sklearn.base import clone
+
 from skmanifold import DPCategoricalMixture, DPMixture
-from skmanifold.emissions import NegativeBinomial
+from skmanifold.emissions import Gaussian, NegativeBinomial
 from skmanifold.samplers import SCIR, SGRHMC, SGRLD
 
 from . import _quantities as q
@@ -18,6 +21,11 @@ OF_PARTITIONS = {
     "co-clustering": q.co_clustering,
     "squared weights": q.squared_weights,
     "mean of the first column": q.mean_of_first_column,
+}
+OF_PRIORS = {
+    "mean_precision_prior": q.number("mean_precision_prior"),
+    "degrees_of_freedom_prior": q.number("degrees_of_freedom_prior"),
+    "covariance_prior": q.log_diagonal("covariance_prior"),
 }
 OF_STREAMS = {name: OF_PARTITIONS[name] for name in ("concentration", "co-clustering")}
 
@@ -34,10 +42,26 @@ def _setting(name, **others):
     return Setting(f"process_{name}", f"slice, {name}", DPMixture(emission), shape, quantities, **others)
 
 
-def _with_missing(name):
-    quantities = {key: value for key, value in _setting(name).quantities.items() if key != "log joint density"}
-    base = _setting(name, prepare=hide_cells)
-    return base._replace(name=f"process_{name}_missing", title=f"{base.title}, missing cells", quantities=quantities)
+def _of_other_rows(base, name, title, prepare):
+    """The setting with rows that differ from those drawn, so that their log joint density is not known."""
+    quantities = {key: of for key, of in base.quantities.items() if key != "log joint density"}
+    return base._replace(
+        name=f"{base.name}_{name}", title=f"{base.title}, {title}", prepare=prepare, quantities=quantities
+    )
+
+
+def _with_missing(base):
+    return _of_other_rows(base, "missing", "missing cells", hide_cells)
+
+
+def _with_rounding(base, width):
+    """The fit knows the width of the cells; the parameters of `sample_prior` do not depend on it."""
+    emission = clone(base.estimator.emission).set_params(resolution=width)
+
+    def rounded(estimator, X, rng):
+        return width * np.round(X / width)
+
+    return _of_other_rows(base, "rounded", "rounded numbers", rounded)._replace(estimator=DPMixture(emission))
 
 
 def _categorical(name, title, sampler, quantities=OF_PARTITIONS, **others):
@@ -46,8 +70,19 @@ def _categorical(name, title, sampler, quantities=OF_PARTITIONS, **others):
     return Setting(f"process_codes_{name}", title, estimator, shape, quantities, **others)
 
 
+def _with_free_prior(covariance_type, **others):
+    """Gaussian components whose prior is drawn; only the mean of the rows and the scale of their prior are given."""
+    emission = Gaussian(covariance_type, np.zeros(2), covariance_scale=1.0)
+    quantities = {**OF_PARTITIONS, **quantities_of("gaussian"), **OF_PRIORS}
+    shape = {"n_samples": 20, "n_features": 2}
+    title = f"slice, {covariance_type} Gaussians, drawn hyperparameters"
+    return Setting(f"process_free_{covariance_type}", title, DPMixture(emission), shape, quantities, **others)
+
+
 SETTINGS = [_setting(name) for name in EMISSIONS]
-SETTINGS += [_with_missing(name) for name in ("gaussian", "bernoulli")]
+SETTINGS += [_with_missing(_setting(name)) for name in ("gaussian", "bernoulli")]
+SETTINGS += [_with_free_prior(name) for name in ("full", "diag", "spherical")]
+SETTINGS += [_with_missing(_with_free_prior("full")), _with_rounding(_setting("gaussian"), 0.5)]
 SETTINGS.append(_categorical("slice", "slice, DPCategoricalMixture of codes", "slice"))
 SETTINGS += [
     _categorical(
@@ -64,6 +99,13 @@ SETTINGS += [
 SETTINGS.append(
     _setting("bernoulli", kind="wrong", fit={"concentration_prior": (4.0, 1.0)})._replace(
         name="process_wrong_prior", title="slice, bernoulli, another concentration_prior"
+    )
+)
+SETTINGS.append(
+    _with_free_prior("full", kind="wrong", fit={"hyperparameters": "learn"})._replace(
+        name="process_learned",
+        title="slice, full Gaussians, hyperparameters learned before sampling",
+        quantities={**OF_PARTITIONS, **quantities_of("gaussian")},
     )
 )
 SETTINGS.append(
