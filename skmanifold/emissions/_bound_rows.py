@@ -173,6 +173,19 @@ class BoundRows:
         """
         return statistics
 
+    def hyperparameters_of(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Drawn hyperparameters, by the names of the parameters of the emission; empty if they are fixed.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        hyperparameters : dict of str to ndarray
+        """
+        return {}
+
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant.
 

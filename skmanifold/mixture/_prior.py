@@ -43,10 +43,14 @@ class DrawsFromPrior(EstimateInference):
 
     def _log_density_of_prior(
         self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
-    ) -> dict[str, float]:
-        """The log density of drawn rows that a fit records, by its name."""
+    ) -> dict[str, Any]:
+        """The log density of drawn rows that a fit records, by its name, and drawn hyperparameters."""
         position = Position(drawn.parameters["weights"], parameters)
         return {"log_likelihood": log_predictive(FamilyRows(family, rows), [position], workers).sum()}
+
+    def _with_drawn_hyperparameters(self, family: Any, key: np.uint64) -> Any:
+        """The family with hyperparameters drawn from their prior, if it has one."""
+        return family
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         """What reads rows, and a family with the hyperparameters of the constructor or of the fit."""
@@ -110,6 +114,7 @@ class DrawsFromPrior(EstimateInference):
         else:
             n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
         reader, family = self._prior_parts(n_features, n_tokens)
+        family = self._with_drawn_hyperparameters(family, subkey(key, Purpose.HYPERPARAMETERS))
         drawn = self._draw_prior_labels(n_samples, n_features, key)
         if drawn.n_components != family.n_components:
             family = family.with_components(drawn.n_components)

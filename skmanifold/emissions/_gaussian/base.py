@@ -33,6 +33,7 @@ _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distri
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
 _GAMMAS = 2**40  # child of a key beyond those of all rows
 _IN_CELLS = 2**41
+_DRAWN = "mean_precision", "covariance", "degrees_of_freedom"  # names of the numbers of a prior
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
@@ -279,7 +280,9 @@ class GaussianFamily(Family):
     @property
     def hyperparameters(self) -> np.ndarray:
         """The prior as a vector; empty if it is fixed."""
-        return np.empty(0) if self.hyperprior is None else self.hyperprior.start(self.prior, self._least_degrees)
+        if self.hyperprior is None:
+            return np.empty(0)
+        return self.hyperprior.start(self.prior, self._least_degrees) if self._vector is None else self._vector
 
     def given(self, statistics: Any) -> Any:
         """The family with the hyperparameters of these statistics."""
@@ -293,6 +296,7 @@ class GaussianFamily(Family):
             self._last_given = (vector, values), family
         return family
 
+    _vector: np.ndarray | None = None  # drawn hyperparameters; None are those of the prior
     _last_given: tuple[Any, Any] = None, None  # hyperparameters and family: a pass needs them several times
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
@@ -310,6 +314,13 @@ class GaussianFamily(Family):
         again = again._replace(hyperparameters=statistics.hyperparameters, **values)
         self.given(again).count(labels, again, workers)
         return again
+
+    def hyperparameters_of(self, statistics: Any) -> dict[str, np.ndarray]:
+        """Drawn hyperparameters, by the names that they have in the emission."""
+        if self.hyperprior is None:
+            return {}
+        _, *numbers = self.given(statistics).prior
+        return {f"{name}_prior": np.array(value) for name, value in zip(_DRAWN, numbers, strict=True)}
 
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant."""
@@ -329,7 +340,9 @@ class GaussianFamily(Family):
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
-        return self._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))
+        family = self._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))
+        family._vector = vector
+        return family
 
     def _with_numbers(self, prior: NormalPrior) -> Any:
         """The same family, and rows if it has some, with other numbers of the prior."""

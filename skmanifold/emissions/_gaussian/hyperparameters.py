@@ -97,12 +97,13 @@ class FreeNumbers:
     ) -> np.ndarray:
         """A slice update of one free logarithm, which is chosen at random, given the others and a partition."""
         logs, i = logs.copy(), int(rng.integers(len(logs)))
+        low, high = _BOUNDS[self.is_free][i].tolist()
 
         def log_density(value: float) -> float:
             logs[i] = value
             return self.log_prior(logs) + log_marginal(self.numbers(logs))
 
-        logs[i] = slice_update(log_density, float(logs[i]), *_BOUNDS[self.is_free][i], rng)
+        logs[i] = slice_update(log_density, float(logs[i]), low, high, rng)
         return logs
 
     def drawn_from_prior(self, rng: np.random.Generator) -> np.ndarray:

@@ -151,6 +151,7 @@ class PartitionFit(FitStrategy):
             arrays, sticks = arrays_of(draw, chain.model.clusters), self._sticks(chain)
             place_of = np.zeros(sticks.max() + 1, np.int32)
             place_of[sticks] = np.arange(len(sticks))
+            arrays |= chain.model.clusters.hyperparameters_of(state.statistics)
             record.update(arrays, labels=place_of[state.latents], _draw=self._predictive(state, draw))
         return record
 

@@ -52,6 +52,9 @@ _DRAWN = draws_of(
     weights=Array("float64", "n_chains n_component_draws n_padded", low=0, high=1 + _TOLERANCE, nan=True),
     components=Array("float64", "n_chains n_component_draws n_padded _", nan=True),
     covariances=Array("float64", None, nan=True),
+    mean_precision_prior=Array("float64", "n_chains n_component_draws", low=0),
+    degrees_of_freedom_prior=Array("float64", "n_chains n_component_draws"),
+    covariance_prior=Array("float64", None),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
 )
@@ -64,6 +67,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     """
 
     concentration: float | None
+    hyperparameters: str
     concentration_prior: ArrayLike
     _fitted_on_sparse: Saved[bool]
     n_components_: Annotated[int, Integer(1, size="n_components")]
@@ -216,6 +220,9 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
         free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()
+        if free and getattr(emission, "covariance_scale", None) is not None and self.hyperparameters == "draw":
+            family = super()._prior_family(emission, n_features, n_tokens)
+            return family.with_hyperprior(free, family)
         if free:
             raise ValueError(
                 f"{type(self).__name__} learns hyperparameters of {type(emission).__name__} that are None "
@@ -223,14 +230,18 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
             )
         return super()._prior_family(emission, n_features, n_tokens)
 
+    def _with_drawn_hyperparameters(self, family: Any, key: np.uint64) -> Any:
+        return family.with_drawn_hyperparameters(key)
+
     def _log_density_of_prior(
         self, family: Any, rows: Any, drawn: PriorLabels, parameters: Any, workers: Workers
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         clusters, concentration = family.clusters(rows), float(drawn.parameters["concentration"])
         statistics = clusters.no_statistics(drawn.n_components)
-        clusters.count(drawn.labels, statistics, workers)
+        clusters.given(statistics).count(drawn.labels, statistics, workers)
         of_partition = log_partition_prior(statistics.sizes, concentration)
-        return {"log_joint": of_partition + log_density_of(clusters, statistics)}
+        log_joint = of_partition + log_density_of(clusters, statistics)
+        return {"log_joint": log_joint, **clusters.hyperparameters_of(statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._family.clusters().expected_of_blocks(self._estimate.statistics)

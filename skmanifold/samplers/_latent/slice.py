@@ -109,7 +109,7 @@ class Slice(BaseSampler):
         if self.redraw_order or n_moves:
             places = stick_breaking.redraw_order(counts.sizes, concentration, key)
             labels, counts = model.relabel(labels, counts, places)
-        counts = model.redraw_hyperparameters(labels, counts, subkey(key, Purpose.PRIOR))
+        counts = model.redraw_hyperparameters(labels, counts, subkey(key, Purpose.HYPERPARAMETERS))
         for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
             concentration, counts = self._scan(model, rows, labels, counts, concentration, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, concentration)

@@ -1,13 +1,20 @@
-"""Chains draw hyperparameters of Gaussian components from their posterior given the partition."""
+"""Chains draw hyperparameters of Gaussian components, and rounded numbers, from their posterior given the partition."""
 
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy.special import gammaln, logsumexp
+from scipy.stats import norm
 
-from skmanifold.emissions import Gaussian
-from skmanifold.emissions._gaussian.hyperparameters import FreeNumbers, Hyperprior
+from skmanifold import DPMixture
+from skmanifold.emissions import Columns, Gaussian
+from skmanifold.emissions._gaussian.hyperparameters import Hyperprior
+from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
+from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
+
+from . import _tiny_partitions as tiny
 
 LABELS = np.repeat([0, 1, 2, 3], [6, 4, 3, 1]).astype(np.int32)
 SHAPE = np.array([[1.0, 0.4], [0.4, 0.8]])
@@ -19,44 +26,206 @@ FREE = {
 }
 
 
+# --- hyperparameters -------------------------------------------------------------------------------------
+
+
 def family_of(kind):
     """A family whose hyperparameters are drawn; the mean of their shape does not depend on rows."""
     scatter = {"full": SHAPE, "tied": SHAPE, "diag": np.diag(SHAPE)}.get(kind, 0.9)
-    emission = Gaussian(kind, np.zeros(2), 0.1, scatter, 6.0)
-    family = emission.prior_family(2, 1, 0)
+    family = Gaussian(kind, np.zeros(2), 0.1, scatter, 6.0).prior_family(2, 4, 0)
     return family.with_hyperprior(FREE[kind], family)
 
 
-def rows_of(family, key):
-    """Rows with these labels, given hyperparameters, and their statistics."""
-    family = family.with_components(4)
-    parameters = family.draw(tuple(map(np.zeros, family.shapes())), subkey(key, 1))
-    return family.sample(parameters, LABELS, subkey(key, 2))
-
-
-def numbers(vector):
-    """Functions of hyperparameters."""
-    free, shape = np.log(vector[:3]), vector[3:]
+def numbers(family):
+    """Functions of the hyperparameters of a family."""
+    free, shape = np.log(family.hyperparameters[:3]), family.hyperparameters[3:]
     return np.concatenate([free, free**2, np.log(shape[[0, -1]]), np.arctan(shape)])
 
 
-def series(kind, n_chains, n_steps, seed=0):
-    """Means of `numbers` along chains that begin at draws from the prior, and those of these draws."""
-    family, root = family_of(kind), root_key(seed)
-    means, starts = [], []
+def mean_along_chains(kind, n_chains=120, n_steps=10):
+    """Of `numbers`, where rows given hyperparameters and hyperparameters given rows are drawn in turn.
+
+    The chains begin at draws from the prior, so that a correct update leaves the distribution unchanged.
+    """
+    family, means = family_of(kind), []
     for chain in range(n_chains):
-        key = subkey(root, chain)
-        current = family.with_drawn_hyperparameters(key)
-        vector = current.hyperprior.start(current.prior, current._least_degrees)
-        vector = family.hyperprior.drawn_from_prior(family.prior, family._least_degrees, key)
-        starts.append(numbers(vector))
-        of_chain = []
+        key = subkey(root_key(0), chain)
+        current, of_chain = family.with_drawn_hyperparameters(key), []
         for step in range(n_steps):
-            rows = rows_of(family._with_vector(vector), subkey(key, step))
-            bound = family.clusters(Gaussian().read(Gaussian(), rows, reset=False))
-            statistics = bound.no_statistics(4)._replace(hyperparameters=vector)
-            bound.count(LABELS, statistics, Workers(1))
-            vector = bound.redraw_hyperparameters(statistics, subkey(key, step, 3)).hyperparameters
-            of_chain.append(numbers(vector))
+            own = subkey(key, step)
+            parameters = current.draw(tuple(map(np.zeros, current.shapes())), subkey(own, 1))
+            rows = Gaussian().read(Gaussian(), current.sample(parameters, LABELS, subkey(own, 2)), reset=False)
+            clusters = current.clusters(rows)
+            statistics = clusters.no_statistics(4)
+            clusters.count(LABELS, statistics, Workers(1))
+            statistics = clusters.redraw_hyperparameters(LABELS, statistics, subkey(own, 3), Workers(1))
+            current = family.given(statistics)
+            of_chain.append(numbers(current))
         means.append(np.mean(of_chain, axis=0))
-    return summarize(means), np.mean(starts, axis=0)
+    return summarize(means)
+
+
+def mean_of_prior(kind, n_draws=4000):
+    """Of `numbers`."""
+    family = family_of(kind)
+    draws = [numbers(family.with_drawn_hyperparameters(subkey(root_key(1), i))) for i in range(n_draws)]
+    return np.mean(draws, axis=0)
+
+
+@pytest.mark.extended
+@pytest.mark.short_cases("full")
+@pytest.mark.parametrize("kind", FREE)
+def test_draws_leave_the_joint_distribution_with_rows_alone(kind):
+    found, of_prior = mean_along_chains(kind), mean_of_prior(kind)
+    free = found.error > 1e-6
+    assert free.sum() >= 2
+    assert_agrees(found._replace(mean=found.mean[free], error=found.error[free]), of_prior[free])
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_a_shape_that_ignores_the_degrees_is_found_out(kind, monkeypatch):
+    right = Hyperprior._draw_shape
+
+    def wrong(self, n_clusters, *rest):
+        return right(self, n_clusters // 2, *rest)
+
+    monkeypatch.setattr(Hyperprior, "_draw_shape", wrong)
+    assert_disagrees(mean_along_chains(kind), mean_of_prior(kind))
+
+
+def test_one_group_with_a_learned_prior_is_one_cluster():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    fixed, drawn = (
+        DPMixture(hyperparameters=each, max_iter=60, random_state=0).fit(X).posterior_["n_components"].mean()
+        for each in ("learn", "draw")
+    )
+    assert drawn < 1.5 < fixed
+
+
+def test_drawn_hyperparameters_are_in_the_posterior():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    posterior = DPMixture(max_iter=20, random_state=0).fit(X).posterior_
+    n_draws = posterior["weights"].shape[1]
+    for name, shape in {"mean_precision": (), "degrees_of_freedom": (), "covariance": (2, 2)}.items():
+        draws = posterior[f"{name}_prior"]
+        assert draws.shape == (1, n_draws, *shape)
+        assert (np.ptp(draws, axis=1) > 0.0).all()
+
+
+def test_hyperparameters_are_drawn_from_the_prior_too():
+    emission = Gaussian("diag", mean_prior=[0.0, 1.0], covariance_scale=[1.0, 2.0])
+    mixture = DPMixture(emission)
+    _, one = mixture.sample_prior(5, 2, random_state=0, return_parameters=True)
+    _, other = mixture.sample_prior(5, 2, random_state=1, return_parameters=True)
+    assert one["degrees_of_freedom_prior"] != other["degrees_of_freedom_prior"]
+    assert np.isfinite(one["log_joint"])
+
+
+# --- rounded numbers -------------------------------------------------------------------------------------
+
+PAIRS = np.triu_indices(5, 1)
+ROUNDED = np.array([[0.0], [0.0], [1.0], [2.0], [2.0]])
+PRIOR = {"mean": 0.5, "precision": 0.3, "scatter": 0.4, "degrees": 3.0}
+
+
+def log_marginal_of_cells(rows, width):
+    """Log probability of rounded numbers in one cluster, by quadrature over its mean and its log variance."""
+    log_variances, steps = np.linspace(-8.0, 7.0, 121), np.linspace(-8.0, 8.0, 161)
+    terms = []
+    for log_variance in log_variances:
+        deviation = np.exp(0.5 * log_variance)
+        of_prior = deviation / np.sqrt(PRIOR["precision"])
+        means = np.union1d(np.linspace(-3.0, 4.0, 351), PRIOR["mean"] + of_prior * steps)
+        logs = norm.logpdf(means, PRIOR["mean"], of_prior) + np.log(np.gradient(means))
+        for x in rows:
+            gaps = np.abs(x - means)  # of the lower tail, where differences keep their digits
+            far, near = (norm.logcdf(-(gaps + side * width / 2) / deviation) for side in (1, -1))
+            logs += near + np.log1p(-np.exp(far - near))
+        shape, rate = PRIOR["degrees"] / 2, PRIOR["scatter"] / 2
+        of_variance = shape * np.log(rate) - gammaln(shape) - shape * log_variance - rate / deviation**2
+        terms.append(of_variance + logsumexp(logs))
+    return logsumexp(terms) + np.log(np.diff(log_variances)[0])
+
+
+def exact_pairs(width):
+    """Posterior probabilities that rows i < j are together, by enumeration, with concentration 1."""
+    cache = {}
+
+    def log_likelihood(clusters):
+        total = 0.0
+        for members in clusters:
+            rows = tuple(sorted(ROUNDED[list(members), 0]))
+            cache[rows] = cache.get(rows) or log_marginal_of_cells(rows, width)
+            total += cache[rows]
+        return total
+
+    law = tiny.law_of(log_likelihood, len(ROUNDED))
+    return np.array([tiny.together(law, i, j, len(ROUNDED)) for i, j in zip(*PAIRS, strict=True)])
+
+
+def together(labels):
+    """Whether rows i < j have the same label."""
+    return labels[PAIRS[0]] == labels[PAIRS[1]]
+
+
+def drawn_pairs(kind, width, n_chains=24, n_steps=120):
+    """The same probabilities along chains."""
+    scatter = [[PRIOR["scatter"]]] if kind == "full" else PRIOR["scatter"]
+    emission = Gaussian(kind, [PRIOR["mean"]], PRIOR["precision"], scatter, PRIOR["degrees"], width)
+    rows = emission.read(Gaussian(), ROUNDED, reset=False)
+    model = DPModel(emission.bind(rows, 1).clusters(rows), 1.0, (1.0, 1.0), 2, None, Workers(1))
+    means = []
+    for chain in range(n_chains):
+        state, found = Slice(3).init(model, subkey(root_key(0), chain)), []
+        for _ in range(n_steps):
+            state = Slice(3).step(model, state)
+            found.append(together(state.latents))
+        means.append(np.mean(found[20:], axis=0))
+    return summarize(means)
+
+
+@pytest.mark.extended
+@pytest.mark.short_cases("diag")
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_partitions_of_rounded_rows_have_their_posterior(kind):
+    expected = exact_pairs(1.0)
+    assert_agrees(drawn_pairs(kind, 1.0), expected)
+    assert_disagrees(drawn_pairs(kind, 0.0), expected)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", FREE)
+def test_narrow_cells_are_exact_numbers(kind):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    exact, narrow = (
+        DPMixture(Gaussian(kind, resolution=width), max_iter=20, random_state=0).fit(X) for width in (0.0, 1e-9)
+    )
+    assert narrow.score(X) == pytest.approx(exact.score(X), abs=0.1)
+    assert narrow._family.resolution is not None
+
+
+def test_density_of_a_rounded_row_is_the_probability_of_its_cell():
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(400, 1)) * 2.0)
+    mixture = DPMixture(Gaussian("diag"), max_iter=40, random_state=0).fit(X)
+    assert mixture.emission_.resolution == pytest.approx(1.0)
+    values = np.arange(-30.0, 31.0)
+    assert np.exp(mixture.score_samples(values[:, None])).sum() == pytest.approx(1.0, abs=0.01)
+
+
+def test_equal_numbers_do_not_become_a_cluster_without_variance():
+    X = np.repeat([0.0, 1.0, 2.0, 3.0], 50)[:, None]
+    mixture = DPMixture(max_iter=60, random_state=0).fit(X)
+    assert mixture.covariances_.min() > 1e-4
+    assert mixture.score(X) < 0.35
+
+
+def test_blocks_have_their_own_resolution():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.round(rng.normal(size=80), 1), rng.normal(size=80), np.round(rng.normal(size=80))])
+    emission = Columns([("a", Gaussian(), [0, 1]), ("b", Gaussian("diag"), [2])])
+    rows = emission.read(DPMixture(), X, reset=True)
+    found = [own.resolution for _, own, _ in emission.with_resolution_of(rows).blocks]
+    np.testing.assert_allclose(np.concatenate(found), [0.1, 0.0, 1.0], atol=1e-6)
