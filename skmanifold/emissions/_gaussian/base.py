@@ -274,7 +274,7 @@ class GaussianFamily(Family):
     def with_hyperprior(self, free: Any, before: GaussianFamily) -> Any:
         """The family whose prior is the start of a chain; that `before` learning gives the mean of its shape."""
         other = copy(self)
-        other.hyperprior = Hyperprior(before.prior.covariance, tuple(free))
+        other.hyperprior = Hyperprior.of_mean(before.prior.covariance, free)
         return other
 
     @property

@@ -272,9 +272,9 @@ class Gaussian(WeighableEmission):
         \bigl[(d + 2) V^{-1} + (\nu_0 - d - 1) s \textstyle\sum_k \Sigma_k^{-1}\bigr]^{-1}\Bigr),
 
     for the K components that have rows. V is the covariance of all rows (`covariance_scale`), and s, :math:`\nu_0 - d
-    - 1` and :math:`\kappa_0` have the lognormal priors above, between 1e-5 and 100, 0.5 and 1e4, 0.01 and 1e4. In each
-    pass one of the three, chosen at random, has a slice update, with means and covariances integrated out. With "diag"
-    and "spherical" each variance has its own R, with 3 in place of :math:`d + 2`.
+    - 1` and :math:`\kappa_0` have the lognormal priors above, between 1e-5 and 100, 0.5 and 1e4, 0.01 and 1e4. Each
+    pass draws R or one of the three, chosen at random, by a slice update with means and covariances integrated out.
+    With "diag" and "spherical" each variance has its own R, with 3 in place of :math:`d + 2`.
 
     A rounded number :math:`x_{ij}` stands for an unknown one between :math:`x_{ij} - h_j / 2` and :math:`x_{ij} + h_j /
     2`. :class:`~skmanifold.DPMixture` draws it in each pass from the normal distribution given the component and the

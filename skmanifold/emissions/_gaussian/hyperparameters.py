@@ -32,6 +32,7 @@ _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
 _NAMES = "covariance", "degrees", "mean_precision"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
 _WIDTH = 1.0  # of the first interval of a slice
+_SHARE_OF_SHAPE = 0.5  # of the draws
 _N_FIXED = 3  # numbers before the shape in a draw
 
 
@@ -135,8 +136,13 @@ def slice_update(
 class Hyperprior(NamedTuple):
     """Prior of the numbers and the shape of a prior that a chain draws."""
 
-    shape: Annotated[np.ndarray, Array("float64", None)]  # mean V of the shape, (d, d) or (n_pools,)
+    inverse: Annotated[np.ndarray, Array("float64", None)]  # of the mean V of the shape, (d, d) or (n_pools,)
     free: tuple[str, ...]  # see `FreeNumbers`
+
+    @classmethod
+    def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
+        """The hyperprior with this mean of the shape."""
+        return cls(np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(free))
 
     @property
     def draws_shape(self) -> bool:
@@ -152,7 +158,7 @@ class Hyperprior(NamedTuple):
         """The prior that a vector stands for."""
         mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
         factor = scale * max(degrees - least, 0.5) if self.draws_shape else 1.0
-        return NormalPrior(mean, mean_precision, factor * vector[_N_FIXED:].reshape(self.shape.shape), degrees)
+        return NormalPrior(mean, mean_precision, factor * vector[_N_FIXED:].reshape(self.inverse.shape), degrees)
 
     def numbers_of(self, vector: np.ndarray, least: float) -> tuple[FreeNumbers, np.ndarray]:
         """The free numbers, and their logarithms in a vector."""
@@ -161,18 +167,18 @@ class Hyperprior(NamedTuple):
         return free, np.log([scale, max(degrees - least, 0.5), mean_precision])[free.is_free]
 
     def drawn(self, family: Any, statistics: Any, least: float, key: np.uint64) -> np.ndarray:
-        """A vector drawn given the partition, which leaves its posterior unchanged; `family` has the current prior."""
+        """A vector where the shape, or one of the numbers, is drawn given the partition; `family` has the prior of now.
+
+        The choice is random, and both leave the posterior unchanged.
+        """
         rng, vector = np.random.default_rng(int(key)), statistics.hyperparameters
+        if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:
+            precisions = family.total_precision(statistics, subkey(key))
+            shape = self._draw_shape(len(occupied(statistics)), vector, precisions, least, rng)
+            return np.concatenate([vector[:_N_FIXED], shape.ravel()])
         free, logs = self.numbers_of(vector, least)
-        shape = vector[_N_FIXED:].reshape(self.shape.shape)
-        logs = free.drawn(family.log_marginal_of(statistics, shape), logs, rng)
-        vector = self._vector(free, logs, shape)
-        if self.draws_shape:
-            n_clusters = len(occupied(statistics))
-            given = family.given(statistics._replace(hyperparameters=vector))
-            precisions = given.total_precision(statistics, subkey(key))
-            vector[_N_FIXED:] = self._draw_shape(n_clusters, vector, precisions, least, rng).ravel()
-        return vector
+        shape = vector[_N_FIXED:].reshape(self.inverse.shape)
+        return self._vector(free, free.drawn(family.log_marginal_of(statistics, shape), logs, rng), shape)
 
     def drawn_from_prior(self, prior: NormalPrior, least: float, key: np.uint64) -> np.ndarray:
         """A vector drawn from the hyperprior; numbers that are not free are those of a prior."""
@@ -180,7 +186,7 @@ class Hyperprior(NamedTuple):
         free, _ = self.numbers_of(self.start(prior, least), least)
         shape = prior.covariance
         if self.draws_shape:
-            nothing = np.zeros(self.shape.shape)
+            nothing = np.zeros(self.inverse.shape)
             shape = self._draw_shape(0, self.start(prior, least), nothing, least, rng)
         return self._vector(free, free.drawn_from_prior(rng), shape)
 
@@ -190,17 +196,16 @@ class Hyperprior(NamedTuple):
         total = free.log_prior(logs)
         if not self.draws_shape:
             return total
-        shape, n_0 = vector[_N_FIXED:].reshape(self.shape.shape), self._n_rows
+        shape, n_0 = vector[_N_FIXED:].reshape(self.inverse.shape), self._n_rows
         if shape.ndim == 1:
-            return total + 0.5 * float(((n_0 - 2.0) * np.log(shape) - n_0 * shape / self.shape).sum())
+            return total + 0.5 * float(((n_0 - 2.0) * np.log(shape) - n_0 * shape * self.inverse).sum())
         _, log_det = np.linalg.slogdet(shape)
-        trace = np.trace(np.linalg.solve(self.shape, shape))
-        return total + 0.5 * float((n_0 - len(shape) - 1.0) * log_det - n_0 * trace)
+        return total + 0.5 * float((n_0 - len(shape) - 1.0) * log_det - n_0 * (self.inverse * shape).sum())
 
     @property
     def _n_rows(self) -> float:
         """Degrees of freedom of the prior of the shape."""
-        return _MORE_ROWS + (len(self.shape) if self.shape.ndim == 2 else 1.0)
+        return _MORE_ROWS + (len(self.inverse) if self.inverse.ndim == 2 else 1.0)
 
     def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray) -> np.ndarray:
         _, degrees, mean_precision = free.numbers(logs)
@@ -214,10 +219,10 @@ class Hyperprior(NamedTuple):
         _, degrees, scale = vector[:_N_FIXED].tolist()
         n_0, factor = self._n_rows, scale * max(degrees - least, 0.5)
         freedom = n_0 + n_clusters * degrees
-        if self.shape.ndim == 1:
-            return rng.gamma(0.5 * freedom, 2.0 / (n_0 / self.shape + factor * precisions))
-        d = len(self.shape)
-        root = np.linalg.cholesky(n_0 * np.linalg.inv(self.shape) + factor * precisions)
+        if self.inverse.ndim == 1:
+            return rng.gamma(0.5 * freedom, 2.0 / (n_0 * self.inverse + factor * precisions))
+        d = len(self.inverse)
+        root = np.linalg.cholesky(n_0 * self.inverse + factor * precisions)
         triangle = np.tril(rng.standard_normal((d, d)), -1)  # Bartlett (1933)
         np.fill_diagonal(triangle, np.sqrt(rng.chisquare(freedom - np.arange(d))))
         drawn = solve_triangular(root, triangle, lower=True, trans="T")
