@@ -152,6 +152,12 @@ class LinearCounts(NamedTuple):
     sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
     # Sums of the features, and numbers of missing cells
     sums: Annotated[np.ndarray, Array("int64", "capacity _", low=0)]
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_", above=0)]  # that chains draw; else empty
+
+    @property
+    def label_axes(self) -> tuple[int | None, ...]:
+        """Axis of the labels in each array."""
+        return 0, 0, None
 
 
 class FeatureFamily(LinearFamily):
@@ -162,6 +168,7 @@ class FeatureFamily(LinearFamily):
     """
 
     bounds_of_means = 0.0, np.inf
+    hyperparameters = np.empty(0)  # that chains draw
     fill_rows: ClassVar[Any]  # kernel that draws rows
 
     parameters_again: Callable[..., Any]  # all parameters, given the second and those after the first three
@@ -182,7 +189,7 @@ class FeatureFamily(LinearFamily):
 
     def observed(self, statistics: Arrays) -> np.ndarray:
         """Numbers of observed cells, (K, n_features)."""
-        return super().observed(self._arranged(*statistics)).T
+        return super().observed(self._arranged(*statistics[:2])).T
 
     def n_parameters(self) -> int:
         """Number of free parameters: one for each feature of each component."""
@@ -228,7 +235,8 @@ class FeatureFamily(LinearFamily):
 
     def no_statistics(self, capacity: int) -> LinearCounts:
         """Sums over no rows."""
-        return LinearCounts(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_statistics), np.int64))
+        sums = np.zeros((capacity, self.n_statistics), np.int64)
+        return LinearCounts(np.zeros(capacity, np.int64), sums, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> LinearPosterior:
         """Space for the posteriors of labels, and for the columns of two sides."""
@@ -238,11 +246,11 @@ class FeatureFamily(LinearFamily):
 
     def log_marginal(self, statistics: LinearCounts) -> float:
         """Log density of all rows given their labels: that of one cluster, and Bayes factors, which skip zeros."""
-        sizes, sums = selected(statistics, occupied(statistics))
+        sizes, sums, given = selected(statistics, occupied(statistics))
         unions = np.cumsum(sizes), np.cumsum(sums, axis=0)
         pairs = zip(*(union[:-1] for union in unions), sizes[1:], sums[1:], strict=True)
         log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
-        whole = LinearCounts(*(union[-1:] for union in unions))
+        whole = LinearCounts(*(union[-1:] for union in unions), given)
         return super().log_marginal(whole) + sum(log_factors)
 
     def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:

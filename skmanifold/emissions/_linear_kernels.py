@@ -242,7 +242,7 @@ def add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 @njit(cache=True, nogil=True)
 def log_bayes_factor(data, statistics, posterior, label_0, label_1):
     """Log marginal density of the rows of two labels minus that of their union."""
-    sizes, sums = statistics
+    sizes, sums = statistics.sizes, statistics.sums
     return log_factor_of_sums(data, sizes[label_0], sums[label_0], sizes[label_1], sums[label_1])
 
 

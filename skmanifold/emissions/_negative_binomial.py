@@ -114,6 +114,11 @@ def dispersions_of(rows: LinearRows, given: np.ndarray | None, row_weights: np.n
     return Dispersions(inverses, sums / np.maximum(n_rows - n_missing, 1e-300)[:, np.newaxis])
 
 
+def fixed(inverses: np.ndarray) -> Dispersions:
+    """One possible value for each feature, without rows."""
+    return Dispersions(inverses[:, np.newaxis], np.zeros((len(inverses), 1)))
+
+
 def _log_beta(shapes: np.ndarray, rates: np.ndarray, inverses: np.ndarray) -> np.ndarray:
     return betaln(shapes, 1.0 + rates * inverses)
 
@@ -149,6 +154,7 @@ class NegativeBinomialFamily(CountFamily):
     rows_per_statistic: ClassVar[int] = 1000
 
     prior: np.ndarray  # inverse dispersions, of a family with rows
+    drawn: Saved[Dispersions | None] = None  # possible ones, if chains of a Dirichlet process mixture draw them
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
         super().__init__(shape, rate, n_components)
@@ -243,6 +249,51 @@ class NegativeBinomialFamily(CountFamily):
         known = self._known(selected(statistics, occupied(statistics)))
         return self.with_prior(self._possible.most_probable_marginal(known))
 
+    # Dispersions that chains draw
+
+    def with_hyperprior(self, free: Any, before: NegativeBinomialFamily) -> NegativeBinomialFamily:
+        """The family whose dispersions are the start of a chain; those possible are the ones of `before`."""
+        other = copy(self)
+        other.drawn = before.dispersions
+        return other
+
+    @property
+    def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
+        """Inverse dispersions; empty if they are fixed."""
+        return np.empty(0) if self.drawn is None else self.prior
+
+    def given(self, statistics: LinearCounts) -> NegativeBinomialFamily:
+        """The family with the dispersions of these statistics."""
+        inverses, (last, family) = statistics.hyperparameters, self._last_given
+        if not len(inverses):
+            return self
+        if last is not inverses:
+            family = self.with_prior(inverses)
+            self._last_given = inverses, family
+        return family
+
+    _last_given: tuple[Any, Any] = None, None  # inverse dispersions and family: a pass needs them several times
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other dispersions, drawn given the partition."""
+        if self.drawn is None:
+            return statistics
+        known = self._known(selected(statistics, occupied(statistics)))
+        return statistics._replace(hyperparameters=self.drawn.drawn(known, key))
+
+    def hyperparameters_of(self, statistics: LinearCounts) -> dict[str, np.ndarray]:
+        """Drawn dispersions."""
+        return {} if self.drawn is None else {"dispersions": 1.0 / statistics.hyperparameters}
+
+    def with_drawn_hyperparameters(self, key: np.uint64) -> NegativeBinomialFamily:
+        """The family with dispersions drawn from their prior."""
+        if self.drawn is None:
+            return self
+        nothing = np.zeros(1), np.zeros((1, self.n_statistics))
+        other = copy(self)
+        other.dispersions = fixed(self.drawn.drawn(self._known(nothing), key))
+        return other
+
     @cached_property
     def _possible(self) -> Dispersions:
         """Possible dispersions of these rows, which every round of learning needs."""
@@ -251,6 +302,7 @@ class NegativeBinomialFamily(CountFamily):
     def _bound(self, rows: LinearRows) -> NegativeBinomialFamily:
         bound = super()._bound(rows)
         vars(bound).pop("_possible", None)
+        bound._last_given = None, None
         log_rising = np.zeros((rows.n_rows, 1))
         add_log_rising(0, rows.n_rows, *rows[:3], self.prior, log_rising)
         bound.log_base = log_rising[:, 0] if rows.log_base is None else log_rising[:, 0] + rows.log_base

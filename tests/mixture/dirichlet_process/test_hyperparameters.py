@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp, softmax
 from scipy.stats import norm
 
 from skmanifold import DPMixture
-from skmanifold.emissions import Columns, Gaussian
+from skmanifold.emissions import Columns, Gaussian, NegativeBinomial
 from skmanifold.emissions._gaussian.hyperparameters import Hyperprior
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.random._keys import root_key, subkey
@@ -167,18 +167,23 @@ def together(labels):
     return labels[PAIRS[0]] == labels[PAIRS[1]]
 
 
-def drawn_pairs(kind, width, n_chains=24, n_steps=120):
+def drawn_pairs(kind, width):
     """The same probabilities along chains."""
     scatter = [[PRIOR["scatter"]]] if kind == "full" else PRIOR["scatter"]
     emission = Gaussian(kind, [PRIOR["mean"]], PRIOR["precision"], scatter, PRIOR["degrees"], width)
     rows = emission.read(Gaussian(), ROUNDED, reset=False)
-    model = DPModel(emission.bind(rows, 1).clusters(rows), 1.0, (1.0, 1.0), 2, None, Workers(1))
+    return along_chains(emission.bind(rows, 1).clusters(rows), lambda state: together(state.latents))
+
+
+def along_chains(clusters, statistic, n_chains=24, n_steps=120):
+    """Means of a function of the states of chains with concentration 1."""
+    model = DPModel(clusters, 1.0, (1.0, 1.0), 2, None, Workers(1))
     means = []
     for chain in range(n_chains):
         state, found = Slice(3).init(model, subkey(root_key(0), chain)), []
         for _ in range(n_steps):
             state = Slice(3).step(model, state)
-            found.append(together(state.latents))
+            found.append(statistic(state))
         means.append(np.mean(found[20:], axis=0))
     return summarize(means)
 
@@ -227,3 +232,65 @@ def test_blocks_have_their_own_resolution():
     rows = emission.read(DPMixture(), X, reset=True)
     found = [own.resolution for _, own, _ in emission.with_resolution_of(rows).blocks]
     np.testing.assert_allclose(np.concatenate(found), [0.1, 0.0, 1.0], atol=1e-6)
+
+
+# --- dispersions -----------------------------------------------------------------------------------------
+
+COUNTS = np.array([[0], [1], [4], [5], [30]])
+OF_MEANS = {"shape_prior": 1.0, "rate_prior": 0.1}
+
+
+def exact_dispersions():
+    """Probabilities of pairs, and the mean of the log dispersion, by enumeration of partitions and dispersions."""
+    dispersions = np.geomspace(1e-4, 100.0, 121)
+    r, (a, b) = 1.0 / dispersions, OF_MEANS.values()
+
+    def log_likelihoods(clusters):
+        total = np.zeros(len(r))
+        for cells in (COUNTS[list(members)] for members in clusters):
+            of_cells = (gammaln(cells + r) - gammaln(r) - gammaln(cells + 1)).sum(axis=0)
+            total += of_cells + betaln(a + cells.sum(), 1 + (b + len(cells)) * r) - betaln(a, 1 + b * r)
+        return total
+
+    law = tiny.law_of(lambda clusters: logsumexp(log_likelihoods(clusters)), len(COUNTS))
+    given = [softmax(log_likelihoods(tiny.clusters_of(labels))) @ np.log(dispersions) for labels in tiny.partitions(5)]
+    return np.append([tiny.together(law, i, j, 5) for i, j in zip(*PAIRS, strict=True)], law @ given)
+
+
+def drawn_dispersions(is_drawn):
+    """The same along chains that draw the dispersion, or with the most probable one of all rows together."""
+    emission = NegativeBinomial(None, **OF_MEANS)
+    rows = emission.read(DPMixture(), COUNTS, reset=True)
+    family = emission.bind(rows, 1)
+    clusters = (family.with_hyperprior(("dispersion",), family) if is_drawn else family).clusters(rows)
+
+    def statistic(state):
+        return np.append(together(state.latents), -np.log(clusters.given(state.statistics).prior))
+
+    return along_chains(clusters, statistic, n_chains=40)
+
+
+def test_dispersions_and_partitions_have_their_posterior():
+    expected = exact_dispersions()
+    assert_agrees(drawn_dispersions(is_drawn=True), expected)
+    assert_disagrees(drawn_dispersions(is_drawn=False), expected)
+
+
+def test_predictions_use_the_dispersions_of_their_draws():
+    X = np.random.default_rng(0).negative_binomial(1.5, 0.2, size=(60, 2))
+    emission = Columns([("a", NegativeBinomial(), [0]), ("b", NegativeBinomial(0.5), [1])])
+    for each in (NegativeBinomial(), emission):
+        mixture = DPMixture(each, max_iter=20, random_state=0).fit(X)
+        draw = mixture._draws[-1]
+        changed = draw._replace(statistics=with_dispersion(draw.statistics, 1e-3))
+        rows, workers = mixture._family_rows(mixture._read(X)), Workers(1)
+        gap = logsumexp(draw.log_terms(rows, workers), axis=1) - logsumexp(changed.log_terms(rows, workers), axis=1)
+        assert gap.sum() > 10.0
+
+
+def with_dispersion(statistics, dispersion):
+    """Statistics whose drawn dispersions are replaced."""
+    if hasattr(statistics, "rest"):
+        parts = (with_dispersion(part, dispersion) for part in statistics[1:])
+        return type(statistics)(statistics.sizes, *parts)
+    return statistics._replace(hyperparameters=np.full_like(statistics.hyperparameters, 1.0 / dispersion))
