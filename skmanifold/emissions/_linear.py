@@ -246,11 +246,11 @@ class FeatureFamily(LinearFamily):
 
     def log_marginal(self, statistics: LinearCounts) -> float:
         """Log density of all rows given their labels: that of one cluster, and Bayes factors, which skip zeros."""
-        sizes, sums, given = selected(statistics, occupied(statistics))
+        sizes, sums = selected(statistics, occupied(statistics))[:2]
         unions = np.cumsum(sizes), np.cumsum(sums, axis=0)
         pairs = zip(*(union[:-1] for union in unions), sizes[1:], sums[1:], strict=True)
         log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
-        whole = LinearCounts(*(union[-1:] for union in unions), given)
+        whole = statistics._replace(sizes=unions[0][-1:], sums=unions[1][-1:])
         return super().log_marginal(whole) + sum(log_factors)
 
     def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:
