@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, xlogy
 
 from ..random._keys import fold_in_each, subkey
 from ..utils._conditions import Array
-from ..utils._declared import Saved
+from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval
 from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import ArrayLike
@@ -154,7 +154,7 @@ class NegativeBinomialFamily(CountFamily):
     rows_per_statistic: ClassVar[int] = 1000
 
     prior: np.ndarray  # inverse dispersions, of a family with rows
-    drawn: Saved[Dispersions | None] = None  # possible ones, if chains of a Dirichlet process mixture draw them
+    free: Lacking[Dispersions | None] = None  # possible ones, if chains of a Dirichlet process mixture draw them
 
     def __init__(self, shape: np.ndarray, rate: np.ndarray, dispersions: Dispersions, n_components: int) -> None:
         super().__init__(shape, rate, n_components)
@@ -254,13 +254,13 @@ class NegativeBinomialFamily(CountFamily):
     def with_hyperprior(self, free: Any, before: NegativeBinomialFamily) -> NegativeBinomialFamily:
         """The family whose dispersions are the start of a chain; those possible are the ones of `before`."""
         other = copy(self)
-        other.drawn = before.dispersions
+        other.free = before.dispersions
         return other
 
     @property
     def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
         """Inverse dispersions; empty if they are fixed."""
-        return np.empty(0) if self.drawn is None else self.prior
+        return np.empty(0) if self.free is None else self.prior
 
     def given(self, statistics: LinearCounts) -> NegativeBinomialFamily:
         """The family with the dispersions of these statistics."""
@@ -276,22 +276,22 @@ class NegativeBinomialFamily(CountFamily):
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other dispersions, drawn given the partition."""
-        if self.drawn is None:
+        if self.free is None:
             return statistics
         known = self._known(selected(statistics, occupied(statistics)))
-        return statistics._replace(hyperparameters=self.drawn.drawn(known, key))
+        return statistics._replace(hyperparameters=self.free.drawn(known, key))
 
     def hyperparameters_of(self, statistics: LinearCounts) -> dict[str, np.ndarray]:
         """Drawn dispersions."""
-        return {} if self.drawn is None else {"dispersions": 1.0 / statistics.hyperparameters}
+        return {} if self.free is None else {"dispersions": 1.0 / statistics.hyperparameters}
 
     def with_drawn_hyperparameters(self, key: np.uint64) -> NegativeBinomialFamily:
         """The family with dispersions drawn from their prior."""
-        if self.drawn is None:
+        if self.free is None:
             return self
         nothing = np.zeros(1), np.zeros((1, self.n_statistics))
         other = copy(self)
-        other.dispersions = fixed(self.drawn.drawn(self._known(nothing), key))
+        other.dispersions = fixed(self.free.drawn(self._known(nothing), key))
         return other
 
     @cached_property
@@ -408,7 +408,9 @@ class NegativeBinomial(CountEmission):
     ``"esca"``) take the joint mode of dispersions and :math:`p_{kj}` given the partition, and ``"gibbs"`` draws the
     dispersions given the partition, with :math:`p_{kj}` integrated out, and then :math:`p_{kj}`; both steps are exact.
     :class:`~skmanifold.DPMixture` learns dispersions before sampling, by maximum marginal likelihood given partitions
-    of a sample of the rows, as it learns the prior of Gaussian components; ``emission_`` has the learned numbers.
+    of a sample of the rows, as it learns the prior of Gaussian components; ``emission_`` has the learned numbers. With
+    ``hyperparameters="draw"`` they are the start of chains that draw them in each pass, as ``"gibbs"`` does, and
+    ``posterior_["dispersions"]`` has the draws.
 
     Fractional counts are weights: ``ExponentialFamilyMixture`` uses them as they are, with gamma functions in place of
     factorials.
