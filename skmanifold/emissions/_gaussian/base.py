@@ -144,11 +144,10 @@ class GaussianFamily(Family):
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
-    hyperprior: Saved[Hyperprior | None] = None  # of what chains of a Dirichlet process mixture draw
+    hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
     # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
-    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None] = None
-    _lows: np.ndarray  # bounds of the cells of rows
-    _highs: np.ndarray
+    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None]
+    _cells: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of rows: lower and upper bounds, first numbers
     _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
@@ -163,10 +162,10 @@ class GaussianFamily(Family):
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
+        self.hyperprior, self.resolution = None, None
         self.n_components = n_components
         self.n_features = len(origin)
         self.origin = np.ascontiguousarray(origin)
-        self._start_values = np.empty((0, self.n_features))  # of rows, within their cells
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -334,9 +333,14 @@ class GaussianFamily(Family):
         return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self._least_degrees, key))
 
     def _set_cells(self, values: np.ndarray, widths: np.ndarray) -> None:
-        """Set bounds of the cells of rows, and start with numbers that are spread over them."""
-        self._lows, self._highs = values - 0.5 * widths, values + 0.5 * widths
-        self._start_values = self._lows + widths * np.random.default_rng(0).random(values.shape)
+        """Set bounds of the cells of rows, and first numbers, which are spread over them."""
+        lows = values - 0.5 * widths
+        self._cells = lows, values + 0.5 * widths, lows + widths * np.random.default_rng(0).random(values.shape)
+
+    @property
+    def _first_values(self) -> np.ndarray:
+        """Numbers within the cells of all rows; empty if all columns are exact."""
+        return np.empty((0, self.n_features)) if self._cells is None else self._cells[2]
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None

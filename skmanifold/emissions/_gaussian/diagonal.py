@@ -206,7 +206,8 @@ class DiagonalFamily(GaussianFamily):
     ) -> dict[str, np.ndarray]:
         means, precisions, _ = self._draw_all(self.data, selected(statistics, present), key, workers)
         values = statistics.values.copy()
-        shared = self._lows, self._highs, places, means, precisions, key, values
+        assert self._cells is not None
+        shared = *self._cells[:2], places, means, precisions, key, values
         workers.run(draw_in_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
         return {"values": values}
 
@@ -220,7 +221,7 @@ class DiagonalFamily(GaussianFamily):
         """Sums of no rows."""
         shape = capacity, len(self.origin)
         sums = np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
-        return DiagonalSums(*sums, self._start_values, self.hyperparameters)
+        return DiagonalSums(*sums, self._first_values, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""

@@ -268,7 +268,8 @@ class MatrixFamily(GaussianFamily):
         values, completed = statistics.values.copy(), statistics.completed.copy()
         means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
         of_components = means, precisions, self.origin, key
-        shared = self._lows, self._highs, places, *of_components, self.data.place, values, completed
+        assert self._cells is not None
+        shared = *self._cells[:2], places, *of_components, self.data.place, values, completed
         tasks = split_range(self.n_rows, _ROWS_DRAWN)
         workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
         return {"values": values, "completed": completed}
@@ -388,9 +389,9 @@ class MatrixFamily(GaussianFamily):
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
-        values = (self._start_values if len(self._start_values) else self.rows.values)[self._incomplete]
+        values = (self.rows.values if self._cells is None else self._first_values)[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
-        others = completed, self._start_values, self.hyperparameters
+        others = completed, self._first_values, self.hyperparameters
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
 
     def draw_components(
