@@ -152,10 +152,10 @@ def fill_observed_squares(X, chosen, patterns, n_above, means, columns, precisio
     determinants.
     """
     cells, last, i, d = missing_cells(columns, precisions), np.int64(-1), 0, X.shape[1]
-    values, total, places = np.empty((d, ROW_LANES)), np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
-    scratch = np.empty((d, ROW_LANES)), np.empty((d, ROW_LANES)), np.empty((8, ROW_LANES))
+    values, scratch = np.empty((d, ROW_LANES)), np.empty((2 * d + 8, ROW_LANES))
+    total, places = np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
     while True:
-        n, n_most = 0, np.int64(0)
+        n = n_most = 0
         while i < len(chosen) and n < ROW_LANES:
             row = chosen[i]
             if patterns[row] != 0 and n_above[i] > 1:
@@ -199,11 +199,10 @@ def _fill_squares_of_rows(n, cells, values, mean, f, scratch, total):
     The operations for a row have the same order, so that the result does not depend on its neighbours.
     """
     fill_root(cells, f)
-    (gaps, image, sums), d, n_missing = scratch, len(mean), cells.n_missing[0]
-    columns, root, seen, missing = cells.columns[f], cells.roots[f], cells.seen, cells.missing
+    d, n_missing, columns, root = len(mean), cells.n_missing[0], cells.columns[f], cells.roots[f]
+    gaps, image, sums, missing = scratch[:d], scratch[d:-8], scratch[-8:], cells.missing
     image[:] = 0.0
-    for i in range(d - n_missing):
-        a = seen[i]
+    for a in cells.seen[: d - n_missing]:
         for lane in range(n):
             gaps[a, lane] = values[a, lane] - mean[a]
         for j in range(a, d):
@@ -219,20 +218,18 @@ def _fill_squares_of_rows(n, cells, values, mean, f, scratch, total):
         for lane in range(n):
             gaps[b, lane] /= -root[i, i]
     for i in range(n_missing - 1, -1, -1):
-        b = missing[i]
+        gap = gaps[missing[i]]
         for lane in range(n):
-            gaps[b, lane] /= root[i, i]
+            gap[lane] /= root[i, i]
         for j in range(i):
-            _add_multiple(n, -root[i, j], gaps[b], gaps[missing[j]])
-    for i in range(n_missing):
-        b = missing[i]
+            _add_multiple(n, -root[i, j], gap, gaps[missing[j]])
+    for b in missing[:n_missing]:
         for j in range(b, d):
             _add_multiple(n, columns[b, j], gaps[b], image[j])
     sums[:] = 0.0
     for j in range(d):
-        of_entry = sums[_partial_sum(j, d)]
         for lane in range(n):
-            of_entry[lane] += image[j, lane] * image[j, lane]
+            sums[_partial_sum(j, d), lane] += image[j, lane] * image[j, lane]
     _add_up(n, sums, total)
 
 

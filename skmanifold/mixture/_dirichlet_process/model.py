@@ -163,12 +163,9 @@ class DPModel:
         together = max(1, min(self.batch_size // _LEAST_GROUPS, self.n_rows // _ROWS_OF_GROUP, most_together))
         order = np.empty(-(-self.n_rows // together), np.int64)
         fill_permutation(key, order)
-        batches = []
-        for start, stop in split_range(len(order), -(-self.batch_size // together)):
-            groups = together * np.sort(order[start:stop])
-            rows = (groups[:, np.newaxis] + np.arange(together)).ravel()
-            batches.append(rows[rows < self.n_rows])
-        return batches
+        groups = [order[a:b] for a, b in split_range(len(order), -(-self.batch_size // together))]
+        batches = [(together * np.sort(each)[:, np.newaxis] + np.arange(together)).ravel() for each in groups]
+        return [rows[rows < self.n_rows] for rows in batches]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""
