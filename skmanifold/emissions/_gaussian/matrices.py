@@ -56,6 +56,7 @@ class MatrixFamily(GaussianFamily):
     """
 
     _incomplete: np.ndarray  # indices of the rows with missing cells
+    _ranks: np.ndarray  # of the patterns of all rows
     data_type: ClassVar[Any]
     _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
@@ -251,6 +252,7 @@ class MatrixFamily(GaussianFamily):
         bound.n_rows = rows.n_rows
         patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
         bound._incomplete = np.flatnonzero(patterns)
+        bound._ranks = np.unique(patterns, return_inverse=True)[1]
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
@@ -292,12 +294,14 @@ class MatrixFamily(GaussianFamily):
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels; then those with missing cells, sorted by these cells."""
-        if len(self._incomplete):
-            return rows[np.lexsort((labels[rows], self.data.patterns[rows]))]
-        of_rows = labels[rows]
-        if of_rows.max(initial=0) <= np.iinfo(np.uint16).max:
-            of_rows = of_rows.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
-        return rows[np.argsort(of_rows, kind="stable")]
+        return rows[self._order(rows, labels[rows])]
+
+    def _order(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Order of rows with these labels by missing cells, then by label."""
+        keys = self._ranks[rows] * (labels.max(initial=0) + np.int64(1)) + labels
+        if keys.max(initial=0) <= np.iinfo(np.uint16).max:
+            keys = keys.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
+        return np.argsort(keys, kind="stable")
 
     def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
         """Space for posteriors and sides, whose rows have the current values of missing cells."""
@@ -320,7 +324,7 @@ class MatrixFamily(GaussianFamily):
             return
         incomplete = self.data.place[rows] >= 0
         chosen, drawn = rows[incomplete], place_of[new_labels[incomplete]].astype(np.int32)
-        order = np.lexsort((drawn, self.data.patterns[chosen]))
+        order = self._order(chosen, drawn)
         chosen, by_place = chosen[order], np.empty(len(self._incomplete), np.int32)
         places = self.data.place[chosen].astype(np.int64)
         by_place[places] = drawn[order]
