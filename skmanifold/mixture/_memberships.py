@@ -99,7 +99,7 @@ class Position(NamedTuple, Generic[Parameters]):
 
     def cell_attributes(self, family: Any) -> dict[str, Any]:
         """The parameters as attributes for `cell_distribution`; for `Columns` those of each block."""
-        return getattr(family, "attributes_of_blocks", family.attributes)(self.parameters)
+        return getattr(family, "parameters_of_cells", family.attributes)(self.parameters)
 
     def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components as attributes."""

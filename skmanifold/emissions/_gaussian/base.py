@@ -19,11 +19,11 @@ from ...utils._conditions import MOST_COUNTED, Array, Integer, Real, Sizes
 from ...utils._declared import Lacking, Saved
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
-from .._family import Family
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
+from .transforms import TransformsColumns
 
 # The prior mean of the covariances is ``scale`` times the pooled covariance within the clusters. Lognormal priors of
 # the three numbers that are learned keep them finite if there are few clusters.
@@ -207,7 +207,7 @@ class Posterior(NamedTuple):
     degrees: np.ndarray  # of freedom: (G,), or of each variance
 
 
-class GaussianFamily(Family):
+class GaussianFamily(TransformsColumns):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
     The origin, (d,), is a point near the rows, which reduces rounding errors.
@@ -326,6 +326,10 @@ class GaussianFamily(Family):
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
         """The fitted attributes ``components_``, the means, and ``covariances_``."""
+        return self.in_units(self.parameters_of_cells(parameters))
+
+    def parameters_of_cells(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
+        """Means and covariances of transformed columns."""
         return {"components_": parameters.means, "covariances_": self._shaped(parameters.covariances)}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
@@ -335,7 +339,7 @@ class GaussianFamily(Family):
     def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of components `labels`."""
         normals = self._normals(len(labels), key)
-        return parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels)
+        return self._inverse(parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels))
 
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
@@ -349,10 +353,13 @@ class GaussianFamily(Family):
         _, means, scatters, degrees = self._posterior(statistics)
         freedom = self._as_covariances(degrees - self._least_degrees)
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        return {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
+        found = {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
+        if self.transform is not None:
+            found["components_"] = self.in_units(self.cell_attributes(statistics))["components_"]
+        return found
 
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
-        """Means and covariances of the predictive distributions of clusters.
+        """Means and covariances of the predictive distributions of clusters, of transformed columns.
 
         Where a covariance is infinite or nearly so, the inverse of the mean precision is in its place.
         """
@@ -376,7 +383,7 @@ class GaussianFamily(Family):
         fill_log_gamma_variates(subkey(key, _GAMMAS), halves, logs)
         deviations = np.exp(np.minimum(0.5 * (np.log(0.5 * scales[labels]) - logs), _MOST_LOG_DEVIATION))
         normals = self._normals(len(labels), key) * deviations
-        return self.origin + means[labels] + self._with_covariances(normals, scatters, labels)
+        return self._inverse(self.origin + means[labels] + self._with_covariances(normals, scatters, labels))
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""

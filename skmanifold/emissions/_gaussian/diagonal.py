@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
-from .._cells import NormalCells
+from .._cells import NormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._statistics import occupied, selected
@@ -118,7 +118,7 @@ class DiagonalFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper(self.prior.covariance.min() > 0.0)
-        rows = self._no_rows() if rows is None else rows
+        rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
         scaled = copy(self)
@@ -132,9 +132,9 @@ class DiagonalFamily(GaussianFamily):
         """Number of free parameters: means and variances."""
         return self.n_components * (self.n_features + len(self.prior.covariance))
 
-    def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return NormalCells(attributes["components_"], attributes["covariances_"])
+        return self._cells(NormalCells(attributes["components_"], attributes["covariances_"]))
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
@@ -209,26 +209,31 @@ class DiagonalFamily(GaussianFamily):
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
         """Log density of the observed cells of all rows given their labels."""
-        return float(total_log_marginal(self.data, statistics))
+        return float(total_log_marginal(self.data, statistics)) + self._total_base()
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, statistics))
         shared = self.data.rows, self.data.pool_start, terms, out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
+        self._add_base(out)
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
+        self._add_base(out)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
-        """Drawn means and variances, (K, d)."""
+        """Drawn means and variances, (K, d), of transformed columns."""
         means, precisions, _ = components
         return {
             "components_": self.origin + self.scales * means,
             "covariances_": self.scales**2 / precisions,
         }
+
+    def _values(self) -> np.ndarray:
+        return self.origin + self.scales * self.rows.values
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
@@ -255,7 +260,8 @@ class DiagonalFamily(GaussianFamily):
 
     def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
         bound = copy(self)
-        bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // self.n_features
+        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
+        bound.cells_of_task = _CELLS_OF_TASK // self.n_features
         bound.data = self._data(rows.values)
         return bound
 

@@ -11,9 +11,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from ...numerics.block_sums import BLOCK_ROWS
+from ...random._keys import root_key
 from ...sparse.counts import Counts
 from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
@@ -22,10 +23,13 @@ from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array, column_name
 from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
+from .._rounding import spread_rows
+from .._seeds import cluster_rows
 from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
 from .full import FullFamily
 from .tied import TiedFamily
+from .transforms import Transform
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
 _MOST_SCATTER = 1e305  # sums of several are finite
@@ -161,6 +165,7 @@ def _dependent_pairs(scaled: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
+_N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
 _LEAST_SQUARE = np.finfo(np.float64).tiny  # smaller numbers have fewer digits
 _FAMILIES: dict[str, type[GaussianFamily]] = {
     "full": FullFamily,
@@ -289,6 +294,7 @@ class Gaussian(WeighableEmission):
         "mean_precision_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="both")],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
         "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both")],
+        "transform": [None, StrOptions({"auto"}), "array-like"],
     }
 
     def __init__(
@@ -298,12 +304,14 @@ class Gaussian(WeighableEmission):
         mean_precision_prior: float | None = None,
         covariance_prior: float | ArrayLike | None = None,
         degrees_of_freedom_prior: float | None = None,
+        transform: Literal["auto"] | ArrayLike | None = None,
     ) -> None:
         self.covariance_type = covariance_type
         self.mean_prior = mean_prior
         self.mean_precision_prior = mean_precision_prior
         self.covariance_prior = covariance_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.transform = transform
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
         """Validate X of finite numbers and NaN."""
@@ -319,6 +327,8 @@ class Gaussian(WeighableEmission):
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> GaussianFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "mean_prior", "covariance_prior")
+        if self.transform is not None:
+            raise ValueError("The transform of Gaussian depends on the data: fit the estimator and omit n_features.")
         location = np.asarray(self.mean_prior, dtype=np.float64).reshape(1, -1)
         if location.shape[1] != n_features:
             raise ValueError(f"mean_prior must have shape ({n_features},); got ({location.shape[1]},).")
@@ -335,6 +345,8 @@ class Gaussian(WeighableEmission):
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`."""
+        if self.transform is not None:
+            raise ValueError("The transform of Gaussian is for columns of rows, not for word_vectors: set it to None.")
         if word_vectors is None:
             raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")
         vectors = check_array(word_vectors, dtype=np.float64, input_name="word_vectors")
@@ -353,16 +365,26 @@ class Gaussian(WeighableEmission):
         free = ["mean_precision"] if self.mean_precision_prior is None else []
         if self.covariance_prior is None and self.covariance_type != "tied":
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
-        return tuple(free)
+        return (*free, "transform") if isinstance(self.transform, str) else tuple(free)
 
     def with_prior_of(self, clusters: GaussianFamily) -> Gaussian:
-        """The emission with the prior of clusters."""
+        """The emission with the prior and the transform of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
-        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees)
+        transform = self.with_transform_of(clusters).transform
+        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees, transform)
+
+    def with_transform_of(self, family: GaussianFamily) -> Gaussian:
+        """The emission with the powers of a family, if they are learned."""
+        if not isinstance(self.transform, str):
+            return self
+        powers = np.ones(family.n_features) if family.transform is None else family.transform.powers
+        return clone(self).set_params(transform=powers)
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
+        transform = None if self.transform is None else self._transform_of(X, weights, n_components)
+        X = X if transform is None else transform.forward(X)
         location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
         if self.covariance_prior is None:
             seen = X if weights.all() else X[weights > 0.0]
@@ -379,7 +401,27 @@ class Gaussian(WeighableEmission):
             degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
         precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
         prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
-        return self.family_type()(prior, n_components, location)
+        family = self.family_type()(prior, n_components, location)
+        if transform is not None:
+            family.transform = transform
+        return family
+
+    def _transform_of(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> Transform | None:
+        """The transform with the given powers, or with those that are learned from clusters of k-means."""
+        d = X.shape[1]
+        if not isinstance(self.transform, str):
+            powers = check_array(self.transform, dtype=np.float64, ensure_2d=False, input_name="transform")
+            if powers.shape != (d,) or not np.all((powers >= 0.0) & (powers <= 2.0)):
+                raise ValueError(f"transform must have a power from 0 to 2 for each of the {d} columns; got {powers}.")
+            return Transform.of_rows(X, weights, powers)
+        family_type, transform = self.family_type(), None
+        spread = spread_rows(self, DenseRows(X), root_key(0)).values
+        for _ in range(_N_ALTERNATIONS):
+            filled = spread if transform is None else transform.forward(spread)
+            labels = cluster_rows(filled, n_components, root_key(0), weights)
+            powers = family_type.powers_within(spread, filled, weights, labels)
+            transform = Transform.of_rows(X, weights, powers)
+        return transform
 
     def _default_covariance_prior(
         self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str

@@ -14,7 +14,7 @@ from ...numerics.block_sums import BlockSums
 from ...numerics.linalg import fill_upper_root
 from ...random._keys import subkey
 from ...utils._threads import ONE, Workers, split_range
-from .._cells import MatrixNormalCells
+from .._cells import MatrixNormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._statistics import occupied
@@ -234,7 +234,7 @@ class MatrixFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        bound = self._bound(rows)
+        bound = self._bound(rows if rows is None else self.transformed(rows))
         self._check_proper(math.isfinite(bound.data.log_det))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
@@ -246,7 +246,7 @@ class MatrixFamily(GaussianFamily):
     def _bound(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         bound = copy(self)
         bound.rows = rows = self._no_rows() if rows is None else rows
-        bound.n_rows = rows.n_rows
+        bound.n_rows, bound.log_base = rows.n_rows, rows.log_base
         patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
         bound._incomplete = np.flatnonzero(patterns)
         place = np.full(rows.n_rows, -1, np.int32)
@@ -311,7 +311,7 @@ class MatrixFamily(GaussianFamily):
         """Log density of all rows given their labels."""
         labels = occupied(statistics)
         _, _, scatters, degrees = self._posterior(statistics, labels)
-        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees)
+        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees) + self._total_base()
 
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
@@ -320,6 +320,7 @@ class MatrixFamily(GaussianFamily):
         parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
         workers.run(self._add_students, [(*task, *shared) for task in self._tasks(len(means))])
+        self._add_base(out)
 
     def _add_students(self, start, stop, parameters, log_roots, shares, degrees, out):
         """Add log densities of the rows `start` to `stop`, Student t distributions with ``shares * F'F`` as shapes."""
@@ -346,12 +347,12 @@ class MatrixFamily(GaussianFamily):
         super().add_densities_of_rows(components.parameters, out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
-        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
-        return self.attributes(components.parameters)
+        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d), of transformed columns."""
+        return self.parameters_of_cells(components.parameters)
 
-    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return MatrixNormalCells(attributes["components_"], attributes["covariances_"])
+        return self._cells(MatrixNormalCells(attributes["components_"], attributes["covariances_"]))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
