@@ -37,6 +37,7 @@ _PRIVATE = {
     "emissions._gaussian.diagonal": "DiagonalFamily DiagonalSums",
     "emissions._gaussian.full": "FullFamily FullSums",
     "emissions._gaussian.tied": "TiedFamily TiedSums",
+    "emissions._gaussian.transforms": "YeoJohnson",
     "emissions._linear": "LinearCounts LinearParameters",
     "emissions._multinomial": "MultinomialFamily",
     "emissions._negative_binomial": "Dispersions NegativeBinomialFamily NegativeBinomialParameters",

@@ -49,6 +49,9 @@ def best_numbers(log_marginal: Callable[[PriorNumbers], float], given: PriorNumb
     """
     is_free = np.array([name in free for name in ("covariance", "degrees", "mean_precision")])
 
+    if not is_free.any():
+        return given
+
     def numbers(logs: np.ndarray) -> PriorNumbers:
         whole = _CENTRES.copy()
         whole[is_free] = logs

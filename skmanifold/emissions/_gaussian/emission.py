@@ -29,7 +29,7 @@ from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
 from .full import FullFamily
 from .tied import TiedFamily
-from .transforms import Transform
+from .transforms import YeoJohnson
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
 _MOST_SCATTER = 1e305  # sums of several are finite
@@ -166,6 +166,7 @@ def _dependent_pairs(scaled: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
 _N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
+_MOST_CLUSTERED = 20_000  # rows
 _LEAST_SQUARE = np.finfo(np.float64).tiny  # smaller numbers have fewer digits
 _FAMILIES: dict[str, type[GaussianFamily]] = {
     "full": FullFamily,
@@ -232,6 +233,9 @@ class Gaussian(WeighableEmission):
         covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the
         covariance :math:`\Psi_0`. :class:`~skmanifold.DPMixture` learns it together with :math:`\Psi_0`; if
         `covariance_prior` is given, None is :math:`d + 3` there too.
+    transform : {"auto"}, array-like of shape (n_features,) or None, default=None
+        Powers :math:`\lambda_j` from 0 to 2 of Yeo-Johnson transforms of the columns, for skewed columns; 1 leaves a
+        column as it is. "auto" learns them, see Notes; None transforms no column. Not for word vectors of admixtures.
 
     Notes
     -----
@@ -257,6 +261,27 @@ class Gaussian(WeighableEmission):
     :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is
     learned: the rows determine the common covariance. :math:`\mu_0` is not learned.
 
+    With `transform` the components are normal distributions of transformed columns, :math:`t_j(x) = a_j + b_j \,
+    \psi(u; \lambda_j)` with :math:`u = (x - m_j) / s_j`, where [3]_
+
+    .. math::
+
+        \psi(u; \lambda) = \begin{cases} ((1 + u)^\lambda - 1) / \lambda & u \ge 0 \\
+        -((1 - u)^{2 - \lambda} - 1) / (2 - \lambda) & u < 0, \end{cases}
+
+    with logarithms in place of a power 0. :math:`m_j` is the median of the observed cells of the fitted rows,
+    :math:`s_j` their interquartile range divided by 1.349, and :math:`a_j` and :math:`b_j` keep their mean and their
+    standard deviation, so that priors have the same scale. Below the lowest and above the highest fitted value
+    :math:`t_j` is a straight line. Densities of rows include the factors :math:`t_j'(x)`. ``components_`` are expected
+    values of the columns, computed by quadrature from normal distributions, and drawn or imputed rows have the units of
+    the columns; ``covariances_`` and the hyperparameters are those of transformed columns.
+
+    "auto" chooses the power of a column that maximises the marginal likelihood of the column given clusters, and for
+    "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
+    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in each round of its search for initial clusters, and
+    other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
+    estimator has the chosen powers. They are fixed afterwards.
+
     A fit warns about columns that are linear functions of others, up to rounding, and names them.
 
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
@@ -274,6 +299,8 @@ class Gaussian(WeighableEmission):
        clustering", Journal of Classification 24, 2007.
     .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
        massively parallel inference", AISTATS 2016.
+    .. [3] I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality or symmetry",
+       Biometrika 87, 2000.
 
     Examples
     --------
@@ -383,9 +410,11 @@ class Gaussian(WeighableEmission):
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
-        transform = None if self.transform is None else self._transform_of(X, weights, n_components)
-        X = X if transform is None else transform.forward(X)
         location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
+        transform = None if self.transform is None else self._transform_of(X, weights, n_components)
+        if transform is not None:
+            X = transform.forward(X)
+            location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
         if self.covariance_prior is None:
             seen = X if weights.all() else X[weights > 0.0]
             prior_covariance = self._default_covariance_prior(seen, covariance, n_components, what)
@@ -406,21 +435,21 @@ class Gaussian(WeighableEmission):
             family.transform = transform
         return family
 
-    def _transform_of(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> Transform | None:
+    def _transform_of(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> YeoJohnson | None:
         """The transform with the given powers, or with those that are learned from clusters of k-means."""
         d = X.shape[1]
         if not isinstance(self.transform, str):
             powers = check_array(self.transform, dtype=np.float64, ensure_2d=False, input_name="transform")
             if powers.shape != (d,) or not np.all((powers >= 0.0) & (powers <= 2.0)):
                 raise ValueError(f"transform must have a power from 0 to 2 for each of the {d} columns; got {powers}.")
-            return Transform.of_rows(X, weights, powers)
+            return YeoJohnson.of_rows(X, weights, powers)
         family_type, transform = self.family_type(), None
         spread = spread_rows(self, DenseRows(X), root_key(0)).values
         for _ in range(_N_ALTERNATIONS):
             filled = spread if transform is None else transform.forward(spread)
-            labels = cluster_rows(filled, n_components, root_key(0), weights)
+            labels = cluster_rows(filled, n_components, root_key(0), weights, _MOST_CLUSTERED)
             powers = family_type.powers_within(spread, filled, weights, labels)
-            transform = Transform.of_rows(X, weights, powers)
+            transform = YeoJohnson.of_rows(X, weights, powers)
         return transform
 
     def _default_covariance_prior(

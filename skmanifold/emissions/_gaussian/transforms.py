@@ -23,6 +23,8 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(_N_NODES)
 _MOST_ROWS = 5000  # from which powers are learned
 _LEAST_GAIN = 3.0  # in log density, for a power that is not 1
 _DECIMALS = 2  # of learned powers
+_NORMAL_RANGE = 1.349  # interquartile range of a standard normal distribution
+_LEAST_SCALE = 0.01  # in standard deviations, for columns with many equal cells
 _RIDGE = 0.01  # share of variances that is added, since columns may be dependent
 _EXCESS = 2.0  # rows to which the prior of covariances is equivalent: the median of the learned numbers
 
@@ -46,11 +48,11 @@ def _log_slope(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
     return (_side(z, powers) - 1.0) * np.log1p(np.abs(z))
 
 
-class Transform(NamedTuple):
-    """A monotone function of each column, or of each of d cells: intercept + slope * y((x - location) / scale).
+class YeoJohnson(NamedTuple):
+    """A monotone function of each column, or of each of d cells: intercept + slope * y(z), z = (x - location) / scale.
 
-    Beyond `low` and `high`, the extremes of the fitted rows, it is a straight line: there, no row says how to bend it,
-    and means of components that are not near any row would depend on it. Columns with power 1 stay as they are.
+    Below `low` and above `high`, the extremes of z in the fitted rows, it is a straight line: otherwise the means of
+    components without rows could be arbitrarily large. Columns with power 1 stay as they are.
     """
 
     location: Annotated[np.ndarray, Array("float64", "n_dimensions")]
@@ -67,22 +69,22 @@ class Transform(NamedTuple):
         return None if np.isfinite(ends).all() else "has a transform of the fitted rows that is not finite"
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, weights: np.ndarray, powers: np.ndarray) -> Transform | None:
+    def of_rows(cls, X: np.ndarray, weights: np.ndarray, powers: np.ndarray) -> YeoJohnson | None:
         """The transform with these powers that keeps the weighted means and deviations of rows; None if all are 1."""
-        location, scale = _moments(X, weights)
-        powers = np.where(scale > 0.0, powers, 1.0)
+        means, deviations = _moments(X, weights)
+        powers = np.where(deviations > 0.0, powers, 1.0)
         if (powers == 1.0).all():
             return None
-        scale = np.where(scale > 0.0, scale, 1.0)
+        location, scale = _middle(X, weights)
         z = (X - location) / scale
         mean, deviation = _moments(_bent(z, powers), weights)
-        slope = np.where(powers == 1.0, scale, scale / np.where(deviation > 0.0, deviation, 1.0))
+        slope = np.where(powers == 1.0, scale, deviations / np.where(deviation > 0.0, deviation, 1.0))
         extremes = np.fmin.reduce(z, axis=0), np.fmax.reduce(z, axis=0)
-        return cls(location, scale, powers, *extremes, location - slope * mean, slope)
+        return cls(location, scale, powers, *extremes, means - slope * mean, slope)
 
-    def take(self, columns: np.ndarray | slice) -> Transform:
+    def take(self, columns: np.ndarray | slice) -> YeoJohnson:
         """The functions of these columns."""
-        return Transform(*(each[columns] for each in self))
+        return YeoJohnson(*(each[columns] for each in self))
 
     def forward(self, X: np.ndarray) -> np.ndarray:
         """Transformed numbers, with the columns along the last axis; NaN stays."""
@@ -121,7 +123,7 @@ class Transform(NamedTuple):
         same = self.powers == 1.0
         return np.where(same, means, self.location + first), np.where(same, variances + means**2, second)
 
-    def _bent_columns(self) -> tuple[np.ndarray, Transform]:
+    def _bent_columns(self) -> tuple[np.ndarray, YeoJohnson]:
         bent = self.powers != 1.0
         return bent, self.take(bent)
 
@@ -134,7 +136,7 @@ class TransformsColumns(Family):
 
     has_matrices: bool
     shares_covariance: bool
-    transform: Lacking[Transform | None] = None  # None if all columns stay as they are
+    transform: Lacking[YeoJohnson | None] = None  # None if all columns stay as they are
 
     def transformed(self, rows: DenseRows) -> DenseRows:
         """Rows with transformed columns; these have a ``log_base``, others do not."""
@@ -159,12 +161,12 @@ class TransformsColumns(Family):
         """These rows with the most probable transform given a partition."""
         if "transform" not in free:
             return self, statistics
-        filled, completed = self._values(), getattr(statistics, "completed", ())
+        filled, completed = self._values(), getattr(statistics, "completed", np.empty((0, self.n_features)))
         X, weights = self._inverse(filled), np.ones(self.n_rows)
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
         powers = self.powers_within(X, filled, weights, labels)
-        other = self._with_transform(Transform.of_rows(X, weights, powers))
+        other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
         if len(completed):
             of_rows = DenseRows(self._inverse(completed))
@@ -191,7 +193,7 @@ class TransformsColumns(Family):
         others = filled if cls.has_matrices else X[:, :0]
         return learned_powers(X, others, weights, labels, cls.shares_covariance)
 
-    def _with_transform(self, transform: Transform | None) -> Any:
+    def _with_transform(self, transform: YeoJohnson | None) -> Any:
         """Bound rows with another transform."""
         if transform is self.transform:
             return self
@@ -220,6 +222,18 @@ def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return means, np.sqrt(weights @ np.where(seen, X - means, 0.0) ** 2 / totals)
 
 
+def _middle(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted medians and interquartile ranges, in deviations of a normal distribution, of columns.
+
+    Most cells of a skewed column are nearer to each other than its standard deviation. A constant column has scale 1.
+    """
+    observed = ((x[seen], weights[seen]) for x, seen in zip(X.T, ~np.isnan(X.T), strict=True))
+    found = [np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf", weights=own) for x, own in observed]
+    lower, middle, upper = np.transpose(found)
+    scale = np.maximum((upper - lower) / _NORMAL_RANGE, _LEAST_SCALE * _moments(X, weights)[1])
+    return middle, np.where(scale > 0.0, scale, 1.0)
+
+
 def learned_powers(
     X: np.ndarray, others: np.ndarray, weights: np.ndarray, labels: np.ndarray, shares_covariance: bool
 ) -> np.ndarray:
@@ -232,8 +246,8 @@ def learned_powers(
     chosen = np.argsort(labels, kind="stable")
     chosen = chosen[:: -(-len(chosen) // _MOST_ROWS)]
     X, others, weights, labels = X[chosen], others[chosen], weights[chosen], labels[chosen]
-    (location, scale), found = _moments(X, weights), np.ones(X.shape[1])
-    for j in np.flatnonzero(scale > 0.0):
+    (location, scale), found = _middle(X, weights), np.ones(X.shape[1])
+    for j in np.flatnonzero(_moments(X, weights)[1] > 0.0):
         seen = np.flatnonzero(~np.isnan(X[:, j]))
         z, given = (X[seen, j] - location[j]) / scale[j], others[seen]
         given = np.delete(given, j, axis=1) if others.shape[1] else given
