@@ -303,6 +303,11 @@ def rows_for(family: Any, rows: Any) -> Any:
     return family.transformed(rows) if hasattr(family, "transformed") else rows
 
 
+def cell_parameters(family: Any, parameters: Parameters) -> dict[str, Any]:
+    """Parameters of a family, which need not be a `Family`, as attributes for `cell_distribution`."""
+    return getattr(family, "parameters_of_cells", family.attributes)(parameters)
+
+
 class CompiledFamily(Family):
     """Base class of conjugate families of real numbers that are written as six kernels, for all mixtures.
 

@@ -22,7 +22,7 @@ from ...utils._typing import available_if
 from .. import kernels
 from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
-from .._family import Family, rows_for
+from .._family import Family, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .rows import ColumnRows, cluster_tables, named_errors, scattered
@@ -235,10 +235,6 @@ def _sum_expected(block: Any, *given: Any) -> BlockSums:
     return block.sum_expected(*given) if _completes(block, given[0]) else block.sum_shares(*given[:-1])
 
 
-def _parameters_of_cells(block: Any, parameters: Any) -> dict[str, Any]:
-    return getattr(block, "parameters_of_cells", block.attributes)(parameters)
-
-
 def _completes(block: Any, rows: Any) -> bool:
     """Whether the statistics of a block are those of completed rows."""
     return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
@@ -291,7 +287,7 @@ class ColumnsFamily(Family):
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
     attributes_of_blocks = _each(RowFamily.attributes, _by_name)
-    parameters_of_cells = _each(Family.parameters_of_cells, _by_name, _parameters_of_cells, needs="attributes")
+    parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")
     transformed = _each(Family.transformed, _rows, rows_for, needs="shapes")
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:

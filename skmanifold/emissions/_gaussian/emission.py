@@ -24,12 +24,11 @@ from ...utils._validation import check_array, column_name
 from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
 from .._rounding import spread_rows
-from .._seeds import cluster_rows
 from .base import GaussianFamily, NormalPrior
 from .diagonal import DiagonalFamily
 from .full import FullFamily
 from .tied import TiedFamily
-from .transforms import YeoJohnson
+from .transforms import YeoJohnson, transform_of_rows
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
 _MOST_SCATTER = 1e305  # sums of several are finite
@@ -165,8 +164,6 @@ def _dependent_pairs(scaled: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
 _MEAN_PRECISION = 0.01
-_N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
-_MOST_CLUSTERED = 20_000  # rows
 _LEAST_SQUARE = np.finfo(np.float64).tiny  # smaller numbers have fewer digits
 _FAMILIES: dict[str, type[GaussianFamily]] = {
     "full": FullFamily,
@@ -443,14 +440,8 @@ class Gaussian(WeighableEmission):
             if powers.shape != (d,) or not np.all((powers >= 0.0) & (powers <= 2.0)):
                 raise ValueError(f"transform must have a power from 0 to 2 for each of the {d} columns; got {powers}.")
             return YeoJohnson.of_rows(X, weights, powers)
-        family_type, transform = self.family_type(), None
         spread = spread_rows(self, DenseRows(X), root_key(0)).values
-        for _ in range(_N_ALTERNATIONS):
-            filled = spread if transform is None else transform.forward(spread)
-            labels = cluster_rows(filled, n_components, root_key(0), weights, _MOST_CLUSTERED)
-            powers = family_type.powers_within(spread, filled, weights, labels)
-            transform = YeoJohnson.of_rows(X, weights, powers)
-        return transform
+        return transform_of_rows(self.family_type(), X, spread, weights, n_components)
 
     def _default_covariance_prior(
         self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str

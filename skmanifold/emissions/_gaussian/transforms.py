@@ -8,43 +8,46 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ...random._keys import root_key
 from ...utils._conditions import Array, Sizes
 from ...utils._declared import Lacking
 from ...utils._threads import Workers
 from .._cells import TransformedCells
 from .._dense_rows import DenseRows
 from .._family import Family
+from .._seeds import cluster_rows
 
 # Of y = sign(z) ((1 + |z|)^p - 1) / p, where p is the power for positive z and 2 minus the power for negative z. The
 # density of a transformed row is multiplied by the derivatives, and powers from 0 to 2 have all numbers as values.
 
-_N_NODES = 32
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(_N_NODES)
-_MOST_ROWS = 5000  # from which powers are learned
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of the quadrature
+_LEAST_POWER = 1e-12  # in place of 0, a logarithm
+_MOST_ROWS = 5000  # from which clusters and powers are learned
 _LEAST_GAIN = 3.0  # in log density, for a power that is not 1
+_N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
 _DECIMALS = 2  # of learned powers
 _NORMAL_RANGE = 1.349  # interquartile range of a standard normal distribution
 _LEAST_SCALE = 0.01  # in standard deviations, for columns with many equal cells
-_RIDGE = 0.01  # share of variances that is added, since columns may be dependent
+_LEAST_SHARE = 1e-4  # of the variance of a column, within clusters: columns may be dependent
 _EXCESS = 2.0  # rows to which the prior of covariances is equivalent: the median of the learned numbers
 
 
-def _side(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    return np.where(z < 0.0, 2.0 - powers, powers)
+def _side(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
+    return np.maximum(np.where(z < 0.0, 2.0 - powers, powers), _LEAST_POWER)
 
 
-def _bent(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    p, logs = _side(z, powers), np.log1p(np.abs(z))
-    return np.copysign(np.where(p == 0.0, logs, np.expm1(p * logs) / np.where(p == 0.0, 1.0, p)), z)
+def _bent(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
+    p = _side(z, powers)
+    return np.copysign(np.expm1(p * np.log1p(np.abs(z))) / p, z)
 
 
 def _straight(y: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """The inverse of `_bent`."""
-    p, size = _side(y, powers), np.abs(y)
-    return np.copysign(np.expm1(np.where(p == 0.0, size, np.log1p(p * size) / np.where(p == 0.0, 1.0, p))), y)
+    p = _side(y, powers)
+    return np.copysign(np.expm1(np.log1p(p * np.abs(y)) / p), y)
 
 
-def _log_slope(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
+def _log_slope(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
     return (_side(z, powers) - 1.0) * np.log1p(np.abs(z))
 
 
@@ -135,7 +138,6 @@ class TransformsColumns(Family):
     """
 
     has_matrices: bool
-    shares_covariance: bool
     transform: Lacking[YeoJohnson | None] = None  # None if all columns stay as they are
 
     def transformed(self, rows: DenseRows) -> DenseRows:
@@ -165,33 +167,13 @@ class TransformsColumns(Family):
         X, weights = self._inverse(filled), np.ones(self.n_rows)
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
-        powers = self.powers_within(X, filled, weights, labels)
+        powers = best_powers(self, X, filled, weights, labels)
         other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
         if len(completed):
-            of_rows = DenseRows(self._inverse(completed))
-            again.completed[:] = other.transformed(of_rows).values
+            again.completed[:] = other.transformed(DenseRows(self._inverse(completed))).values
         other.count(labels, again, workers)
         return other, again
-
-    @classmethod
-    def powers_within(cls, X: np.ndarray, filled: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """The most probable power of each column given clusters of weighted rows, see `learned_powers`.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-        filled : ndarray of shape (n_rows, n_features)
-            Transformed rows; missing cells may have values.
-        weights : ndarray of shape (n_rows,)
-        labels : ndarray of shape (n_rows,)
-
-        Returns
-        -------
-        powers : ndarray of shape (n_features,)
-        """
-        others = filled if cls.has_matrices else X[:, :0]
-        return learned_powers(X, others, weights, labels, cls.shares_covariance)
 
     def _with_transform(self, transform: YeoJohnson | None) -> Any:
         """Bound rows with another transform."""
@@ -215,9 +197,9 @@ class TransformsColumns(Family):
 
 
 def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means and deviations of the observed cells of columns."""
+    """Weighted means and deviations of the observed cells of columns; zero if there are none."""
     seen = ~np.isnan(X)
-    totals = weights @ seen
+    totals = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
     means = weights @ np.where(seen, X, 0.0) / totals
     return means, np.sqrt(weights @ np.where(seen, X - means, 0.0) ** 2 / totals)
 
@@ -227,58 +209,57 @@ def _middle(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
     Most cells of a skewed column are nearer to each other than its standard deviation. A constant column has scale 1.
     """
-    observed = ((x[seen], weights[seen]) for x, seen in zip(X.T, ~np.isnan(X.T), strict=True))
+    seen = ~np.isnan(X) | np.isnan(X).all(axis=0)
+    observed = ((x[own], weights[own]) for x, own in zip(X.T, seen.T, strict=True))
     found = [np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf", weights=own) for x, own in observed]
-    lower, middle, upper = np.transpose(found)
+    lower, middle, upper = np.nan_to_num(np.transpose(found))
     scale = np.maximum((upper - lower) / _NORMAL_RANGE, _LEAST_SCALE * _moments(X, weights)[1])
     return middle, np.where(scale > 0.0, scale, 1.0)
 
 
-def learned_powers(
-    X: np.ndarray, others: np.ndarray, weights: np.ndarray, labels: np.ndarray, shares_covariance: bool
-) -> np.ndarray:
+def transform_of_rows(
+    family: Any, X: np.ndarray, spread: np.ndarray, weights: np.ndarray, n_clusters: int
+) -> YeoJohnson | None:
+    """The transform of weighted rows with powers that are learned from clusters of k-means, in rows with `spread`."""
+    transform = None
+    for _ in range(_N_ALTERNATIONS):
+        filled = spread if transform is None else transform.forward(spread)
+        labels = cluster_rows(filled, n_clusters, root_key(0), weights, _MOST_ROWS)
+        transform = YeoJohnson.of_rows(X, weights, best_powers(family, spread, filled, weights, labels))
+    return transform
+
+
+def best_powers(family: Any, X: np.ndarray, filled: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The most probable power of each column given clusters of weighted rows, (d,); 1 without a clear gain.
 
-    The density of a column is that given the other columns in `others`, (n, d), which are transformed; with no columns,
-    (n, 0), columns are independent. Means and covariances are integrated out, with a
-    prior at the covariance within clusters.
+    `filled` are transformed rows, of which missing cells may have values: the density of a column is that given its
+    other columns, unless the family has variances alone. Means and covariances of the clusters, also if the family has
+    one for all, are integrated out, with a prior at the covariance within clusters.
     """
     chosen = np.argsort(labels, kind="stable")
     chosen = chosen[:: -(-len(chosen) // _MOST_ROWS)]
-    X, others, weights, labels = X[chosen], others[chosen], weights[chosen], labels[chosen]
-    (location, scale), found = _middle(X, weights), np.ones(X.shape[1])
-    for j in np.flatnonzero(_moments(X, weights)[1] > 0.0):
-        seen = np.flatnonzero(~np.isnan(X[:, j]))
-        z, given = (X[seen, j] - location[j]) / scale[j], others[seen]
-        given = np.delete(given, j, axis=1) if others.shape[1] else given
-        within = _Within(labels[seen], weights[seen], given, shares_covariance)
-
-        def cost(power: float, z: np.ndarray = z, within: _Within = within) -> float:
-            return -within.log_density(_bent(z, np.array(power)), _log_slope(z, np.array(power)))
-
-        best = minimize_scalar(cost, bounds=(0.0, 2.0), method="bounded", options={"xatol": 0.1**_DECIMALS})
-        if cost(1.0) - best.fun > _LEAST_GAIN:
+    X, filled, weights, labels = X[chosen], filled[chosen], weights[chosen], labels[chosen]
+    (location, scale), deviations, found = _middle(X, weights), _moments(filled, weights)[1], np.ones(X.shape[1])
+    for j in np.flatnonzero(deviations > 0.0):
+        seen, given = np.flatnonzero(~np.isnan(X[:, j])), (deviations > 0.0) & family.has_matrices
+        given[j], z = False, (X[seen, j] - location[j]) / scale[j]
+        others = filled[seen][:, given], _LEAST_SHARE * deviations[given] ** 2
+        within = _Within(labels[seen], weights[seen], *others)
+        best = minimize_scalar(within.cost, bounds=(0.0, 2.0), args=(z,), options={"xatol": 0.1**_DECIMALS})
+        if within.cost(1.0, z) - best.fun > _LEAST_GAIN:
             found[j] = round(float(best.x), _DECIMALS)
     return found
 
 
 class _Within:
-    """Weighted rows, sorted by cluster, with the other columns, for densities of a column given these."""
+    """Weighted rows, sorted by cluster, with a column that varies and `others`, whose covariances have `least`."""
 
-    def __init__(self, labels: np.ndarray, weights: np.ndarray, others: np.ndarray, shares_covariance: bool) -> None:
+    def __init__(self, labels: np.ndarray, weights: np.ndarray, others: np.ndarray, least: np.ndarray) -> None:
         self.starts = np.flatnonzero(np.append(True, np.diff(labels) != 0))
         self.weights, self.lengths = weights[:, np.newaxis], np.diff(np.append(self.starts, len(labels)))
-        self.sizes, self.shares_covariance = np.add.reduceat(weights, self.starts), shares_covariance
-        self.others, self.degrees = self._centred(others), others.shape[1] + 2.0 + _EXCESS
-        parts = zip(*(np.split(each, self.starts[1:]) for each in (self.others, self.weights)), strict=True)
-        products = np.array([(of_weights * part).T @ part for part, of_weights in parts])
-        pooled = products.sum(axis=0) / self.sizes.sum()
-        variances = np.diagonal(pooled)
-        pooled += np.diag(np.where(variances > 0.0, _RIDGE * variances, 1.0))
-        self.of_pooled, self.of_groups = (
-            np.linalg.inv(pooled),
-            np.linalg.inv(self._grouped(products) + _EXCESS * pooled),
-        )
+        self.values, self.least = self._centred(np.column_stack((np.zeros(len(labels)), others))), least
+        parts = np.split(np.sqrt(self.weights) * self.values, self.starts[1:])
+        self.products = np.array([part.T @ part for part in parts])
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Weighted sums by cluster."""
@@ -287,24 +268,18 @@ class _Within:
     def _centred(self, values: np.ndarray) -> np.ndarray:
         """Values minus means of their clusters; zero in place of NaN."""
         seen = ~np.isnan(values)
-        totals = np.maximum(self._sums(seen), self.weights.min())
-        means = self._sums(np.where(seen, values, 0.0)) / totals
+        means = self._sums(np.where(seen, values, 0.0)) / np.maximum(self._sums(seen), self.weights.min())
         return np.where(seen, values - np.repeat(means, self.lengths, axis=0), 0.0)
 
-    def _grouped(self, sums: np.ndarray) -> np.ndarray:
-        """Sums for each covariance."""
-        return sums.sum(axis=0, keepdims=True) if self.shares_covariance else sums
-
-    def log_density(self, y: np.ndarray, log_slopes: np.ndarray) -> float:
-        """Log marginal density, up to a constant, of a column whose transformed cells are `y`."""
-        gaps = self._centred(y[:, np.newaxis])
-        squares, products = self._sums(gaps**2)[:, 0], self._sums(gaps * self.others)
-        total, least = self.sizes.sum(), np.finfo(np.float64).eps * y.var()
-        square, product = (1.0 + _RIDGE) * squares.sum() / total, products.sum(axis=0) / total
-        pooled = max(square - product @ self.of_pooled @ product, least)
-        products = self._grouped(products) + _EXCESS * product
-        explained = np.einsum("ka,kab,kb->k", products, self.of_groups, products)
-        rests = np.maximum(self._grouped(squares) + _EXCESS * square - explained, least)
-        sizes, degrees = self._grouped(self.sizes), self.degrees
-        of_prior = 0.5 * degrees * len(sizes) * np.log(pooled)
-        return float(self.weights[:, 0] @ log_slopes + of_prior - 0.5 * ((degrees + sizes) @ np.log(rests)))
+    def cost(self, power: float, z: np.ndarray) -> float:
+        """Minus the log marginal density, up to a constant, of the column `z` if it is transformed with this power."""
+        y = _bent(z, power)
+        self.values[:, :1] = self._centred(y[:, np.newaxis])
+        self.products[:, 0] = self.products[:, :, 0] = self._sums(self.values[:, :1] * self.values)
+        sizes = self._sums(np.ones((len(y), 1)))[:, 0]
+        least = np.append(_LEAST_SHARE * _moments(y, self.weights[:, 0])[1] ** 2, self.least)
+        pooled = self.products.sum(axis=0) / sizes.sum() + np.diag(least)
+        degrees = len(pooled) + 1.0 + _EXCESS
+        log_dets = np.linalg.slogdet(self.products + _EXCESS * pooled)[1]
+        of_prior = degrees * len(sizes) * np.linalg.slogdet(pooled)[1]
+        return float(0.5 * ((degrees + sizes) @ log_dets - of_prior) - self.weights[:, 0] @ _log_slope(z, power))
