@@ -266,6 +266,38 @@ class MatrixNormalCells(NormalCells):
         return out
 
 
+class TransformedCells(CellDistribution):
+    """Numbers whose transforms, by a function of each column, have the distributions `cells` of normal numbers."""
+
+    def __init__(self, cells: NormalCells, transform: Any) -> None:
+        self.cells, self.transform, self.n_categories = cells, transform, cells.n_categories
+
+    def typical(self) -> np.ndarray:
+        """Means."""
+        return self.transform.moments(self.cells.means, self.cells.variances)[0]
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component, which monotone functions do not change."""
+        return self.cells.information(weights)
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations of missing cells, from the conditional moments of each component."""
+        transformed, (rows, columns) = self.transform.forward(values), np.nonzero(np.isnan(values))
+        of_cells = self.transform.take(columns)
+        for k in range(shares.shape[1]):
+            alone, own = np.zeros(shares.shape), self.nothing(len(values))
+            alone[:, k] = 1.0
+            self.cells.add_expected(transformed, alone, own)
+            means = own.firsts[rows, columns]
+            moments = of_cells.moments(means, np.maximum(own.seconds[rows, columns] - means**2, 0.0))
+            for total, of_each in zip(out[:2], moments, strict=True):
+                total[rows, columns] += shares[rows, k] * of_each
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows whose transforms are drawn."""
+        return self.transform.inverse(self.cells.drawn(self.transform.forward(values), labels, key, first_row))
+
+
 class CategoryCells(CellDistribution):
     """Codes of categories, with the probabilities of each column, (K, n_categories)."""
 

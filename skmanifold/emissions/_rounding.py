@@ -55,6 +55,11 @@ def cell_width(column: np.ndarray) -> float:
     return 0.0
 
 
+def within_cells(values: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Numbers that are spread over the cells, with these widths, of rounded ones, (n, d)."""
+    return values + widths * (np.random.default_rng(0).random(values.shape) - 0.5)
+
+
 def distinct_rows(emission: Any, rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
     """Indices in the sample of the first of each set of equal rows; None if rounding explains that rows are equal.
 

@@ -38,6 +38,7 @@ _PRIVATE = {
     "emissions._gaussian.full": "FullFamily FullSums",
     "emissions._gaussian.tied": "TiedFamily TiedSums",
     "emissions._gaussian.hyperparameters": "Hyperprior NormalPrior",
+    "emissions._gaussian.transforms": "YeoJohnson",
     "emissions._linear": "LinearCounts LinearParameters",
     "emissions._multinomial": "MultinomialFamily",
     "emissions._negative_binomial": "Dispersions NegativeBinomialFamily NegativeBinomialParameters",

@@ -213,6 +213,12 @@ class Columns(WeighableEmission, BaseComposition):
         ]
         return Columns(blocks, self.count_columns)
 
+    def with_transform_of(self, family: Any) -> Columns:
+        """The emission with what was learned of the transforms of blocks."""
+        parts = zip(self.blocks, family.blocks, strict=True)
+        blocks = [(name, own.with_transform_of(part), columns) for (name, own, columns), part in parts]
+        return Columns(blocks, self.count_columns)
+
     def with_each_covariance(self) -> list[Columns]:
         """The emission as it is, with covariance matrices, and with variances alone if it has a block of numbers.
 
@@ -297,7 +303,7 @@ def _automatic(table: OpenTable, counts: Any) -> list[Block]:
     counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
     kinds = ["counts" if j in counted else table.read(j).kind for j in range(table.n_columns)]
     blocks = (
-        ("numbers", Gaussian(), ("float", "int")),
+        ("numbers", Gaussian(transform="auto"), ("float", "int")),
         ("categories", Categorical(), ("category",)),
         ("binary", Bernoulli(), ("bool",)),
         ("counts", NegativeBinomial(), ("counts",)),

@@ -22,7 +22,7 @@ from ...utils._typing import available_if
 from .. import kernels
 from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
-from .._family import Family
+from .._family import Family, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .rows import ColumnRows, cluster_tables, named_errors, scattered
@@ -298,6 +298,8 @@ class ColumnsFamily(Family):
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
     attributes_of_blocks = _each(RowFamily.attributes, _by_name)
+    parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")
+    transformed = _each(Family.transformed, _rows, rows_for, needs="shapes")
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, and of the other statistics of each block."""
@@ -402,11 +404,20 @@ class ColumnsFamily(Family):
         """The family of one block, bound as this family is."""
         return self.blocks[self.names.tolist().index(name)]
 
-    def with_prior(self, prior: tuple) -> ColumnsFamily:
-        """These rows with other priors of those blocks whose prior is learned."""
-        pairs = zip(self.blocks, prior, strict=True)
-        same = [block if own is block.prior else block.with_prior(own) for block, own in pairs]
+    def with_prior_of(self, other: ColumnsFamily) -> ColumnsFamily:
+        """These rows with what was learned of the blocks of clusters of other rows."""
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        same = [block if own.prior is block.prior else block.with_prior_of(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
+
+    def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Any) -> Any:
+        """These rows with the most probable transforms given a partition, and statistics."""
+        parts = zip(self.blocks, _apart(self, statistics), self._free_of_blocks(free), strict=True)
+        pairs = [block.with_learned_transform(labels, own, of_block, workers) for block, own, of_block in parts]
+        if all(block is before for (block, _), before in zip(pairs, self.blocks, strict=True)):
+            return self, statistics
+        blocks, changed = zip(*pairs, strict=True)
+        return self._with_blocks(list(blocks), self.rows), join_statistics(changed)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
@@ -433,7 +444,11 @@ class ColumnsFamily(Family):
 
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn expected values of the columns of X, side by side, (K, n); a column of categories has one for each."""
-        return {"components": np.concatenate(self._by_column(self.drawn_attributes(components)), axis=1)}
+        return {"components": np.concatenate(self._by_column(self.in_units(self.drawn_attributes(components))), axis=1)}
+
+    def in_units(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes of each block in the units of its columns."""
+        return {name: self.of_block(name).in_units(own) for name, own in attributes.items()}
 
     def are_means(self, attributes: dict[str, Any]) -> bool:
         """Whether posterior means of each block are possible."""

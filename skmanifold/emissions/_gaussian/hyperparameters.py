@@ -91,6 +91,8 @@ class FreeNumbers:
         def cost(logs: np.ndarray) -> float:
             return -(self.log_prior(logs) + log_marginal(self.numbers(logs)))
 
+        if not self.is_free.any():
+            return self.given
         found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free])
         return self.numbers(found.x)
 
@@ -143,7 +145,9 @@ class Hyperprior(NamedTuple):
     @classmethod
     def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
         """The hyperprior with this mean of the shape."""
-        return cls(np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(free))
+        return cls(
+            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(name for name in free if name in _NAMES)
+        )
 
     @property
     def draws_shape(self) -> bool:

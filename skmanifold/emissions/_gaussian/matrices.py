@@ -14,7 +14,7 @@ from ...numerics.block_sums import BlockSums
 from ...numerics.linalg import fill_upper_root
 from ...random._keys import subkey
 from ...utils._threads import ONE, Workers, split_range
-from .._cells import MatrixNormalCells
+from .._cells import MatrixNormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._statistics import occupied
@@ -29,7 +29,6 @@ from .base import (
     Posterior,
     refuse_far_rows,
     refuse_singular,
-    variances_of_cells,
 )
 from .kernels import fill_images
 from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
@@ -237,7 +236,7 @@ class MatrixFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        bound = self._bound(rows)
+        bound = self._bound(rows if rows is None else self.transformed(rows))
         self._check_proper(math.isfinite(bound.data.log_det))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
@@ -249,15 +248,14 @@ class MatrixFamily(GaussianFamily):
     def _bound(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         bound = copy(self)
         bound.rows = rows = self._no_rows() if rows is None else rows
-        bound.n_rows = rows.n_rows
+        bound.n_rows, bound.log_base = rows.n_rows, rows.log_base
         patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
         bound._incomplete = np.flatnonzero(patterns)
         bound._ranks = np.unique(patterns, return_inverse=True)[1]
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
-        if self.resolution is not None:
-            bound._set_cells(rows.values, self.resolution)
+        bound._bounds = self._bounds_of(rows.values)
         return bound
 
     def _set_values(self, values: np.ndarray) -> None:
@@ -270,8 +268,8 @@ class MatrixFamily(GaussianFamily):
         values, completed = statistics.values.copy(), statistics.completed.copy()
         means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
         of_components = means, precisions, self.origin, key
-        assert self._cells is not None
-        shared = *self._cells[:2], places, *of_components, self.data.place, values, completed
+        assert self._bounds is not None
+        shared = *self._bounds[:2], places, *of_components, self.data.place, values, completed
         tasks = split_range(self.n_rows, _ROWS_DRAWN)
         workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
         return {"values": values, "completed": completed}
@@ -339,18 +337,20 @@ class MatrixFamily(GaussianFamily):
         """Log density of all rows given their labels."""
         labels = occupied(statistics)
         _, _, scatters, degrees = self._posterior(statistics, labels)
-        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees)
+        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees) + self._total_base()
 
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
         precisions, means, scatters, degrees = self._posterior(statistics, workers=workers)
-        if self.resolution is not None:
+        variances = self._variances_of_cells()
+        if variances is not None:
             of_cells = (precisions / (precisions + 1.0) * (degrees - self.n_features + 1.0))[:, None, None]
-            scatters = scatters + of_cells * np.diag(variances_of_cells(self.resolution))
+            scatters = scatters + of_cells * np.diag(variances)
         factors, log_roots = self._factors(scatters, workers=workers)
         parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
         workers.run(self._add_students, [(*task, *shared) for task in self._tasks(len(means))])
+        self._add_base(out)
 
     def _add_students(self, start, stop, parameters, log_roots, shares, degrees, out):
         """Add log densities of the rows `start` to `stop`, Student t distributions with ``shares * F'F`` as shapes."""
@@ -382,18 +382,18 @@ class MatrixFamily(GaussianFamily):
         super().add_densities_of_rows(components.parameters, out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
-        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
-        return self.attributes(components.parameters)
+        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d), of transformed columns."""
+        return self.parameters_of_cells(components.parameters)
 
-    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return MatrixNormalCells(attributes["components_"], attributes["covariances_"])
+        return self._cells(MatrixNormalCells(attributes["components_"], attributes["covariances_"]))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
-        values = (self.rows.values if self._cells is None else self._first_values)[self._incomplete]
+        values = (self.rows.values if self._bounds is None else self._first_values)[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
         others = completed, self._first_values, self.hyperparameters
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
