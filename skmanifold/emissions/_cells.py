@@ -71,6 +71,16 @@ class ColumnDistributions:
         """
         raise NotImplementedError
 
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Values of numbers that have a probability.
+
+        Returns
+        -------
+        masses : list of (int, float, ndarray of shape (K,))
+            Column, value and probabilities in each component.
+        """
+        return []
+
 
 class CellDistribution(ColumnDistributions):
     """Base class of distributions of the cells of rows, which a `kernel` may draw, given `tables` of components."""
@@ -320,6 +330,11 @@ class JoinedCells(CellDistribution):
     def typical(self) -> np.ndarray:
         """Typical values of each block."""
         return scattered(self.places, [part.typical() for part in self.parts])
+
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Probabilities of values of each block."""
+        pairs = zip(self.parts, self.places, strict=True)
+        return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component."""
