@@ -88,7 +88,9 @@ def distinct_rows(emission: Any, rows: Any, sample: np.ndarray | None) -> np.nda
     if sample is not None:
         blocks = [block.take(sample) for block in blocks]
     n_rows, steps = blocks[0].n_rows, []
-    contents = np.zeros(n_rows, np.uint64)
+    missing = [np.isnan(blocks[i].values).all(axis=1) for i in np.flatnonzero(numbers)]
+    may_repeat = any(numbers) & np.all(missing, axis=0)  # rows without numbers, or only with spikes
+    contents = np.random.default_rng(0).integers(2**64, size=n_rows, dtype=np.uint64) * may_repeat
     for i in np.argsort(np.logical_not(numbers), kind="stable"):  # numbers first, which seldom repeat
         if numbers[i]:
             steps += _add_contents(blocks[i].values, int(i), contents)

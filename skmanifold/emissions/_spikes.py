@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -41,7 +40,7 @@ def spikes_of(column: np.ndarray, width: float) -> np.ndarray:
     few cells, and the density is narrower than a cell or the logs of neighbouring counts are no quadratic function.
     """
     seen = column[~np.isnan(column)]
-    cells = np.rint((seen - seen.min(initial=np.inf)) / width).astype(int) if width else seen
+    cells = np.rint((seen - seen.min()) / width).astype(int) if width else seen
     _, first, counts = np.unique(cells, return_index=True, return_counts=True)
     values = seen[first]
     if len(values) < 2:
@@ -193,11 +192,11 @@ class SpikedFamily(ColumnsFamily):
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, means over spikes and other numbers, (K, n_features)."""
-        return self._means(self.attributes_of_blocks(parameters))
+        return {"components_": np.hstack(self.columns_of(self.attributes_of_blocks(parameters)))}
 
     def expected(self, statistics: Any) -> dict[str, Any]:
         """Posterior means of the columns, (K, n_features)."""
-        return self._means(self.expected_of_blocks(statistics))
+        return {"components_": np.hstack(self.columns_of(self.expected_of_blocks(statistics)))}
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> SpikedCells:
         """The distributions of single cells, given attributes of each block."""
@@ -207,9 +206,6 @@ class SpikedFamily(ColumnsFamily):
     def columns_of(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
         """Means of each column, (K, 1)."""
         return np.split(self.cell_distribution(of_blocks).typical(), self.n_features, axis=1)
-
-    def _means(self, of_blocks: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        return {"components_": self.cell_distribution(of_blocks).typical()}
 
 
 class Spikes(WeighableEmission):
@@ -311,16 +307,20 @@ class Spikes(WeighableEmission):
 
     def _choose(self, values: np.ndarray) -> None:
         """Set spikes and widths of cells to those of rows, in the form of parameters."""
-        d, widths = values.shape[1], self.cell_widths
+        d, given = values.shape[1], [getattr(self, name) for name in _CHOSEN]
+        for name, own in zip(_CHOSEN, given, strict=True):
+            if own is None or isinstance(own, str):
+                continue
+            if len(own) != d:
+                raise ValueError(f"{name} must have an entry for each of the {d} columns of X; got {len(own)}.")
+            numbers = np.hstack([np.empty(0), *own]).astype(float)
+            if not np.isfinite(numbers).all() or (name == "cell_widths" and numbers.min() < 0.0):
+                raise ValueError(f"{name} must be finite numbers, and cell_widths not negative; got {own!r}.")
+        spikes, widths = given
         widths = [cell_width(column) for column in values.T] if widths is None else np.array(widths, float).tolist()
-        spikes = list(map(spikes_of, values.T, widths)) if isinstance(self.spikes, str) else self.spikes
-        for name, given in zip(_CHOSEN, (spikes, widths), strict=True):
-            if len(given) != d:
-                raise ValueError(f"{name} must have an entry for each of the {d} columns; got {len(given)}.")
+        spikes = list(map(spikes_of, values.T, widths)) if isinstance(spikes, str) else spikes
         self.spikes = [np.unique(np.array(own, float)).tolist() for own in spikes]
         self.cell_widths = widths
-        if not (np.isfinite(np.concatenate([*self.spikes, widths])).all() and min(widths) >= 0.0):
-            raise ValueError("spikes and cell_widths must be finite, and cell_widths must not be negative.")
 
     def bind_weighted(self, rows: SpikedRows, n_components: int, row_weights: np.ndarray | None) -> SpikedFamily:
         """Make the family of rows; a Gaussian prior that depends on rows is that of all cells of a column of spikes."""
@@ -351,6 +351,5 @@ class Spikes(WeighableEmission):
 
     def with_prior_of(self, clusters: SpikedFamily) -> Spikes:
         """The emission with the prior of clusters."""
-        other = copy(self)
-        other.numbers = self.blocks[0][1].with_prior_of(clusters.of_block("numbers"))
-        return other
+        numbers = self.blocks[0][1].with_prior_of(clusters.of_block("numbers"))
+        return Spikes(numbers, self.spikes, self.cell_widths, self.category_prior)

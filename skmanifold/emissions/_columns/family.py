@@ -227,12 +227,9 @@ def _spaces(family: ColumnsFamily, found: list) -> tuple[Any, tuple[Any, Any]]:
     return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
 
 
-def _attributes(block: Any, parameters: Any) -> dict[str, Any]:
-    return getattr(block, "attributes_of_blocks", block.attributes)(parameters)
-
-
-def _expected(block: Any, statistics: Any) -> dict[str, Any]:
-    return getattr(block, "expected_of_blocks", block.expected)(statistics)
+def _of_inner(name: str) -> Callable[..., Any]:
+    """A call of a method of a block, or of that which returns attributes of each of its own blocks."""
+    return lambda block, given: getattr(block, f"{name}_of_blocks", getattr(block, name))(given)
 
 
 def _draw_missing(block: Any, rows: Any, first: int, stop: int, *given: Any) -> Any:
@@ -294,7 +291,7 @@ class ColumnsFamily(Family):
     draw_missing = _each(CompletesRows.draw_missing, _rows, _draw_missing, needs="shapes")
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
-    attributes_of_blocks = _each(RowFamily.attributes, _by_name, _attributes)
+    attributes_of_blocks = _each(RowFamily.attributes, _by_name, _of_inner("attributes"))
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, and of the other statistics of each block."""
@@ -365,7 +362,7 @@ class ColumnsFamily(Family):
     draw_bytes = _each(Family.draw_bytes, _total)
     cell_attributes = _each(Family.cell_attributes, _by_name)
     drawn_attributes = _each(Family.drawn_attributes, _by_name)
-    expected_of_blocks = _each(Family.expected, _by_name, _expected)
+    expected_of_blocks = _each(Family.expected, _by_name, _of_inner("expected"))
 
     @available_if(lambda family: all(hasattr(block, "clusters") for block in family.blocks))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
