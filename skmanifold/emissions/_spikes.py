@@ -243,9 +243,11 @@ class Spikes(WeighableEmission):
     itself. Then the density is with respect to the sum of lengths and point masses.
 
     A column of which all values are spikes has a Gaussian distribution for numbers that did not occur in `fit`, with
-    the mean and variance of the column.
+    the mean and variance of the column; `numbers` with covariance matrices are refused then.
 
-    ``components_`` are means over spikes and other numbers.
+    ``components_`` are means over spikes and other numbers. The other attributes are those of the two blocks
+    ``numbers`` and ``spikes``, in ``named_blocks_`` if this emission is a block of
+    :class:`~skmanifold.emissions.Columns`.
 
     Examples
     --------
