@@ -6,8 +6,8 @@ numbers were rounded, the same points for all methods: the probability of the ce
 method gains by narrow components. Those of StepMix, whose components may be much narrower than a cell, are computed
 exactly. Points in the cell of a spike (`Spikes`, which "auto" finds) count as the spike, whose density is its
 probability divided by the width of the cell. A column without a grid has points instead of cells: there a spike counts
-with its probability alone, which is a disadvantage compared with narrow components. Densities are in units of the standardised columns. Missing cells are left out; rows of categories that the
-training part lacks are scored by the other cells.
+with its probability alone, a disadvantage compared with narrow components. Densities are in units of the standardised
+columns. Missing cells are left out; rows of categories that the training part lacks are scored by the other cells.
 
 "By BIC" is the smallest BIC among 1 to 8 components of StepMix, whose numbers are independent given the component. Lace
 (package `pylace`) is CrossCat: sixteen states and 1,000 updates. Its package requires older versions of others, so that
