@@ -16,7 +16,7 @@ from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import WeighableEmission
 from ._categorical import Categorical, CategoricalFamily
-from ._cells import CategoryCells, CellDistribution, ExpectedCells
+from ._cells import CategoryCells, ExpectedCells, IndependentNumbers
 from ._codes import category_table
 from ._columns.family import ColumnParameters, ColumnsFamily
 from ._columns.rows import ColumnRows, vectors_of
@@ -106,34 +106,43 @@ class SpikedRows(ColumnRows):
         return vectors_of(self)
 
 
-class SpikedCells(CellDistribution):
+class SpikedCells(IndependentNumbers):
     """Numbers with the distribution `numbers`, or spikes, the codes of which are `indicators`."""
 
     def __init__(self, numbers: Any, indicators: CategoryCells, spikes: Sequence[Any], widths: Any) -> None:
         self.numbers, self.indicators, self.spikes, self.widths = numbers, indicators, spikes, widths
-        self.n_categories = numbers.n_categories
         probabilities = indicators.probabilities
         self.others = np.stack([column[:, -1] for column in probabilities], axis=1)  # of other numbers, (K, n_columns)
         self.sums = [  # of spikes and of their squares, (K, n_columns)
             np.stack([p[:, :-1] @ np.power(own, power) for p, own in zip(probabilities, spikes, strict=True)], axis=1)
             for power in (1, 2)
         ]
-
-    def typical(self) -> np.ndarray:
-        """Means over spikes and other numbers."""
-        return self.sums[0] + self.others * self.numbers.means
+        means = self.sums[0] + self.others * numbers.means
+        squares = self.sums[1] + self.others * (numbers.variances + numbers.means**2)
+        super().__init__(means, squares - means**2)
 
     def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
         """Probabilities of the spikes."""
         pairs = enumerate(zip(self.spikes, self.indicators.probabilities, strict=True))
         return [(column, value, p[:, i]) for column, (own, p) in pairs for i, value in enumerate(own)]
 
-    def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component: that of the spikes, and of other numbers."""
-        out = self.indicators.information(weights)
-        for column, own in enumerate((weights[:, np.newaxis] * self.others).T):
-            out[column] += own.sum() / weights.sum() * self.numbers.information(own)[column]
-        return out
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log probabilities of spikes, and log densities of other numbers."""
+        own = self.spikes[column]
+        _, codes = split_cells(values[:, np.newaxis], [own], [self.widths[column]])
+        logs = np.log(self.indicators.probabilities[column].T)[codes[:, 0].astype(int)]
+        return logs + np.where(codes < len(own), 0.0, self.numbers.log_densities_of_column(column, values))
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with drawn spikes, or drawn numbers given the observed ones, where cells are missing."""
+        numbers, codes = split_cells(values, self.spikes, self.widths)
+        numbers = self.numbers.drawn(numbers, labels, subkey(key, 0), first_row)
+        codes = self.indicators.drawn(codes, labels, subkey(key, 1), first_row)
+        return joined_cells(numbers, codes, self.spikes)
+
+
+class SpikedMatrixCells(SpikedCells):
+    """The same, with numbers that depend on the observed ones of their row."""
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations given the observed cells."""
@@ -143,13 +152,6 @@ class SpikedCells(CellDistribution):
             self.numbers.add_expected(numbers, shares * self.others[:, column], of_numbers)
             for total, own, of_spikes in zip(out[:2], of_numbers[:2], self.sums, strict=True):
                 total[:, column] += own[:, column] + shares @ of_spikes[:, column]
-
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows with drawn spikes, or drawn numbers given the observed ones, where cells are missing."""
-        numbers, codes = split_cells(values, self.spikes, self.widths)
-        numbers = self.numbers.drawn(numbers, labels, subkey(key, 0), first_row)
-        codes = self.indicators.drawn(codes, labels, subkey(key, 1), first_row)
-        return joined_cells(numbers, codes, self.spikes)
 
 
 class SpikedFamily(ColumnsFamily):
@@ -201,7 +203,8 @@ class SpikedFamily(ColumnsFamily):
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> SpikedCells:
         """The distributions of single cells, given attributes of each block."""
         numbers, codes = (self.of_block(name).cell_distribution(attributes[name]) for name in ("numbers", "spikes"))
-        return SpikedCells(numbers, codes, self.spikes, self.widths)
+        kind = SpikedMatrixCells if self.of_block("numbers").has_matrices else SpikedCells
+        return kind(numbers, codes, self.spikes, self.widths)
 
     def columns_of(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
         """Means of each column, (K, 1)."""

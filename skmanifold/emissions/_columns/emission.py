@@ -47,9 +47,9 @@ class Columns(WeighableEmission, BaseComposition):
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
         Bernoulli, and categories and strings are categorical. Numbers of which some values repeat, such as zeros, have
-        :class:`~skmanifold.emissions.Spikes`, with variances alone. :class:`~skmanifold.DPMixture` chooses full or diagonal
-        covariances, those whose initial clusters have the highest evidence. The fitted emission (``emission_`` of the
-        estimator) lists the chosen blocks.
+        :class:`~skmanifold.emissions.Spikes`, with variances alone. :class:`~skmanifold.DPMixture` chooses full or
+        diagonal covariances of the others, those whose initial clusters have the highest evidence. The fitted emission
+        (``emission_`` of the estimator) lists the chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a negative binomial emission; chosen as those of a block.
 
