@@ -242,8 +242,9 @@ class Spikes(WeighableEmission):
     the counts, which are zero for a normal density, are larger than random deviations explain.
 
     Log densities are those of numbers, with respect to lengths, so that they can be compared with those of other
-    emissions: the probability of a spike is divided by the width of its cell. Without a grid it is the probability
-    itself. Then the density is with respect to the sum of lengths and point masses.
+    emissions: the probability of a spike is divided by the width of its cell. The Gaussian distribution is not
+    truncated there, so that probabilities of cells have a sum a little below one. Without a grid it is the probability
+    itself. Then the density is with respect to the sum of lengths and point masses, and its integral is one.
 
     A column of which all values are spikes has a Gaussian distribution for numbers that did not occur in `fit`, with
     the mean and variance of the column; `numbers` with covariance matrices are refused then.

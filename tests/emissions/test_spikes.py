@@ -113,8 +113,11 @@ def test_total_probability_is_one():
     densities = np.exp(mixture.score_samples(grid))
     masses = np.exp(mixture.score_samples([[0.0], [1.5]]))
     assert np.trapezoid(densities, grid[:, 0]) + masses.sum() == pytest.approx(1.0, abs=1e-4)
-    # Without the category of other numbers the masses would be too large
     assert masses[0] == pytest.approx(np.mean(X == 0.0), abs=0.01)
+    rounded = DPMixture(Spikes(), **SHORT).fit(X)  # cells of 0.1, of which one also has a part of the normal density
+    cells = np.exp(rounded.score_samples(np.arange(-400, 401)[:, np.newaxis] / 10.0)) * 0.1
+    assert 0.99 < cells.sum() < 1.0
+    assert cells[400] == pytest.approx(np.mean(X == 0.0), abs=0.01)
 
 
 def test_spikes_of_rounded_columns_have_the_density_of_their_cell():
