@@ -71,6 +71,16 @@ class ColumnDistributions:
         """
         raise NotImplementedError
 
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Values of numbers that have a probability.
+
+        Returns
+        -------
+        masses : list of (int, float, ndarray of shape (K,))
+            Column, value and probabilities in each component.
+        """
+        return []
+
 
 class CellDistribution(ColumnDistributions):
     """Base class of distributions of the cells of rows, which a `kernel` may draw, given `tables` of components."""
@@ -266,15 +276,19 @@ class MatrixNormalCells(NormalCells):
         return out
 
 
-class TransformedCells(CellDistribution):
+class TransformedCells(IndependentNumbers):
     """Numbers whose transforms, by a function of each column, have the distributions `cells` of normal numbers."""
 
     def __init__(self, cells: NormalCells, transform: Any) -> None:
-        self.cells, self.transform, self.n_categories = cells, transform, cells.n_categories
+        means, squares = transform.moments(cells.means, cells.variances)
+        super().__init__(means, squares - means**2)
+        self.cells, self.transform = cells, transform
 
-    def typical(self) -> np.ndarray:
-        """Means."""
-        return self.transform.moments(self.cells.means, self.cells.variances)[0]
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log densities of the transforms, with their derivatives."""
+        of_column, X = self.transform.take(slice(column, column + 1)), values[:, np.newaxis]
+        logs = self.cells.log_densities_of_column(column, of_column.forward(X)[:, 0])
+        return logs + of_column.log_derivatives(X)[:, np.newaxis]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component, which monotone functions do not change."""
@@ -352,6 +366,11 @@ class JoinedCells(CellDistribution):
     def typical(self) -> np.ndarray:
         """Typical values of each block."""
         return scattered(self.places, [part.typical() for part in self.parts])
+
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Probabilities of values of each block."""
+        pairs = zip(self.parts, self.places, strict=True)
+        return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component."""

@@ -43,6 +43,7 @@ _PRIVATE = {
     "emissions._multinomial": "MultinomialFamily",
     "emissions._negative_binomial": "Dispersions NegativeBinomialFamily NegativeBinomialParameters",
     "emissions._poisson": "PoissonFamily",
+    "emissions._spikes": "SpikedFamily",
     "emissions._statistics": "JoinedStatistics",
     "emissions._von_mises_fisher.family": "DirectionSums VonMisesFisherFamily VonMisesFisherParameters",
     "emissions._von_mises_fisher.kernels": "ConcentrationPrior",

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
-from ...emissions import BaseEmission, Columns
+from ...emissions import BaseEmission
 from ...emissions._abilities import HasSeeds, HasShares
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import rows_for
@@ -163,7 +163,7 @@ class StoredRowsFit(RowsFit):
     def _read(self, X: Any, emission: BaseEmission) -> None:
         """Nothing is read here; refuse what only this process could read."""
         mixture, name = self.mixture, type(self.mixture).__name__
-        if isinstance(emission, Columns):
+        if hasattr(emission, "blocks"):  # which depend on all rows
             raise ValueError(f"emission={mixture.emission!r} of {name} needs X in memory: an array or a table.")
         if not hasattr(X, "shape") and not corpora_of(X):
             raise ValueError(f"{name} does not read Dask bags: use a Dask array or data frame.")
