@@ -4,8 +4,10 @@ Five random 80/20 splits of each table, the same for all methods, which receive 
 the training part. A held-out row is scored by the mean density of 32 uniform points within the cells to which its
 numbers were rounded, the same points for all methods: the probability of the cells divided by their volume, so that no
 method gains by narrow components. Those of StepMix, whose components may be much narrower than a cell, are computed
-exactly. Densities are in units of the standardised columns. Missing cells are left out; rows of categories that the
-training part lacks are scored by the other cells.
+exactly. Points in the cell of a spike (`Spikes`, which "auto" finds) count as the spike, whose density is its
+probability divided by the width of the cell. A column without a grid has points instead of cells: there a spike counts
+with its probability alone, a disadvantage compared with narrow components. Densities are in units of the standardised
+columns. Missing cells are left out; rows of categories that the training part lacks are scored by the other cells.
 
 "By BIC" is the smallest BIC among 1 to 8 components of StepMix, whose numbers are independent given the component. Lace
 (package `pylace`) is CrossCat: sixteen states and 1,000 updates. Its package requires older versions of others, so that

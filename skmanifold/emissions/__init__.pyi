@@ -42,4 +42,5 @@ from ._protocols import TokenEmission as TokenEmission
 from ._protocols import TokenFamily as TokenFamily
 from ._protocols import WeightedRowEmission as WeightedRowEmission
 from ._registry import EMISSIONS as EMISSIONS
+from ._spikes import Spikes as Spikes
 from ._von_mises_fisher.emission import VonMisesFisher as VonMisesFisher

@@ -67,6 +67,19 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
             return "has a family that is not that of its emission"
         return "has the layout of a table" if "_layout" in vars(reader) else None
 
+    def with_transform_of(self, family: Any) -> Any:
+        """The emission with the transform of a family, if it is learned; most emissions have none.
+
+        Parameters
+        ----------
+        family : Family
+
+        Returns
+        -------
+        emission : BaseEmission
+        """
+        return self
+
     def rows_of_values(self, estimator: BaseEstimator, values: np.ndarray) -> Any:
         """Rows of cells that have been read before, without names of columns.
 

@@ -119,6 +119,38 @@ class BoundRows:
         other.prior = prior
         return other._bound(self.rows)
 
+    def with_prior_of(self, other: Any) -> Self:
+        """These rows with the prior, and all else that was learned, of clusters of other rows.
+
+        Parameters
+        ----------
+        other : Family
+
+        Returns
+        -------
+        family : Family
+        """
+        return self.with_prior(other.prior)
+
+    def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Workers) -> Any:
+        """These rows with columns transformed as a partition suggests; most families have no transform.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,), int32
+        statistics : NamedTuple
+        free : tuple of str
+            Hyperparameters that are learned.
+        workers : Workers
+
+        Returns
+        -------
+        family : Family
+        statistics : NamedTuple
+            Of the transformed rows.
+        """
+        return self, statistics
+
     def among_others(self) -> Self:
         """These rows as one of several blocks of columns, whose scores are added.
 
@@ -406,9 +438,8 @@ class BoundRows:
         log_density : float
             Of all rows together, in nats.
         """
-        log_base = 0.0 if self.log_base is None else float(self.log_base.sum())
         of_labels = self.log_marginals(selected(statistics, occupied(statistics)))
-        return float(sum(of_labels.tolist())) + log_base
+        return float(sum(of_labels.tolist())) + self._total_base()
 
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, K), the log predictive density of these rows given each cluster of `statistics`.
@@ -458,8 +489,16 @@ class BoundRows:
     def _add_by_ranges(self, add: Callable[..., None], out: np.ndarray, workers: Workers) -> None:
         """Add log densities with ``add(first, stop, out[first:stop])`` for ranges of rows, and the rows' base."""
         workers.run(add, [(a, b, out[a:b]) for a, b in self._tasks(out.shape[1])])
+        self._add_base(out)
+
+    def _add_base(self, out: np.ndarray) -> None:
+        """Add the rows' base to `out`, (n_rows, K)."""
         if self.log_base is not None:
             out += self.log_base[:, np.newaxis]
+
+    def _total_base(self) -> float:
+        """Sum of the rows' base."""
+        return 0.0 if self.log_base is None else float(self.log_base.sum())
 
     def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
         """Ranges of rows whose densities given each label are computed at the same time."""

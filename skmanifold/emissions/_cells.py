@@ -71,6 +71,16 @@ class ColumnDistributions:
         """
         raise NotImplementedError
 
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Values of numbers that have a probability.
+
+        Returns
+        -------
+        masses : list of (int, float, ndarray of shape (K,))
+            Column, value and probabilities in each component.
+        """
+        return []
+
 
 class CellDistribution(ColumnDistributions):
     """Base class of distributions of the cells of rows, which a `kernel` may draw, given `tables` of components."""
@@ -266,6 +276,42 @@ class MatrixNormalCells(NormalCells):
         return out
 
 
+class TransformedCells(IndependentNumbers):
+    """Numbers whose transforms, by a function of each column, have the distributions `cells` of normal numbers."""
+
+    def __init__(self, cells: NormalCells, transform: Any) -> None:
+        means, squares = transform.moments(cells.means, cells.variances)
+        super().__init__(means, squares - means**2)
+        self.cells, self.transform = cells, transform
+
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log densities of the transforms, with their derivatives."""
+        of_column, X = self.transform.take(slice(column, column + 1)), values[:, np.newaxis]
+        logs = self.cells.log_densities_of_column(column, of_column.forward(X)[:, 0])
+        return logs + of_column.log_derivatives(X)[:, np.newaxis]
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the component, which monotone functions do not change."""
+        return self.cells.information(weights)
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations of missing cells, from the conditional moments of each component."""
+        transformed, (rows, columns) = self.transform.forward(values), np.nonzero(np.isnan(values))
+        of_cells = self.transform.take(columns)
+        for k in range(shares.shape[1]):
+            alone, own = np.zeros(shares.shape), self.nothing(len(values))
+            alone[:, k] = 1.0
+            self.cells.add_expected(transformed, alone, own)
+            means = own.firsts[rows, columns]
+            moments = of_cells.moments(means, np.maximum(own.seconds[rows, columns] - means**2, 0.0))
+            for total, of_each in zip(out[:2], moments, strict=True):
+                total[rows, columns] += shares[rows, k] * of_each
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows whose transforms are drawn."""
+        return self.transform.inverse(self.cells.drawn(self.transform.forward(values), labels, key, first_row))
+
+
 class CategoryCells(CellDistribution):
     """Codes of categories, with the probabilities of each column, (K, n_categories)."""
 
@@ -320,6 +366,11 @@ class JoinedCells(CellDistribution):
     def typical(self) -> np.ndarray:
         """Typical values of each block."""
         return scattered(self.places, [part.typical() for part in self.parts])
+
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Probabilities of values of each block."""
+        pairs = zip(self.parts, self.places, strict=True)
+        return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the component."""

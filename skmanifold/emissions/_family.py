@@ -122,6 +122,33 @@ class Family(BoundRows):
 
     # Components
 
+    def transformed(self, rows: Any) -> Any:
+        """Rows as the family reads them, with their ``log_base``; the same object if nothing is transformed.
+
+        Parameters
+        ----------
+        rows : object
+            What the emission's ``read`` returned, or rows that are transformed already.
+
+        Returns
+        -------
+        rows : object
+        """
+        return rows
+
+    def parameters_of_cells(self, parameters: Parameters) -> dict[str, Any]:
+        """Parameters as attributes for `cell_distribution`.
+
+        Parameters
+        ----------
+        parameters : object
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+        """
+        return self.attributes(parameters)
+
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> Any:
         """Draw the parameters of the components `labels` given the rows of each; labels may be beyond the capacity.
 
@@ -211,6 +238,19 @@ class Family(BoundRows):
         """
         return self.attributes(components)
 
+    def in_units(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes for `cell_distribution` as fitted attributes, in the units of the columns.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+        """
+        return attributes
+
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn parameters as arrays, for ``posterior_``: ``components``, with a row for each component, and others.
 
@@ -222,7 +262,8 @@ class Family(BoundRows):
         -------
         arrays : dict of str to ndarray
         """
-        return {name.removesuffix("_"): array for name, array in self.drawn_attributes(components).items()}
+        attributes = self.in_units(self.drawn_attributes(components))
+        return {name.removesuffix("_"): array for name, array in attributes.items()}
 
     def new_rows(self, statistics: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Rows drawn from the predictive distributions of clusters; row i depends only on the key and i.
@@ -255,6 +296,16 @@ class Family(BoundRows):
             sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
             sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
             check(self.parameters_type, parameters, "parameters", sizes)
+
+
+def rows_for(family: Any, rows: Any) -> Any:
+    """Rows as a family reads them, which need not be a `Family`."""
+    return family.transformed(rows) if hasattr(family, "transformed") else rows
+
+
+def cell_parameters(family: Any, parameters: Parameters) -> dict[str, Any]:
+    """Parameters of a family, which need not be a `Family`, as attributes for `cell_distribution`."""
+    return getattr(family, "parameters_of_cells", family.attributes)(parameters)
 
 
 class CompiledFamily(Family):

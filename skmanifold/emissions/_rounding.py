@@ -55,22 +55,27 @@ def cell_width(column: np.ndarray) -> float:
     return 0.0
 
 
+def within_cells(values: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Numbers that are spread over the cells, with these widths, of rounded ones, (n, d)."""
+    return values + widths * (np.random.default_rng(0).random(values.shape) - 0.5)
+
+
 def distinct_rows(emission: Any, rows: Any, sample: np.ndarray | None) -> np.ndarray | None:
     """Indices in the sample of the first of each set of equal rows; None if rounding explains that rows are equal.
 
     If a smooth density was rounded, twice as many pairs of rows differ by one cell in a given column as are equal.
     Rows without numbers or directions may repeat.
     """
-    blocks, emissions = [rows], [emission]
-    if isinstance(rows, ColumnRows):
-        blocks, emissions = list(rows.blocks), [own for _, own, _ in emission.blocks]
+    emissions, blocks = map(list, zip(*_single_blocks(emission, rows), strict=True))
     numbers = list(map(_are_numbers, emissions, blocks))
     if not any(numbers) and not hasattr(rows, "hashes"):
         return None
     if sample is not None:
         blocks = [block.take(sample) for block in blocks]
     n_rows, steps = blocks[0].n_rows, []
-    contents = np.zeros(n_rows, np.uint64)
+    missing = [np.isnan(blocks[i].values).all(axis=1) for i in np.flatnonzero(numbers)]
+    may_repeat = any(numbers) & np.all(missing, axis=0)  # rows without numbers, or only with spikes
+    contents = np.random.default_rng(0).integers(2**64, size=n_rows, dtype=np.uint64) * may_repeat
     for i in np.argsort(np.logical_not(numbers), kind="stable"):  # numbers first, which seldom repeat
         if numbers[i]:
             steps += _add_contents(blocks[i].values, int(i), contents)
@@ -83,6 +88,14 @@ def distinct_rows(emission: Any, rows: Any, sample: np.ndarray | None) -> np.nda
     neighbours = max((_n_shifted(used, counts, step) for step in steps), default=0.0)
     n_equal = 0.5 * float(counts @ (counts - 1.0))
     return np.sort(first) if n_equal > _MOST_PAIRS * neighbours else None
+
+
+def _single_blocks(emission: Any, rows: Any) -> list[tuple[Any, Any]]:
+    """Emission and rows of each block, also of blocks of blocks."""
+    if not isinstance(rows, ColumnRows):
+        return [(emission, rows)]
+    pairs = zip(emission.blocks, rows.blocks, strict=True)
+    return [each for (_, own, _), block in pairs for each in _single_blocks(own, block)]
 
 
 def _add_contents(values: np.ndarray, block: int, contents: np.ndarray) -> list[np.uint64]:

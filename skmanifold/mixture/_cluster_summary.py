@@ -75,7 +75,8 @@ class SummarizesClusters(MixtureInference):
               draws (see Notes);
             - ``typical_row``, the fitted row of the cluster with the highest density in it (missing if there are none);
             - for each column, in descending order of its mutual information, the mean in the cluster (of binary
-              columns the probability of a one) or the most probable category.
+              columns the probability of a one) or the most probable category, followed by the probability of each
+              of its :class:`~skmanifold.emissions.Spikes` (``"income = 0"``).
 
             After `partial_fit`, rows are not kept: there are no typical rows and no drawn sizes, and sizes are expected
             numbers with a Dirichlet process, and missing otherwise. ``columns`` has a row for each column, in the same
@@ -114,8 +115,12 @@ class SummarizesClusters(MixtureInference):
             cells: Any = distribution_of_columns(self._family, self._estimate.cell_attributes(self._family))
             information = np.empty(0) if cells is None else cells.information(sizes)
             typical: Any = None if cells is None else cells.typical()
+            masses = [] if cells is None else cells.point_masses()
         order = np.argsort(-information, kind="stable")
-        shown = pd.DataFrame({names[j]: self._typical_of(j, typical[:, j]) for j in order}, index=range(len(sizes)))
-        columns = pd.DataFrame({"mutual_information": information[order]}, index=shown.columns)
-        frame = pd.concat((pd.DataFrame(clusters), shown), axis=1)
+        shown: dict[Any, Any] = {}
+        for j in order:
+            shown[names[j]] = self._typical_of(j, typical[:, j])
+            shown |= {f"{names[j]} = {value:g}": shares for column, value, shares in masses if column == j}
+        columns = pd.DataFrame({"mutual_information": information[order]}, index=[names[j] for j in order])
+        frame = pd.concat((pd.DataFrame(clusters), pd.DataFrame(shown, index=range(len(sizes)))), axis=1)
         return ClusterSummary(frame.iloc[np.argsort(-sizes, kind="stable")], columns)

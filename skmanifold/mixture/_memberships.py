@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from scipy.special import gammaln
 
-from ..emissions._family import Family
+from ..emissions._family import Family, cell_parameters
 from ..emissions._statistics import by_size, held_statistics, selected
 from ..inference._draw_store import DrawStore
 from ..random._keys import Purpose, fold_in_each, subkey
@@ -99,7 +99,7 @@ class Position(NamedTuple, Generic[Parameters]):
 
     def cell_attributes(self, family: Any) -> dict[str, Any]:
         """The parameters as attributes for `cell_distribution`; for `Columns` those of each block."""
-        return getattr(family, "attributes_of_blocks", family.attributes)(self.parameters)
+        return cell_parameters(family, self.parameters)
 
     def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
         """Memberships of the rows, and the parameters of the components as attributes."""

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks._hooks import labels_of_all
+from ..emissions._family import rows_for
 from ..numerics.special import fill_exp
 from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
@@ -87,7 +88,7 @@ class FamilyRows:
 
     def __init__(self, family: Any, rows: Any):
         self.family = family
-        self.rows = rows
+        self.rows = rows_for(family, rows)
         self.n_rows: int = rows.n_rows
 
     def part(self, start: int, stop: int) -> FamilyRows:

@@ -17,6 +17,7 @@ from skmanifold.emissions import (
     Multinomial,
     NegativeBinomial,
     Poisson,
+    Spikes,
     VonMisesFisher,
 )
 from skmanifold.emissions._columns.family import ColumnParameters
@@ -409,6 +410,25 @@ def _mixed():
     return Case(Columns(blocks), X, [NUMBERS, Values(3), COUNTS, COUNTS], *moments, widths=[0, 3, 0, 0])
 
 
+def _spiked():
+    """Numbers with a spike in the first column and two in the last."""
+    spikes, X, rng = ([0.3], [], [2.0, 1.7]), _cells("numbers", 3), np.random.default_rng(5)
+    for column, own in enumerate(spikes):
+        for value in own:
+            X[rng.random(N_ROWS) < 0.3, column] = value
+    emission = Spikes(Gaussian("diag", covariance_prior=[2.0, 1.0, 0.5], **NORMAL), list(spikes), [0.0] * 3, 0.7)
+    cells, moments = [], []
+    for own, mean, square in zip(spikes, *_normal_moments(np.array([2.0, 1.0, 0.5]) / 11.0), strict=True):
+        cell = Values()
+        cell.values, cell.log_weights = np.append(cell.values, own), np.append(cell.log_weights, np.zeros(len(own)))
+        cells.append(cell)
+        n = len(own) + 1
+        centres, squares = np.append(own, mean), np.append(np.square(own), square)
+        products = 0.7 * (0.7 * (np.sum(centres) ** 2 - np.sum(centres**2)) + 1.7 * np.sum(squares))
+        moments.append((np.mean(centres), products / (0.7 * n * (0.7 * n + 1.0))))
+    return Case(emission, X, cells, *map(np.array, zip(*moments, strict=True)))
+
+
 def _hurdle():
     """The family that the page about custom emissions develops, with a shape that is not 1 for its events."""
     names, blocks = {}, read_page(ROOT / "doc" / "extending" / "emission.md").of_language("python")
@@ -447,6 +467,7 @@ BUILDERS = {
     "poisson": lambda: Case(
         Poisson([2.0, 1.0, 1.5], 0.8), _cells("counts", 3), [COUNTS] * 3, *_gamma_moments([2.0, 1.0, 1.5], 0.8)
     ),
+    "spikes": _spiked,
     "von_mises_fisher": lambda: _directions("per_component"),
     "shared von_mises_fisher": lambda: _directions("shared", is_shared=True),
 }

@@ -40,6 +40,7 @@ OTHER_PRIORS = {
     "multinomial": {"category_prior": 0.5},
     "negative_binomial": {"dispersion": [0.5, 0.3]},
     "poisson": {"rate_prior": 1.0},
+    "spikes": {"category_prior": 0.9},
     "von_mises_fisher": {"cosine_prior": 0.6},
     "shared von_mises_fisher": {"prior_rows": 3.0},
 }

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
+from scipy import stats
 
 from skmanifold.emissions import DenseRows, Gaussian, IncompleteRows
 from skmanifold.emissions._dense_rows import fill_patterns
@@ -64,6 +65,23 @@ def test_patterns_that_are_hashes_are_compared_with_the_cells():
     family.add_log_densities(collided, 0, 60, parameters, found)
     family.add_log_densities(rows, 0, 60, parameters, expected)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@MATRICES
+@pytest.mark.parametrize("d", [4, 9, 17])
+def test_densities_of_observed_cells_do_not_depend_on_other_rows(kind, d):
+    X, rows, family, parameters, _ = fitted(kind, n=300, d=d, share=0.5 / d)
+    together, apart = np.zeros((len(X), 3)), np.zeros((len(X), 3))
+    family.add_log_densities(rows, 0, len(X), parameters, together)
+    for row in range(len(X)):
+        family.add_log_densities(rows, row, row + 1, parameters, apart[row : row + 1])
+    assert np.bincount(np.unique(rows.patterns, return_inverse=True)[1])[1:].max() >= 8  # computed together
+    np.testing.assert_array_equal(together, apart)
+    for row in np.flatnonzero(np.isfinite(X).any(axis=1)):
+        seen, k = np.isfinite(X[row]), row % 3
+        matrix = covariance(kind, parameters, k)[np.ix_(seen, seen)]
+        expected = stats.multivariate_normal(parameters.means[k, seen], matrix).logpdf(X[row, seen])
+        np.testing.assert_allclose(together[row, k], expected, rtol=1e-9, atol=1e-8)
 
 
 @MATRICES

@@ -10,9 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
-from skmanifold.emissions._gaussian import base
 from skmanifold.emissions._gaussian import full as full_gaussian
-from skmanifold.emissions._gaussian.base import PriorNumbers
+from skmanifold.emissions._gaussian.hyperparameters import FreeNumbers, PriorNumbers
 from skmanifold.emissions._gaussian.matrices import MatrixFamily
 from skmanifold.mixture._dirichlet_process import estimator
 from skmanifold.mixture._dirichlet_process import starts as merging
@@ -85,11 +84,11 @@ def test_log_marginals_differ_from_those_of_the_clusters_by_a_constant(kind, mis
         wrong = PriorNumbers(chosen.factor, chosen.degrees + 1.0, chosen.mean_precision)
         of_numbers = []
 
-        def choose(log_marginal, given, free, least, chosen=chosen, wrong=wrong, out=of_numbers):
+        def choose(self, log_marginal, chosen=chosen, wrong=wrong, out=of_numbers):
             out += [log_marginal(chosen), log_marginal(wrong)]
             return chosen
 
-        monkeypatch.setattr(base, "best_numbers", choose)
+        monkeypatch.setattr(FreeNumbers, "best", choose)
         adapted = clusters.with_learned_prior(statistics, ALL)
         assert adapted.prior[1::2] == (chosen.mean_precision, chosen.degrees)
         of_clusters = adapted.log_marginal(statistics)
@@ -240,7 +239,7 @@ def test_odd_rows_give_a_finite_proper_prior(kind, name):
 def test_the_emission_of_a_fit_has_the_learned_prior(kind, monkeypatch):
     X, _ = table(d=2)
     X[:9] += 40.0
-    settings = {"max_iter": 3, "init": 10, "random_state": 0}
+    settings = {"max_iter": 3, "init": 10, "hyperparameters": "learn", "random_state": 0}
     mixture = DPMixture(Gaussian(kind), **settings).fit(X)
     emission = mixture.emission_
     assert emission.free_hyperparameters() == ()

@@ -8,8 +8,7 @@ from sklearn.datasets import load_iris
 
 from skmanifold import DPMixture
 from skmanifold.emissions import Bernoulli, Columns, Gaussian, VonMisesFisher
-from skmanifold.emissions._rounding import cell_width, distinct_rows, spread_rows
-from skmanifold.random._keys import root_key
+from skmanifold.emissions._rounding import cell_width, distinct_rows
 
 from ._cases import read
 
@@ -41,20 +40,26 @@ def test_the_grid_of_a_column(column, width):
     np.testing.assert_allclose(cell_width(column), width, rtol=1e-5)
 
 
-def test_spread_numbers_round_to_what_they_were():
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_first_numbers_are_within_their_cells(kind):
     X = np.column_stack([AGES, NUMBERS, np.round(NUMBERS, 1)])
     X[3, 0] = np.nan
     rows = read(Gaussian(), X)
-    values = spread_rows(Gaussian(), rows, root_key(1)).values
+    family = Gaussian(kind, resolution="auto").bind(rows, 1)
+    clusters = family.clusters(rows)
+    values = clusters.no_statistics(1).values * clusters_scales(clusters) + family.origin * (kind == "diag")
     np.testing.assert_array_equal(np.round(values[:, 0]), X[:, 0])
-    np.testing.assert_array_equal(values[:, 1], NUMBERS)
+    np.testing.assert_allclose(values[:, 1], NUMBERS, atol=1e-12)
     np.testing.assert_allclose(np.round(values[:, 2], 1), X[:, 2], atol=1e-12)
     assert np.isnan(values[3, 0])
     assert len(np.unique(values[:, 0])) == len(X)
-    np.testing.assert_array_equal(values, spread_rows(Gaussian(), rows, root_key(1)).values)
     np.testing.assert_array_equal(rows.values, X)
     complete = read(Gaussian(), NUMBERS[:, np.newaxis])
-    assert spread_rows(Gaussian(), complete, root_key(1)) is complete
+    assert Gaussian(kind, resolution="auto").bind(complete, 1).resolution is None
+
+
+def clusters_scales(clusters):
+    return getattr(clusters, "scales", 1.0)
 
 
 IRIS = load_iris().data

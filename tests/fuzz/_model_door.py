@@ -23,6 +23,7 @@ from skmanifold.emissions import (
     Multinomial,
     NegativeBinomial,
     Poisson,
+    Spikes,
     VonMisesFisher,
 )
 from skmanifold.persistence import SavesItself, _decode
@@ -77,6 +78,7 @@ _BLOCKS = Columns(
 # Every emission of mixtures, with hyperparameters that are given or learned from the data.
 _EMISSIONS = {
     **{f"gaussian-{each}": (Gaussian(each), ROWS) for each in ("full", "tied", "diag", "spherical")},
+    "spikes": (Spikes(), np.where(ROWS > 4.0, 0.0, ROWS)),
     "gaussian-given": (Gaussian("full", np.zeros(4), 0.1, np.eye(4), 8.0), ROWS),
     "gaussian-missing": (Gaussian("diag", None, 0.1, 2.0, 5.0), np.where(ROWS > 4.0, np.nan, ROWS)),
     "bernoulli": (Bernoulli(), BITS),

@@ -17,6 +17,7 @@ from skmanifold import (
     SubspaceMixture,
     VonMisesFisherMixture,
 )
+from skmanifold.emissions import Gaussian, Spikes
 from skmanifold.emissions._von_mises_fisher import rows as rows_of_directions
 
 N, N_CHAINS = 300, 2
@@ -37,6 +38,7 @@ def _data():
         "codes": np.where(holes[:, :5], np.nan, codes),
         "poisson": np.where(holes, np.nan, counts),
         "gaussian": np.where(holes[:, :3], np.nan, numbers),
+        "spikes": np.where(holes[:, :3], np.nan, np.where(counts[:, :3] > 2.0, numbers, 0.0)),
         "subspaces": numbers,
         "directions": rng.normal(size=(N, 4)),
     }
@@ -50,10 +52,10 @@ def _cases():
     for sampler in DPCategoricalMixture._samplers:
         for emission, name in (("multinomial", "tokens"), ("categorical", "codes")):
             cases[f"{name}-{sampler}"] = DPCategoricalMixture(emission, sampler=sampler, init=LABELS, **SHORT)
-    for emission in ("gaussian", "poisson"):
-        cases[f"{emission}-process"] = DPMixture(emission, init=LABELS, **SHORT)
+    for name, emission in {"gaussian": "gaussian", "poisson": "poisson", "spikes": Spikes(Gaussian())}.items():
+        cases[f"{name}-process"] = DPMixture(emission, init=LABELS, **SHORT)
         for sampler in ExponentialFamilyMixture._samplers:
-            cases[f"{emission}-{sampler}"] = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, **SHORT)
+            cases[f"{name}-{sampler}"] = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, **SHORT)
     cases["multinomial-gibbs"] = ExponentialFamilyMixture(3, emission="multinomial", sampler="gibbs", **SHORT)
     for sampler in SubspaceMixture._samplers:
         cases[f"subspaces-{sampler}"] = SubspaceMixture(3, sampler=sampler, n_init=4, **SHORT)

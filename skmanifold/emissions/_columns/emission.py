@@ -19,8 +19,10 @@ from .._categorical import Categorical
 from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
 from .._negative_binomial import NegativeBinomial
+from .._rounding import cell_width
+from .._spikes import Spikes, spikes_of
 from .family import ColumnsFamily
-from .layout import BlockReader, ColumnLayout, OpenTable, as_categories, numbers_of, open_table, ordered
+from .layout import BlockReader, Column, ColumnLayout, OpenTable, as_categories, numbers_of, open_table, ordered
 from .rows import ColumnRows, chosen_columns, column_label, divided, named_errors
 
 Block = tuple[str, BaseEmission, Any]
@@ -44,9 +46,10 @@ class Columns(WeighableEmission, BaseComposition):
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
-        Bernoulli, and categories and strings are categorical. :class:`~skmanifold.DPMixture` chooses full or diagonal
-        covariances, those whose initial clusters have the highest evidence. The fitted emission (``emission_`` of the
-        estimator) lists the chosen blocks.
+        Bernoulli, and categories and strings are categorical. Numbers of which some values repeat, such as zeros, have
+        :class:`~skmanifold.emissions.Spikes`, with variances alone. :class:`~skmanifold.DPMixture` chooses full or
+        diagonal covariances of the others, those whose initial clusters have the highest evidence. The fitted emission
+        (``emission_`` of the estimator) lists the chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a negative binomial emission; chosen as those of a block.
 
@@ -143,7 +146,8 @@ class Columns(WeighableEmission, BaseComposition):
         if reset:
             return self._read_new(estimator, table)
         layout, names = vars(estimator)["_layout"], getattr(estimator, "feature_names_in_", None)
-        if isinstance(self.blocks, str):  # of a new emission for `partial_fit`
+        if isinstance(self.blocks, str) or any(getattr(own, "spikes", 0) == "auto" for _, own in self._named_emissions):
+            # of a new emission for `partial_fit`
             self.blocks = vars(estimator)["emission_"].blocks
         if names is None or table.names is None:
             validate_data(estimator, table.table, reset=False, skip_check_array=True)
@@ -208,9 +212,15 @@ class Columns(WeighableEmission, BaseComposition):
         """The emission with the resolution of each column, found in rows unless it is given."""
         pairs = zip(self.blocks, rows.blocks, strict=True)
         blocks = [
-            (name, own.with_resolution_of(of_block) if isinstance(own, Gaussian) else own, columns)
+            (name, own.with_resolution_of(of_block) if hasattr(own, "with_resolution_of") else own, columns)
             for (name, own, columns), of_block in pairs
         ]
+        return Columns(blocks, self.count_columns)
+
+    def with_transform_of(self, family: Any) -> Columns:
+        """The emission with what was learned of the transforms of blocks."""
+        parts = zip(self.blocks, family.blocks, strict=True)
+        blocks = [(name, own.with_transform_of(part), columns) for (name, own, columns), part in parts]
         return Columns(blocks, self.count_columns)
 
     def with_each_covariance(self) -> list[Columns]:
@@ -295,15 +305,23 @@ class Columns(WeighableEmission, BaseComposition):
 def _automatic(table: OpenTable, counts: Any) -> list[Block]:
     """Blocks by the kinds of the columns."""
     counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
-    kinds = ["counts" if j in counted else table.read(j).kind for j in range(table.n_columns)]
+    kinds = ["counts" if j in counted else _kind_of(table.read(j)) for j in range(table.n_columns)]
     blocks = (
-        ("numbers", Gaussian(), ("float", "int")),
+        ("numbers", Gaussian(transform="auto"), ("number",)),
+        ("spiked", Spikes(Gaussian("diag", transform="auto")), ("spiked",)),
         ("categories", Categorical(), ("category",)),
         ("binary", Bernoulli(), ("bool",)),
         ("counts", NegativeBinomial(), ("counts",)),
     )
     chosen = ((name, emission, [j for j, kind in enumerate(kinds) if kind in own]) for name, emission, own in blocks)
     return [block for block in chosen if block[2]]
+
+
+def _kind_of(column: Column) -> str:
+    """The kind of a column; of numbers, whether some are spikes."""
+    if column.kind not in ("float", "int"):
+        return column.kind
+    return "spiked" if len(spikes_of(column.values, cell_width(column.values))) else "number"
 
 
 def _with_others(categories: Any, n_categories: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from ...utils._typing import available_if
 from .. import kernels
 from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
-from .._family import Family
+from .._family import Family, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .rows import ColumnRows, cluster_tables, named_errors, scattered
@@ -202,11 +202,11 @@ def _beside(family: ColumnsFamily, found: list[BlockSums]) -> BlockSums:
 
 
 def _rows(family: ColumnsFamily, found: list) -> ColumnRows:
-    return ColumnRows(tuple(found), family.places)
+    return family.rows_of(found)
 
 
 def _in_columns(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
-    return scattered(family.places, found)
+    return family.in_columns(found)
 
 
 def _bound_again(family: ColumnsFamily, found: list) -> ColumnsFamily:
@@ -236,6 +236,11 @@ def _spaces(family: ColumnsFamily, found: list) -> tuple[Any, tuple[Any, Any]]:
     posteriors, sides = zip(*found, strict=True)
     of_sides, posteriors_of_sides = zip(*sides, strict=True)
     return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
+
+
+def _of_inner(name: str) -> Callable[..., Any]:
+    """A call of a method of a block, or of that which returns attributes of each of its own blocks."""
+    return lambda block, given: getattr(block, f"{name}_of_blocks", getattr(block, name))(given)
 
 
 def _draw_missing(block: Any, rows: Any, first: int, stop: int, *given: Any) -> Any:
@@ -297,7 +302,9 @@ class ColumnsFamily(Family):
     draw_missing = _each(CompletesRows.draw_missing, _rows, _draw_missing, needs="shapes")
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
-    attributes_of_blocks = _each(RowFamily.attributes, _by_name)
+    attributes_of_blocks = _each(RowFamily.attributes, _by_name, _of_inner("attributes"))
+    parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")
+    transformed = _each(Family.transformed, _rows, rows_for, needs="shapes")
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, and of the other statistics of each block."""
@@ -309,19 +316,28 @@ class ColumnsFamily(Family):
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, a list with an array for each column of X."""
-        return {"components_": self._by_column(self.attributes_of_blocks(parameters))}
+        return {"components_": self.columns_of(self.attributes_of_blocks(parameters))}
 
-    def _by_column(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
+    def rows_of(self, found: list[Any]) -> ColumnRows:
+        """Rows of these rows of each block."""
+        return ColumnRows(tuple(found), self.places)
+
+    def in_columns(self, found: list[np.ndarray]) -> np.ndarray:
+        """Cells of new rows of each block."""
+        return scattered(self.places, found)
+
+    def columns_of(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
         """The ``components_`` of the blocks as a list of arrays by column of X."""
         columns: list[Any] = [None] * self.n_features
-        for place, of_block in zip(self.places, of_blocks.values(), strict=True):
-            values = of_block["components_"]
+        blocks: tuple[Any, ...] = self.blocks
+        for place, block, of_block in zip(self.places, blocks, of_blocks.values(), strict=True):
+            values = of_block["components_"] if "components_" in of_block else block.columns_of(of_block)
             parts = values if isinstance(values, list) else np.split(values, np.arange(1, len(place)), axis=1)
             for column, part in zip(place, parts, strict=True):
                 columns[column] = np.ascontiguousarray(part)
         return columns
 
-    def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> JoinedCells | None:
+    def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> Any:
         """The distributions of single cells, given attributes of each block; None if a block has none."""
         pairs = zip(self.names.tolist(), self.blocks, strict=True)
         parts = [distribution_of_columns(block, attributes[name]) for name, block in pairs]
@@ -363,7 +379,7 @@ class ColumnsFamily(Family):
     draw_bytes = _each(Family.draw_bytes, _total)
     cell_attributes = _each(Family.cell_attributes, _by_name)
     drawn_attributes = _each(Family.drawn_attributes, _by_name)
-    expected_of_blocks = _each(Family.expected, _by_name)
+    expected_of_blocks = _each(Family.expected, _by_name, _of_inner("expected"))
 
     @available_if(lambda family: all(hasattr(block, "clusters") for block in family.blocks))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
@@ -402,11 +418,20 @@ class ColumnsFamily(Family):
         """The family of one block, bound as this family is."""
         return self.blocks[self.names.tolist().index(name)]
 
-    def with_prior(self, prior: tuple) -> ColumnsFamily:
-        """These rows with other priors of those blocks whose prior is learned."""
-        pairs = zip(self.blocks, prior, strict=True)
-        same = [block if own is block.prior else block.with_prior(own) for block, own in pairs]
+    def with_prior_of(self, other: ColumnsFamily) -> ColumnsFamily:
+        """These rows with what was learned of the blocks of clusters of other rows."""
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        same = [block if own.prior is block.prior else block.with_prior_of(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
+
+    def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Any) -> Any:
+        """These rows with the most probable transforms given a partition, and statistics."""
+        parts = zip(self.blocks, _apart(self, statistics), self._free_of_blocks(free), strict=True)
+        pairs = [block.with_learned_transform(labels, own, of_block, workers) for block, own, of_block in parts]
+        if all(block is before for (block, _), before in zip(pairs, self.blocks, strict=True)):
+            return self, statistics
+        blocks, changed = zip(*pairs, strict=True)
+        return self._with_blocks(list(blocks), self.rows), join_statistics(changed)
 
     def with_learned_prior(self, statistics: Any, free: Any) -> ColumnsFamily:
         """These rows with the most probable priors given a partition; names in `free` begin with ``block__``."""
@@ -433,7 +458,11 @@ class ColumnsFamily(Family):
 
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn expected values of the columns of X, side by side, (K, n); a column of categories has one for each."""
-        return {"components": np.concatenate(self._by_column(self.drawn_attributes(components)), axis=1)}
+        return {"components": np.concatenate(self.columns_of(self.in_units(self.drawn_attributes(components))), axis=1)}
+
+    def in_units(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes of each block in the units of its columns."""
+        return {name: self.of_block(name).in_units(own) for name, own in attributes.items()}
 
     def are_means(self, attributes: dict[str, Any]) -> bool:
         """Whether posterior means of each block are possible."""
@@ -441,7 +470,7 @@ class ColumnsFamily(Family):
 
     def expected(self, statistics: Any) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
-        return {"components_": self._by_column(self.expected_of_blocks(statistics))}
+        return {"components_": self.columns_of(self.expected_of_blocks(statistics))}
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -127,6 +127,7 @@ class ColumnRows(NamedTuple):
 
     blocks: tuple[Any, ...]
     places: tuple[np.ndarray, ...]
+    spikes: tuple[Any, ...] = ()  # of `SpikedRows`: values of each column
 
     @property
     def n_features(self) -> int:
@@ -153,13 +154,13 @@ class ColumnRows(NamedTuple):
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
         return scattered(self.places, [rows.cells() for rows in self.blocks])
 
-    def part(self, start: int, stop: int) -> ColumnRows:
+    def part(self, start: int, stop: int) -> Self:
         """The rows `start` to `stop`, or to the last."""
-        return ColumnRows(tuple(rows.part(start, stop) for rows in self.blocks), self.places)
+        return self._replace(blocks=tuple(rows.part(start, stop) for rows in self.blocks))
 
-    def take(self, rows: np.ndarray) -> ColumnRows:
+    def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices."""
-        return ColumnRows(tuple(block.take(rows) for block in self.blocks), self.places)
+        return self._replace(blocks=tuple(block.take(rows) for block in self.blocks))
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
@@ -177,7 +178,7 @@ def cluster_tables(
     """
     n = rows.n_rows
     chosen: Any = slice(None) if n <= _MOST_ROWS else some_rows(key, SUBSET, n, _MOST_ROWS)
-    sample, columns = _cells(rows if n <= _MOST_ROWS else rows.take(chosen))
+    sample, columns = vectors_of(rows if n <= _MOST_ROWS else rows.take(chosen))
     weights = np.ones(len(sample)) if row_weights is None else row_weights[chosen]
     is_seen = ~np.isnan(sample)
     n_seen = np.maximum(weights @ is_seen, weights.min())
@@ -192,11 +193,11 @@ def cluster_tables(
         return nearest(vectors, centres)
     out = np.empty(n, np.int32)
     for start, stop in split_range(n, max(1, _CELLS_AT_ONCE // len(columns))):
-        out[start:stop] = nearest((_cells(rows.part(start, stop))[0] - means) * scales, centres)
+        out[start:stop] = nearest((vectors_of(rows.part(start, stop))[0] - means) * scales, centres)
     return out
 
 
-def _cells(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
+def vectors_of(rows: ColumnRows) -> tuple[np.ndarray, np.ndarray]:
     """Numbers and indicators of categories, (n_rows, n), NaN where missing, and the column of X of each.
 
     Rows whose cells are not compared as they are have the method `vectors`.

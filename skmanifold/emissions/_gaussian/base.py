@@ -18,13 +18,14 @@ from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
-from .._family import Family
 from .._protocols import Arrays, TokenCounts
+from .._rounding import within_cells
 from .._seeds import cluster_rows
 from .._statistics import occupied
 from .hyperparameters import FreeNumbers, Hyperprior, NormalPrior, PriorNumbers
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
+from .transforms import TransformsColumns
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
@@ -121,7 +122,7 @@ class Posterior(NamedTuple):
     degrees: np.ndarray  # of freedom: (G,), or of each variance
 
 
-class GaussianFamily(Family):
+class GaussianFamily(TransformsColumns):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
     The origin, (d,), is a point near the rows, which reduces rounding errors.
@@ -144,11 +145,10 @@ class GaussianFamily(Family):
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
-    hyperprior: Saved[Hyperprior | None] = None  # of what chains of a Dirichlet process mixture draw
+    hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
     # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
-    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None] = None
-    _lows: np.ndarray  # bounds of the cells of rows
-    _highs: np.ndarray
+    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None]
+    _bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of cells of rows, and first numbers within them
     _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
@@ -163,10 +163,10 @@ class GaussianFamily(Family):
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
+        self.hyperprior, self.resolution, self.transform = None, None, None
         self.n_components = n_components
         self.n_features = len(origin)
         self.origin = np.ascontiguousarray(origin)
-        self._start_values = np.empty((0, self.n_features))  # of rows, within their cells
         self._width = self.n_features if prior.covariance.ndim == 2 else 1  # of the products: or squares alone
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -251,6 +251,10 @@ class GaussianFamily(Family):
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
         """The fitted attributes ``components_``, the means, and ``covariances_``."""
+        return self.in_units(self.parameters_of_cells(parameters))
+
+    def parameters_of_cells(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:
+        """Means and covariances of transformed columns."""
         return {"components_": parameters.means, "covariances_": self._shaped(parameters.covariances)}
 
     def parameters_of(self, attributes: dict[str, np.ndarray]) -> GaussianParameters:
@@ -260,7 +264,7 @@ class GaussianFamily(Family):
     def sample(self, parameters: GaussianParameters, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows of components `labels`."""
         normals = self._normals(len(labels), key)
-        return parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels)
+        return self._inverse(parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels))
 
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
@@ -275,7 +279,7 @@ class GaussianFamily(Family):
         """The family whose prior is the start of a chain; that `before` learning gives the mean of its shape."""
         other = copy(self)
         other.hyperprior = Hyperprior.of_mean(before.prior.covariance, free)
-        return other
+        return other if other.hyperprior.free else self
 
     @property
     def hyperparameters(self) -> np.ndarray:
@@ -333,10 +337,25 @@ class GaussianFamily(Family):
             return self
         return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self._least_degrees, key))
 
-    def _set_cells(self, values: np.ndarray, widths: np.ndarray) -> None:
-        """Set bounds of the cells of rows, and start with numbers that are spread over them."""
-        self._lows, self._highs = values - 0.5 * widths, values + 0.5 * widths
-        self._start_values = self._lows + widths * np.random.default_rng(0).random(values.shape)
+    def _bounds_of(self, values: np.ndarray) -> Any:
+        """Lower and upper bounds of the cells of rows, and first numbers, spread over these; None if all are exact."""
+        if self.resolution is None:
+            return None
+        X, half = self._inverse(values), 0.5 * self.resolution
+        found = X - half, X + half, within_cells(X, self.resolution)
+        return found if self.transform is None else tuple(map(self.transform.forward, found))
+
+    @property
+    def _first_values(self) -> np.ndarray:
+        """Numbers within the cells of all rows; empty if all columns are exact."""
+        return np.empty((0, self.n_features)) if self._bounds is None else self._bounds[2]
+
+    def _variances_of_cells(self) -> np.ndarray | None:
+        """Variances of uniform numbers within cells, which predictive distributions have in addition, (d,)."""
+        if self.resolution is None:
+            return None
+        slopes = 1.0 if self.transform is None else self.transform.slope / self.transform.scale  # at the median
+        return (self.resolution * slopes) ** 2 / 12.0
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
@@ -357,10 +376,13 @@ class GaussianFamily(Family):
         _, means, scatters, degrees = self._posterior(statistics)
         freedom = self._as_covariances(degrees - self._least_degrees)
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        return {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
+        found = {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
+        if self.transform is not None:
+            found["components_"] = self.in_units(self.cell_attributes(statistics))["components_"]
+        return found
 
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
-        """Means and covariances of the predictive distributions of clusters.
+        """Means and covariances of the predictive distributions of clusters, of transformed columns.
 
         Where a covariance is infinite or nearly so, the inverse of the mean precision is in its place.
         """
@@ -384,7 +406,7 @@ class GaussianFamily(Family):
         fill_log_gamma_variates(subkey(key, _GAMMAS), halves, logs)
         deviations = np.exp(np.minimum(0.5 * (np.log(0.5 * scales[labels]) - logs), _MOST_LOG_DEVIATION))
         normals = self._normals(len(labels), key) * deviations
-        return self.origin + means[labels] + self._with_covariances(normals, scatters, labels)
+        return self._inverse(self.origin + means[labels] + self._with_covariances(normals, scatters, labels))
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
@@ -427,11 +449,6 @@ class GaussianFamily(Family):
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."
             )
-
-
-def variances_of_cells(widths: np.ndarray) -> np.ndarray:
-    """Variances of uniform numbers within cells, which predictive distributions have in addition."""
-    return widths**2 / 12.0
 
 
 def refuse_far_rows(*deviations: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
-from .._cells import NormalCells
+from .._cells import NormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._statistics import OF_ROWS, occupied, selected
@@ -22,7 +22,6 @@ from .base import (
     Posterior,
     refuse_far_rows,
     refuse_singular,
-    variances_of_cells,
 )
 from .diagonal_kernels import (
     DiagonalComponents,
@@ -128,7 +127,7 @@ class DiagonalFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper(self.prior.covariance.min() > 0.0)
-        rows = self._no_rows() if rows is None else rows
+        rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
         scaled = copy(self)
@@ -142,9 +141,9 @@ class DiagonalFamily(GaussianFamily):
         """Number of free parameters: means and variances."""
         return self.n_components * (self.n_features + len(self.prior.covariance))
 
-    def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return NormalCells(attributes["components_"], attributes["covariances_"])
+        return self._cells(NormalCells(attributes["components_"], attributes["covariances_"]))
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
@@ -206,7 +205,8 @@ class DiagonalFamily(GaussianFamily):
     ) -> dict[str, np.ndarray]:
         means, precisions, _ = self._draw_all(self.data, selected(statistics, present), key, workers)
         values = statistics.values.copy()
-        shared = self._lows, self._highs, places, means, precisions, key, values
+        assert self._bounds is not None
+        shared = *self._bounds[:2], places, means, precisions, key, values
         workers.run(draw_in_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
         return {"values": values}
 
@@ -220,7 +220,7 @@ class DiagonalFamily(GaussianFamily):
         """Sums of no rows."""
         shape = capacity, len(self.origin)
         sums = np.zeros(capacity, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
-        return DiagonalSums(*sums, self._start_values, self.hyperparameters)
+        return DiagonalSums(*sums, self._first_values, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: DiagonalSums, key: np.uint64) -> DiagonalPosteriors:
         """Space for the posteriors of the labels, and of one union of two labels."""
@@ -244,26 +244,31 @@ class DiagonalFamily(GaussianFamily):
 
     def log_marginal(self, statistics: DiagonalSums) -> float:
         """Log density of the observed cells of all rows given their labels."""
-        return float(total_log_marginal(self.data, statistics))
+        return float(total_log_marginal(self.data, statistics)) + self._total_base()
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
         terms = self._predictive_terms(posteriors_of(self.data, statistics))
         shared = self.data.rows, self.data.pool_start, terms, out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
+        self._add_base(out)
 
     def add_densities_of_rows(self, components: DiagonalComponents, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the rows given each component."""
         tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)
+        self._add_base(out)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
-        """Drawn means and variances, (K, d)."""
+        """Drawn means and variances, (K, d), of transformed columns."""
         means, precisions, _ = components
         return {
             "components_": self.origin + self.scales * means,
             "covariances_": self.scales**2 / precisions,
         }
+
+    def _values(self, statistics: Any = None) -> np.ndarray:
+        return self.origin + self.scales * super()._values(statistics)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
@@ -273,9 +278,10 @@ class DiagonalFamily(GaussianFamily):
     def _predictive_terms(self, posteriors: DiagonalPosteriors) -> PredictiveTerms:
         width = len(self.origin) // len(self.data.scatter)
         scatters, weights = np.repeat(posteriors.scatters.T, width, axis=0), posteriors.weights.T
-        if self.resolution is not None:
+        variances = self._variances_of_cells()
+        if variances is not None:
             degrees = np.repeat(self.data.degrees + posteriors.pooled.T, width, axis=0)
-            scatters = scatters + variances_of_cells(self.resolution / self.scales)[:, np.newaxis] * weights * degrees
+            scatters = scatters + (variances / self.scales**2)[:, np.newaxis] * weights * degrees
         heights = 0.5 * (np.log(weights) - np.log(scatters) - np.log(np.pi)) - self.data.log_scales[:, np.newaxis]
         powers = 0.5 * (self.data.degrees + posteriors.pooled.T)
         after = powers[:, np.newaxis] + 0.5 * np.arange(width + 1)[:, np.newaxis]
@@ -293,10 +299,12 @@ class DiagonalFamily(GaussianFamily):
 
     def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
         bound = copy(self)
-        bound.rows, bound.n_rows, bound.cells_of_task = rows, rows.n_rows, _CELLS_OF_TASK // self.n_features
+        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
+        bound.cells_of_task = _CELLS_OF_TASK // self.n_features
         bound.data = self._data(rows.values)
         if self.resolution is not None:
-            bound._set_cells(rows.values, self.resolution / self.scales)
+            bounds = self._bounds_of(self.origin + self.scales * rows.values)
+            bound._bounds = tuple((each - self.origin) / self.scales for each in bounds)
         return bound
 
     def _data_again(self) -> DiagonalData:

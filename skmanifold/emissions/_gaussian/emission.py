@@ -22,12 +22,13 @@ from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array, column_name
 from .._base import WeighableEmission, refuse_unset
 from .._dense_rows import DenseRows, IncompleteRows, read_dense
-from .._rounding import cell_width
+from .._rounding import cell_width, within_cells
 from .base import GaussianFamily
 from .diagonal import DiagonalFamily
 from .full import FullFamily
 from .hyperparameters import NormalPrior
 from .tied import TiedFamily
+from .transforms import YeoJohnson, transform_of_rows
 
 _UNEXPLAINED = 1e-10  # share of the variance of a column that is rounding, if others determine the column
 _MOST_SCATTER = 1e305  # sums of several are finite
@@ -229,6 +230,9 @@ class Gaussian(WeighableEmission):
         covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the
         covariance :math:`\Psi_0`. :class:`~skmanifold.DPMixture` learns it together with :math:`\Psi_0`; if
         `covariance_prior` is given, None is :math:`d + 3` there too.
+    transform : {"auto"}, array-like of shape (n_features,) or None, default=None
+        Powers :math:`\lambda_j` from 0 to 2 of Yeo-Johnson transforms of the columns, for skewed columns; 1 leaves a
+        column as it is. "auto" learns them, see Notes; None transforms no column. Not for word vectors of admixtures.
 
     resolution : "auto", float or array-like of shape (n_features,), default=None
         Width :math:`h_j` of the cells to which the numbers of each column were rounded, 0 for exact numbers. "auto"
@@ -284,6 +288,27 @@ class Gaussian(WeighableEmission):
     for a standard deviation of at least half a cell within 2.5 of them, and at most 0.33 for each column in much
     thinner components. As :math:`h \to 0` all results become those of exact numbers.
 
+    With `transform` the components are normal distributions of transformed columns, :math:`t_j(x) = a_j + b_j \,
+    \psi(u; \lambda_j)` with :math:`u = (x - m_j) / s_j`, where [3]_
+
+    .. math::
+
+        \psi(u; \lambda) = \begin{cases} ((1 + u)^\lambda - 1) / \lambda & u \ge 0 \\
+        -((1 - u)^{2 - \lambda} - 1) / (2 - \lambda) & u < 0, \end{cases}
+
+    with logarithms in place of a power 0. :math:`m_j` is the median of the observed cells of the fitted rows,
+    :math:`s_j` their interquartile range divided by 1.349, and :math:`a_j` and :math:`b_j` keep their mean and their
+    standard deviation, so that priors have the same scale. Below the lowest and above the highest fitted value
+    :math:`t_j` is a straight line. Densities of rows include the factors :math:`t_j'(x)`. ``components_`` are expected
+    values of the columns, computed by quadrature from normal distributions, and drawn or imputed rows have the units of
+    the columns; ``covariances_`` and the hyperparameters are those of transformed columns.
+
+    "auto" chooses the power of a column that maximises the marginal likelihood of the column given clusters, and for
+    "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
+    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in each round of its search for initial clusters, and
+    other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
+    estimator has the chosen powers. They are fixed afterwards.
+
     A fit warns about columns that are linear functions of others, up to rounding, and names them.
 
     The joint mode with respect to means and full covariances ([1]_; [2]_, eq. 73) has the same formula with a
@@ -301,6 +326,8 @@ class Gaussian(WeighableEmission):
        clustering", Journal of Classification 24, 2007.
     .. [2] M. Zaheer, M. Wick, J.-B. Tristan, A. Smola and G. Steele, "Exponential stochastic cellular automata for
        massively parallel inference", AISTATS 2016.
+    .. [3] I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality or symmetry",
+       Biometrika 87, 2000.
 
     Examples
     --------
@@ -323,6 +350,7 @@ class Gaussian(WeighableEmission):
         "covariance_scale": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "resolution": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), "array-like"],
         "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both")],
+        "transform": [None, StrOptions({"auto"}), "array-like"],
     }
 
     def __init__(
@@ -334,6 +362,7 @@ class Gaussian(WeighableEmission):
         degrees_of_freedom_prior: float | None = None,
         resolution: Literal["auto"] | float | ArrayLike | None = None,
         covariance_scale: float | ArrayLike | None = None,
+        transform: Literal["auto"] | ArrayLike | None = None,
     ) -> None:
         self.covariance_type = covariance_type
         self.mean_prior = mean_prior
@@ -342,6 +371,7 @@ class Gaussian(WeighableEmission):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.resolution = resolution
         self.covariance_scale = covariance_scale
+        self.transform = transform
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
         """Validate X of finite numbers and NaN."""
@@ -357,6 +387,8 @@ class Gaussian(WeighableEmission):
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> GaussianFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "mean_prior", *(["covariance_prior"] if self.covariance_scale is None else []))
+        if self.transform is not None:
+            raise ValueError("The transform of Gaussian depends on the data: fit the estimator and omit n_features.")
         location = np.asarray(self.mean_prior, dtype=np.float64).reshape(1, -1)
         if location.shape[1] != n_features:
             raise ValueError(f"mean_prior must have shape ({n_features},); got ({location.shape[1]},).")
@@ -373,6 +405,8 @@ class Gaussian(WeighableEmission):
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> GaussianFamily:
         """Make the family of tokens, which are rows of `word_vectors`."""
+        if self.transform is not None:
+            raise ValueError("The transform of Gaussian is for columns of rows, not for word_vectors: set it to None.")
         if word_vectors is None:
             raise ValueError("emission='gaussian' needs word_vectors, one for each column of X.")
         vectors = check_array(word_vectors, dtype=np.float64, input_name="word_vectors")
@@ -391,13 +425,15 @@ class Gaussian(WeighableEmission):
         free = ["mean_precision"] if self.mean_precision_prior is None else []
         if self.covariance_prior is None and self.covariance_type != "tied":
             free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
-        return tuple(free)
+        return (*free, "transform") if isinstance(self.transform, str) else tuple(free)
 
     def with_prior_of(self, clusters: GaussianFamily) -> Gaussian:
-        """The emission with the prior of clusters."""
+        """The emission with the prior and the transform of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
-        return Gaussian(self.covariance_type, mean, mean_precision, given, degrees, self.resolution)
+        transform = self.with_transform_of(clusters).transform
+        learned = self.covariance_type, mean, mean_precision, given, degrees
+        return Gaussian(*learned, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
         """The emission with the resolution of each column, found in rows unless it is given."""
@@ -405,9 +441,21 @@ class Gaussian(WeighableEmission):
             return self
         return clone(self).set_params(resolution=np.array([cell_width(column) for column in rows.values.T]))
 
+    def with_transform_of(self, family: GaussianFamily) -> Gaussian:
+        """The emission with the powers of a family, if they are learned."""
+        if not isinstance(self.transform, str):
+            return self
+        powers = np.ones(family.n_features) if family.transform is None else family.transform.powers
+        return clone(self).set_params(transform=powers)
+
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
         location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
+        widths = self._widths(X)
+        transform = None if self.transform is None else self._transform_of(X, weights, n_components)
+        if transform is not None:
+            X = transform.forward(X)
+            location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
         if self.covariance_prior is not None:
             prior_covariance = self._given_covariance("covariance_prior", d)
         elif self.covariance_scale is not None:
@@ -426,18 +474,29 @@ class Gaussian(WeighableEmission):
         precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
         prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
         family = self.family_type()(prior, n_components, location)
-        family.resolution = self._widths(X)
+        family.resolution, family.transform = widths, transform
         return family
 
     def _widths(self, X: np.ndarray) -> np.ndarray | None:
         """Widths of the cells of each column; None if all are zero."""
-        given = (
-            self.with_resolution_of(DenseRows(X)).resolution if isinstance(self.resolution, str) else self.resolution
-        )
+        given = self.resolution
+        if isinstance(given, str):
+            given = self.with_resolution_of(DenseRows(X)).resolution
         widths = np.zeros(X.shape[1]) if given is None else np.asarray(given, dtype=np.float64)
         if widths.ndim > 1 or widths.size not in (1, X.shape[1]) or not (np.isfinite(widths) & (widths >= 0.0)).all():
             raise ValueError(f"resolution must be a number, or {X.shape[1]} numbers, that are finite and not negative.")
         return np.array(np.broadcast_to(widths, X.shape[1])) if widths.any() else None
+
+    def _transform_of(self, X: np.ndarray, weights: np.ndarray, n_components: int) -> YeoJohnson | None:
+        """The transform with the given powers, or with those that are learned from clusters of k-means."""
+        d = X.shape[1]
+        if not isinstance(self.transform, str):
+            powers = check_array(self.transform, dtype=np.float64, ensure_2d=False, input_name="transform")
+            if powers.shape != (d,) or not np.all((powers >= 0.0) & (powers <= 2.0)):
+                raise ValueError(f"transform must have a power from 0 to 2 for each of the {d} columns; got {powers}.")
+            return YeoJohnson.of_rows(X, weights, powers)
+        spread = within_cells(X, np.array([cell_width(column) for column in X.T]))
+        return transform_of_rows(self.family_type(), X, spread, weights, n_components)
 
     def _default_covariance_prior(
         self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str

@@ -33,6 +33,7 @@ _NAMES = "covariance", "degrees", "mean_precision"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
 _WIDTH = 1.0  # of the first interval of a slice
 _SHARE_OF_SHAPE = 0.5  # of the draws
+_LEAST_SHARE = 1e-6  # of the variances of V that columns leave unexplained, of those of a shape
 _N_FIXED = 3  # numbers before the shape in a draw
 
 
@@ -90,6 +91,8 @@ class FreeNumbers:
         def cost(logs: np.ndarray) -> float:
             return -(self.log_prior(logs) + log_marginal(self.numbers(logs)))
 
+        if not self.is_free.any():
+            return self.given
         found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free])
         return self.numbers(found.x)
 
@@ -142,7 +145,9 @@ class Hyperprior(NamedTuple):
     @classmethod
     def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
         """The hyperprior with this mean of the shape."""
-        return cls(np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(free))
+        return cls(
+            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(name for name in free if name in _NAMES)
+        )
 
     @property
     def draws_shape(self) -> bool:
@@ -175,7 +180,7 @@ class Hyperprior(NamedTuple):
         if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:
             precisions = family.total_precision(statistics, subkey(key))
             shape = self._draw_shape(len(occupied(statistics)), vector, precisions, least, rng)
-            return np.concatenate([vector[:_N_FIXED], shape.ravel()])
+            return np.concatenate([vector[:_N_FIXED], shape.ravel()]) if self._is_regular(shape) else vector
         free, logs = self.numbers_of(vector, least)
         shape = vector[_N_FIXED:].reshape(self.inverse.shape)
         return self._vector(free, free.drawn(family.log_marginal_of(statistics, shape), logs, rng), shape)
@@ -206,6 +211,16 @@ class Hyperprior(NamedTuple):
     def _n_rows(self) -> float:
         """Degrees of freedom of the prior of the shape."""
         return _MORE_ROWS + (len(self.inverse) if self.inverse.ndim == 2 else 1.0)
+
+    def _is_regular(self, shape: np.ndarray) -> bool:
+        """Whether a shape is in the support of its prior, which excludes linearly dependent and constant columns.
+
+        Without this limit rows that lie on a hyperplane would have no posterior.
+        """
+        if shape.ndim == 1:
+            return bool((shape * self.inverse).min() > _LEAST_SHARE)
+        unexplained = 1.0 / np.diagonal(np.linalg.inv(shape))  # by the other columns
+        return bool((unexplained * np.diagonal(self.inverse)).min() > _LEAST_SHARE)
 
     def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray) -> np.ndarray:
         _, degrees, mean_precision = free.numbers(logs)

@@ -14,7 +14,7 @@ from ...numerics.block_sums import BlockSums
 from ...numerics.linalg import fill_upper_root
 from ...random._keys import subkey
 from ...utils._threads import ONE, Workers, split_range
-from .._cells import MatrixNormalCells
+from .._cells import MatrixNormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
 from .._statistics import occupied
@@ -29,7 +29,6 @@ from .base import (
     Posterior,
     refuse_far_rows,
     refuse_singular,
-    variances_of_cells,
 )
 from .kernels import fill_images
 from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
@@ -56,6 +55,7 @@ class MatrixFamily(GaussianFamily):
     """
 
     _incomplete: np.ndarray  # indices of the rows with missing cells
+    _ranks: np.ndarray  # of the patterns of all rows
     data_type: ClassVar[Any]
     _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
@@ -236,7 +236,7 @@ class MatrixFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        bound = self._bound(rows)
+        bound = self._bound(rows if rows is None else self.transformed(rows))
         self._check_proper(math.isfinite(bound.data.log_det))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
@@ -248,14 +248,14 @@ class MatrixFamily(GaussianFamily):
     def _bound(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         bound = copy(self)
         bound.rows = rows = self._no_rows() if rows is None else rows
-        bound.n_rows = rows.n_rows
+        bound.n_rows, bound.log_base = rows.n_rows, rows.log_base
         patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
         bound._incomplete = np.flatnonzero(patterns)
+        bound._ranks = np.unique(patterns, return_inverse=True)[1]
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
-        if self.resolution is not None:
-            bound._set_cells(rows.values, self.resolution)
+        bound._bounds = self._bounds_of(rows.values)
         return bound
 
     def _set_values(self, values: np.ndarray) -> None:
@@ -268,7 +268,8 @@ class MatrixFamily(GaussianFamily):
         values, completed = statistics.values.copy(), statistics.completed.copy()
         means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
         of_components = means, precisions, self.origin, key
-        shared = self._lows, self._highs, places, *of_components, self.data.place, values, completed
+        assert self._bounds is not None
+        shared = *self._bounds[:2], places, *of_components, self.data.place, values, completed
         tasks = split_range(self.n_rows, _ROWS_DRAWN)
         workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
         return {"values": values, "completed": completed}
@@ -291,12 +292,14 @@ class MatrixFamily(GaussianFamily):
 
     def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Rows of a minibatch, sorted by their labels; then those with missing cells, sorted by these cells."""
-        if len(self._incomplete):
-            return rows[np.lexsort((labels[rows], self.data.patterns[rows]))]
-        of_rows = labels[rows]
-        if of_rows.max(initial=0) <= np.iinfo(np.uint16).max:
-            of_rows = of_rows.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
-        return rows[np.argsort(of_rows, kind="stable")]
+        return rows[self._order(rows, labels[rows])]
+
+    def _order(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Order of rows with these labels by missing cells, then by label."""
+        keys = self._ranks[rows] * (labels.max(initial=0) + np.int64(1)) + labels
+        if keys.max(initial=0) <= np.iinfo(np.uint16).max:
+            keys = keys.astype(np.uint16)  # numpy sorts these by radix, which is several times faster
+        return np.argsort(keys, kind="stable")
 
     def split_merge_space(self, statistics: Any, key: np.uint64) -> tuple[Any, tuple[Any, Any]]:
         """Space for posteriors and sides, whose rows have the current values of missing cells."""
@@ -319,7 +322,7 @@ class MatrixFamily(GaussianFamily):
             return
         incomplete = self.data.place[rows] >= 0
         chosen, drawn = rows[incomplete], place_of[new_labels[incomplete]].astype(np.int32)
-        order = np.lexsort((drawn, self.data.patterns[chosen]))
+        order = self._order(chosen, drawn)
         chosen, by_place = chosen[order], np.empty(len(self._incomplete), np.int32)
         places = self.data.place[chosen].astype(np.int64)
         by_place[places] = drawn[order]
@@ -334,18 +337,20 @@ class MatrixFamily(GaussianFamily):
         """Log density of all rows given their labels."""
         labels = occupied(statistics)
         _, _, scatters, degrees = self._posterior(statistics, labels)
-        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees)
+        return total_log_marginal(self.data, statistics.sizes[labels], scatters, degrees) + self._total_base()
 
     def add_log_predictive(self, statistics: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the observed cells of the rows given each cluster."""
         precisions, means, scatters, degrees = self._posterior(statistics, workers=workers)
-        if self.resolution is not None:
+        variances = self._variances_of_cells()
+        if variances is not None:
             of_cells = (precisions / (precisions + 1.0) * (degrees - self.n_features + 1.0))[:, None, None]
-            scatters = scatters + of_cells * np.diag(variances_of_cells(self.resolution))
+            scatters = scatters + of_cells * np.diag(variances)
         factors, log_roots = self._factors(scatters, workers=workers)
         parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
         workers.run(self._add_students, [(*task, *shared) for task in self._tasks(len(means))])
+        self._add_base(out)
 
     def _add_students(self, start, stop, parameters, log_roots, shares, degrees, out):
         """Add log densities of the rows `start` to `stop`, Student t distributions with ``shares * F'F`` as shapes."""
@@ -377,20 +382,20 @@ class MatrixFamily(GaussianFamily):
         super().add_densities_of_rows(components.parameters, out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
-        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d)."""
-        return self.attributes(components.parameters)
+        """Drawn means, (K, d), and covariances, (K, d, d) or (d, d), of transformed columns."""
+        return self.parameters_of_cells(components.parameters)
 
-    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells:
+    def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return MatrixNormalCells(attributes["components_"], attributes["covariances_"])
+        return self._cells(MatrixNormalCells(attributes["components_"], attributes["covariances_"]))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
-        values = (self._start_values if len(self._start_values) else self.rows.values)[self._incomplete]
+        values = (self.rows.values if self._bounds is None else self._first_values)[self._incomplete]
         completed = np.where(np.isnan(values), self.origin, values)
-        others = completed, self._start_values, self.hyperparameters
+        others = completed, self._first_values, self.hyperparameters
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
 
     def draw_components(

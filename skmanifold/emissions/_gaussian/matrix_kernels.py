@@ -192,8 +192,9 @@ def _fill_observed_scores(components, data, rows, n_above, scores):
     for i in range(len(rows)):
         if data.place[rows[i]] < 0 or n_above[i] <= 1:
             continue
-        n_left[i] = 0
-        n_missing = np.isnan(data.values[rows[i]]).sum()
+        n_left[i], n_missing = 0, 0
+        for a in range(d):
+            n_missing += np.isnan(data.values[rows[i], a])
         for k in range(n_above[i]):
             score = offsets[k] + n_missing * HALF_LOG_2PI - log_roots[i, k] - 0.5 * scores[i, k]
             scores[i, k] = score if n_missing < d else 0.0

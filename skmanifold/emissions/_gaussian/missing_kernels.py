@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.block_sums import dot
+from ...numerics.simd import ROW_LANES
 from ...random._keys import fold_in
 from ...random._variates import normal
 from ...utils._njit import njit, njit_part
 from .._dense_rows import find_missing, have_same_missing
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_MANY_ROWS = 4  # with the same missing cells, whose squares are computed together
 _LEAST_SHARE = 1e-15  # of a diagonal entry: rounding errors may make a pivot of a nearly singular matrix negative
 
 
@@ -149,22 +151,106 @@ def fill_observed_squares(X, chosen, patterns, n_above, means, columns, precisio
     factorizations. `columns` and `precisions`, (G, d, d), are of each factor or of all; `log_roots` gets log
     determinants.
     """
-    cells, last = missing_cells(columns, precisions), np.int64(-1)
-    for i in range(len(chosen)):
-        row = chosen[i]
-        if patterns[row] == 0 or n_above[i] <= 1:
-            continue
-        if not are_alike(X, patterns, row, last):
-            find_cells(cells, X, row)
-        last = row
-        for k in range(min(n_above[i], len(means))):
+    cells, last, i, d = missing_cells(columns, precisions), np.int64(-1), 0, X.shape[1]
+    values, scratch = np.empty((d, ROW_LANES)), np.empty((2 * d + 8, ROW_LANES))
+    total, places = np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
+    while True:
+        n = n_most = 0
+        while i < len(chosen) and n < ROW_LANES:
+            row = chosen[i]
+            if patterns[row] != 0 and n_above[i] > 1:
+                if not are_alike(X, patterns, row, last):
+                    if n > 0:
+                        break
+                    find_cells(cells, X, row)
+                last, places[n], n_most = row, i, max(n_most, n_above[i])
+                for a in range(d):
+                    values[a, n] = X[row, a]
+                n += 1
+            i += 1
+        if n == 0:
+            return
+        for k in range(min(n_most, len(means))):
             f = min(k, len(columns) - 1)
-            fill_gaps(cells, X, row, means[k], f)
-            for m in range(cells.n_missing[0]):
-                b = cells.missing[m]
-                for j in range(b, len(cells.image)):
-                    cells.image[j] += cells.gaps[b] * columns[f, b, j]
-            squares[i, k], log_roots[i, k] = dot(cells.image, cells.image), cells.log_roots[f]
+            if n >= _MANY_ROWS:
+                _fill_squares_of_rows(n, cells, values, means[k], f, scratch, total)
+            for lane in range(n):
+                place = places[lane]
+                if k < n_above[place]:
+                    if n < _MANY_ROWS:
+                        total[lane] = _observed_square(cells, X, chosen[place], means[k], f)
+                    squares[place, k], log_roots[place, k] = total[lane], cells.log_roots[f]
+
+
+@njit_part
+def _observed_square(cells, X, row, mean, f):
+    fill_gaps(cells, X, row, mean, f)
+    for m in range(cells.n_missing[0]):
+        b = cells.missing[m]
+        for j in range(b, len(mean)):
+            cells.image[j] += cells.gaps[b] * cells.columns[f, b, j]
+    return dot(cells.image, cells.image)
+
+
+@njit_part
+def _fill_squares_of_rows(n, cells, values, mean, f, scratch, total):
+    """Fill `total` with the numbers of `_observed_square` for n rows, the columns of `values`, with the same cells.
+
+    The operations for a row have the same order, so that the result does not depend on its neighbours.
+    """
+    fill_root(cells, f)
+    d, n_missing, columns, root = len(mean), cells.n_missing[0], cells.columns[f], cells.roots[f]
+    gaps, image, sums, missing = scratch[:d], scratch[d:-8], scratch[-8:], cells.missing
+    image[:] = 0.0
+    for a in cells.seen[: d - n_missing]:
+        for lane in range(n):
+            gaps[a, lane] = values[a, lane] - mean[a]
+        for j in range(a, d):
+            _add_multiple(n, columns[a, j], gaps[a], image[j])
+    for i in range(n_missing):
+        b = missing[i]
+        sums[:] = 0.0
+        for j in range(b, d):
+            _add_multiple(n, columns[b, j], image[j], sums[_partial_sum(j - b, d - b)])
+        _add_up(n, sums, gaps[b])
+        for j in range(i):
+            _add_multiple(n, root[i, j], gaps[missing[j]], gaps[b])
+        for lane in range(n):
+            gaps[b, lane] /= -root[i, i]
+    for i in range(n_missing - 1, -1, -1):
+        gap = gaps[missing[i]]
+        for lane in range(n):
+            gap[lane] /= root[i, i]
+        for j in range(i):
+            _add_multiple(n, -root[i, j], gap, gaps[missing[j]])
+    for b in missing[:n_missing]:
+        for j in range(b, d):
+            _add_multiple(n, columns[b, j], gaps[b], image[j])
+    sums[:] = 0.0
+    for j in range(d):
+        for lane in range(n):
+            sums[_partial_sum(j, d), lane] += image[j, lane] * image[j, lane]
+    _add_up(n, sums, total)
+
+
+@njit_part
+def _add_multiple(n, factor, vector, out):
+    for lane in range(n):
+        out[lane] += factor * vector[lane]
+
+
+# Sums of products in the order of `dot`
+
+
+@njit_part
+def _partial_sum(j, n):
+    return j % 8 if j < n - n % 8 else 0
+
+
+@njit_part
+def _add_up(n, s, out):
+    for i in range(n):
+        out[i] = ((s[0, i] + s[1, i]) + (s[2, i] + s[3, i])) + ((s[4, i] + s[5, i]) + (s[6, i] + s[7, i]))
 
 
 @njit(cache=True, nogil=True)

@@ -423,7 +423,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
                 best = int(np.argmax([found.evidence for found in each]))
                 found, emission, before = each[best], emissions[best], tried[best]
                 free = emission.free_hyperparameters()
-                emission, before = emission.with_prior_of(found.clusters), before.with_prior(found.clusters.prior)
+                emission, before = emission.with_prior_of(found.clusters), before.with_prior_of(found.clusters)
                 family = emission.bind(rows, 1)
                 clusters = family.clusters(rows)
                 start = spread_start(self.init, clusters, searched)

@@ -108,6 +108,8 @@ _LEAST_ROWS, _MOST_ROWS = 1024, 8192  # of a task: half a millisecond to some mi
 _LEAST_SLICES = 1 << 15  # of a task: some tenths of a millisecond
 _TASKS_OF_WORKER = 4  # at least, if there are enough rows: the last tasks of the workers end at about the same time
 _MIN_CAPACITY = 32
+_ROWS_TOGETHER = 32  # in a minibatch, at most
+_LEAST_GROUPS, _ROWS_OF_GROUP = 128, 2560  # in a minibatch, so that it is varied; few rows are in the cache anyway
 AUTO_CLUSTERS = 100  # initial clusters of init="auto"
 
 
@@ -151,13 +153,19 @@ class DPModel:
         self.clusters.given(statistics).count(labels, statistics, self.workers)
         return statistics
 
-    def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
-        """Divide the rows into random minibatches, each in the order of the rows, which is the order in memory."""
+    def choose_batches(self, key: np.uint64, most_together: int = _ROWS_TOGETHER) -> list[np.ndarray]:
+        """Divide the rows into random minibatches, each in the order of the rows, which is the order in memory.
+
+        Large minibatches consist of random groups of up to `most_together` consecutive rows, which share cache lines.
+        """
         if self.batch_size is None or self.batch_size >= self.n_rows:
             return [np.arange(self.n_rows)]
-        order = np.empty(self.n_rows, np.int64)
+        together = max(1, min(self.batch_size // _LEAST_GROUPS, self.n_rows // _ROWS_OF_GROUP, most_together))
+        order = np.empty(-(-self.n_rows // together), np.int64)
         fill_permutation(key, order)
-        return [np.sort(order[start:stop]) for start, stop in split_range(self.n_rows, self.batch_size)]
+        groups = [order[a:b] for a, b in split_range(len(order), -(-self.batch_size // together))]
+        batches = [(together * np.sort(each)[:, np.newaxis] + np.arange(together)).ravel() for each in groups]
+        return [rows[rows < self.n_rows] for rows in batches]
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """Minimum of the slices of `rows`, u_i ~ U(0, weight of the label of row i)."""

@@ -157,7 +157,7 @@ class StochasticSlice(BaseSampler):
         """One pass over the rows; ``log_density`` is log p(data, partition | concentration) after it."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         blocks, labels, counts = state.position, state.latents, state.statistics
-        for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH))):
+        for i, rows in enumerate(model.choose_batches(subkey(key, Purpose.MINIBATCH), 1)):
             blocks, counts = self._scan(model, rows, labels, counts, blocks, subkey(key, Purpose.STEP, i))
         log_joint = model.log_joint(counts, blocks.concentration)
         return StochasticSliceState(blocks, state.key, state.n_steps + 1, log_joint, counts, labels)

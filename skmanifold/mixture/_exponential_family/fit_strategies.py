@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
-from ...emissions import BaseEmission, Columns
+from ...emissions import BaseEmission
 from ...emissions._abilities import HasSeeds, HasShares
 from ...emissions._estimator import sort_hyperparameters
+from ...emissions._family import rows_for
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...inference._chains import Chain
 from ...inference._distributed_fits.dask_shards import open_shards
@@ -81,6 +82,7 @@ class RowsFit(FitStrategy):
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
         self.store = DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains)
+        emission = emission.with_transform_of(self.family)
         self.known = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
         self.known |= {name: vars(mixture)[name] for name in emission.stores}
 
@@ -161,7 +163,7 @@ class StoredRowsFit(RowsFit):
     def _read(self, X: Any, emission: BaseEmission) -> None:
         """Nothing is read here; refuse what only this process could read."""
         mixture, name = self.mixture, type(self.mixture).__name__
-        if isinstance(emission, Columns):
+        if hasattr(emission, "blocks"):  # which depend on all rows
             raise ValueError(f"emission={mixture.emission!r} of {name} needs X in memory: an array or a table.")
         if not hasattr(X, "shape") and not corpora_of(X):
             raise ValueError(f"{name} does not read Dask bags: use a Dask array or data frame.")
@@ -207,10 +209,10 @@ class RowsStream(StatisticsStream):
     def __init__(self, mixture: Any, X: Any, emission: BaseEmission, batch: Minibatch):
         super().__init__(batch)
         self.mixture = mixture
-        self.emission = emission
         rows = emission.read(mixture, X, reset=batch.is_first)
         self.data = WeightedRows(rows, None, slice(None), rows)
         self.family = bind(mixture, emission, rows, None) if batch.is_first else mixture._family
+        self.emission = emission.with_transform_of(self.family)
         if not batch.is_first:
             scale = batch.total_samples / mixture._n_summed_rows
             self.before = mixture._sums.map(lambda array: array * scale)
@@ -294,7 +296,7 @@ def mixture_model(
     start: np.ndarray | partial
     if isinstance(init, str) or not is_first:
         values = None if data.weights is None else data.weights.values
-        start = partial(start_labels, family, data.rows, init, row_weights=values)
+        start = partial(start_labels, family, rows_for(family, data.rows), init, row_weights=values)
     else:
         start = read_labels(init, data.every.n_rows, K, "init must be a name, or").astype(np.int32)[data.used]
     n_init = mixture.n_init if K > 1 else 1

@@ -12,6 +12,7 @@ import numpy as np
 from ...emissions._abilities import CompletesRows, ExpectsRows, HasDraw, HasLogJoint, HasShares
 from ...emissions._base import NoModeError
 from ...emissions._estimator import in_words, needs_of_family
+from ...emissions._family import rows_for
 from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.exchange import RowLatents
@@ -85,7 +86,8 @@ class FamilyModel:
     ):
         if first_row % BLOCK_ROWS:
             raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
-        self.rows, self.n_rows = rows, rows.n_rows
+        self.rows = rows = rows_for(family, rows)
+        self.n_rows = rows.n_rows
         self.first_row = first_row
         self.weights = DirichletWeights(weight_prior)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there

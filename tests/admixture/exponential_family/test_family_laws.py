@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 from skmanifold.emissions._bernoulli import BernoulliFamily
-from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.samplers import ESCA, Gibbs

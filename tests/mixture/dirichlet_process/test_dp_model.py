@@ -203,6 +203,22 @@ def test_minibatches_have_each_row_once_in_an_order_of_their_own():
         np.testing.assert_array_equal(rows, np.arange(23))
 
 
+def test_large_minibatches_have_random_groups_of_consecutive_rows():
+    n, together = 4 * 2560 + 6, 4
+    model = new_model(random_cells(n, (2,))[1], batch_size=600)
+    batches = [model.choose_batches(subkey(KEY, i)) for i in range(40)]
+    for batch in batches:
+        np.testing.assert_array_equal(np.sort(np.concatenate(batch)), np.arange(n))
+        assert {len(rows) for rows in batch[:-1]} <= {600, 598}  # the last group has two rows
+        for rows in batch:
+            np.testing.assert_array_equal(rows, np.sort(rows))
+            assert len(np.unique(rows // together)) == -(-len(rows) // together)
+    first = np.bincount(np.concatenate([np.unique(batch[0] // together) for batch in batches]), minlength=2562)
+    assert stats.chisquare(first).pvalue > UNLIKELY
+    (*_, rows) = model.choose_batches(KEY, 1)
+    assert (np.diff(rows) > 1).mean() > 0.5
+
+
 def test_first_labels_are_given_or_dealt_out_at_random():
     table = random_cells(3000, (2,))[1]
     labels = new_model(table, init=4).init_labels(KEY)

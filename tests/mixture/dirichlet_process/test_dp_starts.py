@@ -9,7 +9,7 @@ from skmanifold import DPMixture
 from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.emissions._bound_rows import StartEffort
 from skmanifold.emissions._dense_rows import DenseRows
-from skmanifold.emissions._gaussian.base import NormalPrior
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
 from skmanifold.mixture._dirichlet_process import starts
 from skmanifold.random._keys import root_key

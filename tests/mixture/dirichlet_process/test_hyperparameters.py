@@ -94,13 +94,6 @@ def test_a_shape_that_ignores_the_degrees_is_found_out(kind, monkeypatch):
     assert_disagrees(mean_along_chains(kind), mean_of_prior(kind))
 
 
-def test_one_group_with_a_learned_prior_is_one_cluster():
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    fixed, drawn = (DPMixture(hyperparameters=each, random_state=0).fit(X) for each in ("learn", "draw"))
-    assert drawn.n_components_ == 1
-    assert drawn.posterior_["n_components"].mean() < 4.0 < fixed.posterior_["n_components"].mean()
-
-
 def test_drawn_hyperparameters_are_in_the_posterior():
     X = np.random.default_rng(0).normal(size=(40, 2))
     posterior = DPMixture(max_iter=20, random_state=0).fit(X).posterior_

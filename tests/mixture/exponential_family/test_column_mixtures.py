@@ -106,4 +106,4 @@ def test_minibatches_continue_with_the_same_columns():
     for start in range(0, 600, 100):
         mixture.partial_fit(X[start : start + 100])
     assert adjusted_rand_score(mixture.predict(X), z) > 0.7
-    assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "counts"]
+    assert [name for name, _, _ in mixture.emission_.blocks] == ["numbers", "spiked", "counts"]

@@ -1,0 +1,286 @@
+"""Yeo-Johnson transforms of columns, with their powers, which are given or learned from clusters."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ...random._keys import root_key
+from ...utils._conditions import Array, Sizes
+from ...utils._declared import Saved
+from ...utils._threads import Workers
+from .._cells import TransformedCells
+from .._dense_rows import DenseRows
+from .._family import Family
+from .._seeds import cluster_rows
+
+# Of y = sign(z) ((1 + |z|)^p - 1) / p, where p is the power for positive z and 2 minus the power for negative z. The
+# density of a transformed row is multiplied by the derivatives, and powers from 0 to 2 have all numbers as values.
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of the quadrature
+_LEAST_POWER = 1e-12  # in place of 0, a logarithm
+_MOST_ROWS = 5000  # from which clusters and powers are learned
+_LEAST_GAIN = 3.0  # in log density, for a power that is not 1
+_N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
+_DECIMALS = 2  # of learned powers
+_NORMAL_RANGE = 1.349  # interquartile range of a standard normal distribution
+_LEAST_SCALE = 0.01  # in standard deviations, for columns with many equal cells
+_LEAST_SHARE = 1e-4  # of the variance of a column, within clusters: columns may be dependent
+_EXCESS = 2.0  # rows to which the prior of covariances is equivalent: the median of the learned numbers
+
+
+def _side(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
+    return np.maximum(np.where(z < 0.0, 2.0 - powers, powers), _LEAST_POWER)
+
+
+def _bent(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
+    p = _side(z, powers)
+    return np.copysign(np.expm1(p * np.log1p(np.abs(z))) / p, z)
+
+
+def _straight(y: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    """The inverse of `_bent`."""
+    p = _side(y, powers)
+    return np.copysign(np.expm1(np.log1p(p * np.abs(y)) / p), y)
+
+
+def _log_slope(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
+    return (_side(z, powers) - 1.0) * np.log1p(np.abs(z))
+
+
+class YeoJohnson(NamedTuple):
+    """A monotone function of each column, or of each of d cells: intercept + slope * y(z), z = (x - location) / scale.
+
+    Below `low` and above `high`, the extremes of z in the fitted rows, it is a straight line: otherwise the means of
+    components without rows could be arbitrarily large. Columns with power 1 stay as they are.
+    """
+
+    location: Annotated[np.ndarray, Array("float64", "n_dimensions")]
+    scale: Annotated[np.ndarray, Array("float64", "n_dimensions", above=0)]
+    powers: Annotated[np.ndarray, Array("float64", "n_dimensions", low=0, high=2)]
+    low: Annotated[np.ndarray, Array("float64", "n_dimensions", high=0)]
+    high: Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)]
+    intercept: Annotated[np.ndarray, Array("float64", "n_dimensions")]
+    slope: Annotated[np.ndarray, Array("float64", "n_dimensions", above=0)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        with np.errstate(all="ignore"):
+            ends = np.array([self.forward(self.location + self.scale * end) for end in (self.low, self.high)])
+        return None if np.isfinite(ends).all() else "has a transform of the fitted rows that is not finite"
+
+    @classmethod
+    def of_rows(cls, X: np.ndarray, weights: np.ndarray, powers: np.ndarray) -> YeoJohnson | None:
+        """The transform with these powers that keeps the weighted means and deviations of rows; None if all are 1."""
+        means, deviations = _moments(X, weights)
+        powers = np.where(deviations > 0.0, powers, 1.0)
+        if (powers == 1.0).all():
+            return None
+        location, scale = _middle(X, weights)
+        z = (X - location) / scale
+        mean, deviation = _moments(_bent(z, powers), weights)
+        slope = np.where(powers == 1.0, scale, deviations / np.where(deviation > 0.0, deviation, 1.0))
+        extremes = np.fmin.reduce(z, axis=0), np.fmax.reduce(z, axis=0)
+        return cls(location, scale, powers, *extremes, means - slope * mean, slope)
+
+    def take(self, columns: np.ndarray | slice) -> YeoJohnson:
+        """The functions of these columns."""
+        return YeoJohnson(*(each[columns] for each in self))
+
+    def forward(self, X: np.ndarray) -> np.ndarray:
+        """Transformed numbers, with the columns along the last axis; NaN stays."""
+        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
+        z = (X[..., bent] - location) / scale
+        near = np.clip(z, low, high)
+        y = _bent(near, powers) + np.exp(_log_slope(near, powers)) * (z - near)
+        out = X.copy()
+        out[..., bent] = intercept + slope * y
+        return out
+
+    def inverse(self, Y: np.ndarray) -> np.ndarray:
+        """Numbers whose transforms are these."""
+        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
+        y = (Y[..., bent] - intercept) / slope
+        near = np.clip(y, _bent(low, powers), _bent(high, powers))
+        z = _straight(near, powers)
+        out = Y.copy()
+        out[..., bent] = location + scale * (z + np.exp(-_log_slope(z, powers)) * (y - near))
+        return out
+
+    def log_derivatives(self, X: np.ndarray) -> np.ndarray:
+        """Log of the product of the derivatives of the observed cells of each row, (n_rows,)."""
+        bent, (location, scale, powers, low, high, _, slope) = self._bent_columns()
+        near = np.clip((X[:, bent] - location) / scale, low, high)
+        return np.nansum(np.log(slope / scale) + _log_slope(near, powers), axis=1)
+
+    def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second moments of numbers whose transforms are normal, by Gauss-Hermite quadrature."""
+        first, second, deviations = np.zeros(means.shape), np.zeros(means.shape), np.sqrt(variances)
+        for node, weight in zip(_NODES, _WEIGHTS / _WEIGHTS.sum(), strict=True):
+            gaps = self.inverse(means + node * deviations) - self.location
+            first += weight * gaps
+            second += weight * gaps**2
+        second += self.location * (2.0 * first + self.location)
+        same = self.powers == 1.0
+        return np.where(same, means, self.location + first), np.where(same, variances + means**2, second)
+
+    def _bent_columns(self) -> tuple[np.ndarray, YeoJohnson]:
+        bent = self.powers != 1.0
+        return bent, self.take(bent)
+
+
+class TransformsColumns(Family):
+    """Base class of families of rows of numbers that may be transformed before anything else.
+
+    Parameters, priors and statistics are of transformed columns. Fitted attributes, cells and new rows are not.
+    """
+
+    has_matrices: bool
+    transform: Saved[YeoJohnson | None]  # None if all columns stay as they are
+
+    def transformed(self, rows: DenseRows) -> DenseRows:
+        """Rows with transformed columns; these have a ``log_base``, others do not."""
+        if self.transform is None or rows.log_base is not None:
+            return rows
+        log_base = self.transform.log_derivatives(rows.values)
+        return rows._replace(values=self.transform.forward(rows.values), log_base=log_base)
+
+    def in_units(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes whose ``components_`` are means of the columns; covariances stay those of transformed columns."""
+        if self.transform is None:
+            return attributes
+        variances = attributes["covariances_"]
+        variances = np.diagonal(variances, axis1=-2, axis2=-1) if self.has_matrices else variances
+        return attributes | {"components_": self.transform.moments(attributes["components_"], variances)[0]}
+
+    def with_prior_of(self, other: TransformsColumns) -> Any:
+        """These rows with the transform and the prior of clusters of other rows."""
+        return self._with_transform(other.transform).with_prior(other.prior)
+
+    def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Workers) -> Any:
+        """These rows with the most probable transform given a partition."""
+        if "transform" not in free:
+            return self, statistics
+        filled, completed = self._values(statistics), getattr(statistics, "completed", np.empty((0, self.n_features)))
+        spread, X, weights = self._inverse(filled), self._inverse(self._values()), np.ones(self.n_rows)
+        if len(completed):
+            filled[np.isnan(filled).any(axis=1)] = completed
+        powers = best_powers(self, spread, filled, weights, labels)
+        other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
+        again = other.no_statistics(len(statistics.sizes))
+        if len(completed):
+            again.completed[:] = other.transformed(DenseRows(self._inverse(completed))).values
+        other.given(again).count(labels, again, workers)
+        return other, again
+
+    def _with_transform(self, transform: YeoJohnson | None) -> Any:
+        """Bound rows with another transform."""
+        if transform is self.transform:
+            return self
+        other = copy(self)
+        other.transform = transform
+        return other.clusters(self.rows._replace(values=self._inverse(self._values()), log_base=None))
+
+    def _values(self, statistics: Any = None) -> np.ndarray:
+        """Transformed values of bound rows, or those within cells in statistics if numbers are rounded; a new array."""
+        has_cells = statistics is not None and len(statistics.values)
+        return (statistics.values if has_cells else self.rows.values).copy()
+
+    def _inverse(self, values: np.ndarray) -> np.ndarray:
+        """Values of which these are transforms."""
+        return values if self.transform is None else self.transform.inverse(values)
+
+    def _cells(self, cells: Any) -> Any:
+        """Distributions of cells, given those of their transforms."""
+        return cells if self.transform is None else TransformedCells(cells, self.transform)
+
+
+def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted means and deviations of the observed cells of columns; zero if there are none."""
+    seen = ~np.isnan(X)
+    totals = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
+    means = weights @ np.where(seen, X, 0.0) / totals
+    return means, np.sqrt(weights @ np.where(seen, X - means, 0.0) ** 2 / totals)
+
+
+def _middle(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted medians and interquartile ranges, in deviations of a normal distribution, of columns.
+
+    Most cells of a skewed column are nearer to each other than its standard deviation. A constant column has scale 1.
+    """
+    seen = ~np.isnan(X) | np.isnan(X).all(axis=0)
+    observed = ((x[own], weights[own]) for x, own in zip(X.T, seen.T, strict=True))
+    found = [np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf", weights=own) for x, own in observed]
+    lower, middle, upper = np.nan_to_num(np.transpose(found))
+    scale = np.maximum((upper - lower) / _NORMAL_RANGE, _LEAST_SCALE * _moments(X, weights)[1])
+    return middle, np.where(scale > 0.0, scale, 1.0)
+
+
+def transform_of_rows(
+    family: Any, X: np.ndarray, spread: np.ndarray, weights: np.ndarray, n_clusters: int
+) -> YeoJohnson | None:
+    """The transform of weighted rows with powers that are learned from clusters of k-means, in rows with `spread`."""
+    transform = None
+    for _ in range(_N_ALTERNATIONS):
+        filled = spread if transform is None else transform.forward(spread)
+        labels = cluster_rows(filled, n_clusters, root_key(0), weights, _MOST_ROWS)
+        transform = YeoJohnson.of_rows(X, weights, best_powers(family, spread, filled, weights, labels))
+    return transform
+
+
+def best_powers(family: Any, X: np.ndarray, filled: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The most probable power of each column given clusters of weighted rows, (d,); 1 without a clear gain.
+
+    `filled` are transformed rows, of which missing cells may have values: the density of a column is that given its
+    other columns, unless the family has variances alone. Means and covariances of the clusters, also if the family has
+    one for all, are integrated out, with a prior at the covariance within clusters.
+    """
+    chosen = np.argsort(labels, kind="stable")
+    chosen = chosen[:: -(-len(chosen) // _MOST_ROWS)]
+    X, filled, weights, labels = X[chosen], filled[chosen], weights[chosen], labels[chosen]
+    (location, scale), deviations, found = _middle(X, weights), _moments(filled, weights)[1], np.ones(X.shape[1])
+    for j in np.flatnonzero(deviations > 0.0):
+        seen, given = np.flatnonzero(~np.isnan(X[:, j])), (deviations > 0.0) & family.has_matrices
+        given[j], z = False, (X[seen, j] - location[j]) / scale[j]
+        others = filled[seen][:, given], _LEAST_SHARE * deviations[given] ** 2
+        within = _Within(labels[seen], weights[seen], *others)
+        best = minimize_scalar(within.cost, bounds=(0.0, 2.0), args=(z,), options={"xatol": 0.1**_DECIMALS})
+        if within.cost(1.0, z) - best.fun > _LEAST_GAIN:
+            found[j] = round(float(best.x), _DECIMALS)
+    return found
+
+
+class _Within:
+    """Weighted rows, sorted by cluster, with a column that varies and `others`, whose covariances have `least`."""
+
+    def __init__(self, labels: np.ndarray, weights: np.ndarray, others: np.ndarray, least: np.ndarray) -> None:
+        self.starts = np.flatnonzero(np.append(True, np.diff(labels) != 0))
+        self.weights, self.lengths = weights[:, np.newaxis], np.diff(np.append(self.starts, len(labels)))
+        self.values, self.least = self._centred(np.column_stack((np.zeros(len(labels)), others))), least
+        parts = np.split(np.sqrt(self.weights) * self.values, self.starts[1:])
+        self.products = np.array([part.T @ part for part in parts])
+
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        """Weighted sums by cluster."""
+        return np.add.reduceat(self.weights * values, self.starts)
+
+    def _centred(self, values: np.ndarray) -> np.ndarray:
+        """Values minus means of their clusters; zero in place of NaN."""
+        seen = ~np.isnan(values)
+        means = self._sums(np.where(seen, values, 0.0)) / np.maximum(self._sums(seen), self.weights.min())
+        return np.where(seen, values - np.repeat(means, self.lengths, axis=0), 0.0)
+
+    def cost(self, power: float, z: np.ndarray) -> float:
+        """Minus the log marginal density, up to a constant, of the column `z` if it is transformed with this power."""
+        y = _bent(z, power)
+        self.values[:, :1] = self._centred(y[:, np.newaxis])
+        self.products[:, 0] = self.products[:, :, 0] = self._sums(self.values[:, :1] * self.values)
+        sizes = self._sums(np.ones((len(y), 1)))[:, 0]
+        least = np.append(_LEAST_SHARE * _moments(y, self.weights[:, 0])[1] ** 2, self.least)
+        pooled = self.products.sum(axis=0) / sizes.sum() + np.diag(least)
+        degrees = len(pooled) + 1.0 + _EXCESS
+        log_dets = np.linalg.slogdet(self.products + _EXCESS * pooled)[1]
+        of_prior = degrees * len(sizes) * np.linalg.slogdet(pooled)[1]
+        return float(0.5 * ((degrees + sizes) @ log_dets - of_prior) - self.weights[:, 0] @ _log_slope(z, power))
