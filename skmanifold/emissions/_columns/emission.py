@@ -44,9 +44,10 @@ class Columns(WeighableEmission, BaseComposition):
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
-        Bernoulli, and categories and strings are categorical. :class:`~skmanifold.DPMixture` chooses full or diagonal
-        covariances, those whose initial clusters have the highest evidence. The fitted emission (``emission_`` of the
-        estimator) lists the chosen blocks.
+        Bernoulli, and categories and strings are categorical. Skewed columns of numbers are transformed, as
+        ``Gaussian(transform="auto")`` does. :class:`~skmanifold.DPMixture` chooses full or diagonal covariances, those
+        whose initial clusters have the highest evidence. The fitted emission (``emission_`` of the estimator) lists the
+        chosen blocks.
     count_columns : columns, default=None
         With "auto": columns with counts, which get a negative binomial emission; chosen as those of a block.
 
