@@ -153,7 +153,7 @@ def test_a_power_is_found_given_missing_cells_and_given_other_columns():
     X = make_X(600, holed=0.2)
     powers = DPMixture(Gaussian(transform="auto"), max_iter=10, random_state=0).fit(X).emission_.transform
     assert powers[0] < 0.3
-    assert powers[1] == 1.0
+    assert 0.7 < powers[1] < 1.3
     assert powers[2] < 0.7
 
 

@@ -366,13 +366,11 @@ class GaussianFamily(TransformsColumns):
 
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
-        _, means, scatters, degrees = self._posterior(statistics)
+        _, _, scatters, degrees = self._posterior(statistics)
+        means = self.in_units(self.cell_attributes(statistics))["components_"]
         freedom = self._as_covariances(degrees - self._least_degrees)
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        found = {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
-        if self.transform is not None:
-            found["components_"] = self.in_units(self.cell_attributes(statistics))["components_"]
-        return found
+        return {"components_": means, "covariances_": self._shaped(covariances)}
 
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
         """Means and covariances of the predictive distributions of clusters, of transformed columns.

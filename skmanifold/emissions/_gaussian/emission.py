@@ -305,7 +305,7 @@ class Gaussian(WeighableEmission):
 
     "auto" chooses the power of a column that maximises the marginal likelihood of the column given clusters, and for
     "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
-    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in each round of its search for initial clusters, and
+    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in the rounds of its search for initial clusters, and
     other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
     estimator has the chosen powers. They are fixed afterwards.
 
