@@ -235,8 +235,9 @@ def test_fits_do_not_depend_on_threads(fitted):
     X = table_of(planted())
     other = DPMixture("auto", n_jobs=2, **SHORT).fit(X)
     np.testing.assert_array_equal(other.score_samples(X), fitted.score_samples(X))
-    given = DPMixture(Columns(clone(fitted.emission_).blocks), **SHORT).fit(X)
-    np.testing.assert_array_equal(given.score_samples(X), fitted.score_samples(X))
+    learned = DPMixture("auto", hyperparameters="learn", **SHORT).fit(X)
+    given = DPMixture(Columns(clone(learned.emission_).blocks), **SHORT).fit(X)
+    np.testing.assert_allclose(given.score_samples(X), learned.score_samples(X), rtol=1e-5)  # from other first numbers
 
 
 def test_minibatches_keep_the_spikes_of_the_first():

@@ -168,6 +168,8 @@ class TransformsColumns(Family):
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
         powers = best_powers(self, spread, filled, weights, labels)
+        if (powers == (1.0 if self.transform is None else self.transform.powers)).all():
+            return self, statistics
         other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
         if len(completed):
