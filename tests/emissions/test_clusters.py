@@ -8,9 +8,9 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from skmanifold.emissions import Bernoulli, Gaussian, Multinomial, NegativeBinomial, Poisson, kernels
 from skmanifold.emissions._dense_rows import IncompleteRows
-from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.kernels import FULL_LANES
 from skmanifold.emissions._gaussian.tied import TiedFamily
 from skmanifold.emissions._statistics import occupied

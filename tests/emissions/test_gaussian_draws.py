@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 
-from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.kernels import add_full_densities
 from skmanifold.numerics.linalg import add_outer, divide_by_lower, fill_cholesky, fill_square, subtract_outer
 from skmanifold.numerics.simd import ENTRIES, LANES, _add_squares_reference

@@ -290,18 +290,19 @@ class GaussianFamily(TransformsColumns):
 
     def given(self, statistics: Any) -> Any:
         """The family with the hyperparameters of these statistics."""
-        vector, values, (last, family) = statistics.hyperparameters, statistics.values, self._last_given
+        vector, values, last = statistics.hyperparameters, statistics.values, self._last_given
         if not (len(vector) or len(values)):
             return self
-        if last is None or last[0] is not vector or last[1] is not values:
-            family = self._with_vector(vector) if len(vector) else copy(self)
-            if len(values):
-                family._set_values(values)
-            self._last_given = (vector, values), family
+        if last is not None and last[0] is vector and last[1] is values:
+            return last[2]
+        family = self._with_vector(vector) if len(vector) else copy(self)
+        if len(values):
+            family._set_values(values)
+        self._last_given = vector, values, family
         return family
 
     _vector: np.ndarray | None = None  # drawn hyperparameters; None are those of the prior
-    _last_given: tuple[Any, Any] = None, None  # hyperparameters and family: a pass needs them several times
+    _last_given: Any = None  # hyperparameters, values and the family with these: a pass needs them several times
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
@@ -366,7 +367,7 @@ class GaussianFamily(TransformsColumns):
     def _with_numbers(self, prior: NormalPrior) -> Any:
         """The same family, and rows if it has some, with other numbers of the prior."""
         other = copy(self)
-        other.prior, other._last_given = prior, (None, None)
+        other.prior, other._last_given = prior, None
         if hasattr(self, "data"):
             other.data = other._data_again()
         return other

@@ -261,7 +261,7 @@ class Gaussian(WeighableEmission):
     factor with :math:`\Psi_0` and :math:`\nu_0`, for the sum of the squares of all features. The prior mean of the
     covariances, :math:`\Psi_0 / (\nu_0 - d - 1)`, is a scale times the pooled covariance within the clusters. The
     marginal likelihood is multiplied by lognormal densities of the scale, of :math:`\nu_0 - d - 1` and of
-    :math:`\kappa_0`, with medians 1, 2 and 0.1, and standard deviations of the logarithms 2, 2 and 0.5. They keep the
+    :math:`\kappa_0`, with medians 1, 2 and 0.1, and standard deviations of the logarithms 2, 1 and 0.5. They keep the
     numbers finite if there are few clusters; :math:`\kappa_0` is at least 0.01. "diag" and "spherical" have
     :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is
     learned: the rows determine the common covariance. :math:`\mu_0` is not learned.

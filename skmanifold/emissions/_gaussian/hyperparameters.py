@@ -27,7 +27,7 @@ from ...utils._conditions import MOST_COUNTED, Array, Real
 from .._statistics import occupied
 
 _CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
-_DEVIATIONS = np.array([2.0, 2.0, 0.5])  # of the logarithms
+_DEVIATIONS = np.array([2.0, 1.0, 0.5])  # of the logarithms
 _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
 _NAMES = "covariance", "degrees", "mean_precision"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns

@@ -255,7 +255,7 @@ class MatrixFamily(GaussianFamily):
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
-        bound._bounds = self._bounds_of(rows.values)
+        bound._bounds, bound._last_given = self._bounds_of(rows.values), None
         return bound
 
     def _set_values(self, values: np.ndarray) -> None:

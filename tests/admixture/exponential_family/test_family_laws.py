@@ -11,9 +11,9 @@ from scipy.special import digamma
 
 from skmanifold.admixture._exponential_family.model import FamilyTokenModel
 from skmanifold.emissions._bernoulli import BernoulliFamily
-from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.diagonal import DiagonalFamily
 from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.samplers import ESCA, Gibbs
 from skmanifold.samplers._base import State
 from skmanifold.sparse.counts import Counts

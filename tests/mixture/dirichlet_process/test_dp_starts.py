@@ -9,8 +9,8 @@ from skmanifold import DPMixture
 from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.emissions._bound_rows import StartEffort
 from skmanifold.emissions._dense_rows import DenseRows
-from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.emissions._gaussian.full import FullFamily
+from skmanifold.emissions._gaussian.hyperparameters import NormalPrior
 from skmanifold.mixture._dirichlet_process import starts
 from skmanifold.random._keys import root_key
 from skmanifold.utils._threads import Workers
