@@ -45,6 +45,7 @@ class BoundRows:
     n_rows: int
     data: Any
     log_base: np.ndarray | None = None
+    _last_given: Any = None  # what was drawn, and the family with it, which a pass needs several times
     cells_of_task: int = 20_000  # rows times components: some milliseconds with a few entries per row
     bytes_of_cell: ClassVar[float] = 16.0  # of the statistics of a label, in a drawn partition with its components
 
@@ -53,6 +54,7 @@ class BoundRows:
     no_statistics: Callable[..., Any]
     new_posterior: Callable[..., Any]
     log_marginals: Callable[..., np.ndarray]
+    _with_drawn: Callable[..., Any]  # the family with these hyperparameters and numbers within cells
     with_learned_prior: Callable[..., Any]
     add_log_densities: Callable[..., None]
     seed_labels: Callable[..., np.ndarray]
@@ -83,7 +85,7 @@ class BoundRows:
     def _bound(self, rows: Any) -> Self:
         """A copy that is bound to these rows."""
         bound = copy(self)
-        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
+        bound.rows, bound.n_rows, bound.log_base, bound._last_given = rows, rows.n_rows, rows.log_base, None
         bound.data = bound.prepare(rows)
         return bound
 
@@ -177,7 +179,7 @@ class BoundRows:
         return self
 
     def given(self, statistics: Any) -> Self:
-        """The family with the hyperparameters of these statistics.
+        """The family with the hyperparameters, and the numbers within cells, of these statistics.
 
         Parameters
         ----------
@@ -187,7 +189,13 @@ class BoundRows:
         -------
         family : Family
         """
-        return self
+        drawn = [getattr(statistics, name, ()) for name in ("hyperparameters", "values")]
+        if not any(map(len, drawn)):
+            return self
+        last = self._last_given
+        if last is None or any(new is not old for new, old in zip(drawn, last[0], strict=True)):
+            self._last_given = last = drawn, self._with_drawn(*drawn)
+        return last[1]
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition.

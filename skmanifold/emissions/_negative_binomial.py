@@ -262,17 +262,8 @@ class NegativeBinomialFamily(CountFamily):
         """Inverse dispersions; empty if they are fixed."""
         return np.empty(0) if self.free is None else self.prior
 
-    def given(self, statistics: LinearCounts) -> NegativeBinomialFamily:
-        """The family with the dispersions of these statistics."""
-        inverses, (last, family) = statistics.hyperparameters, self._last_given
-        if not len(inverses):
-            return self
-        if last is not inverses:
-            family = self.with_prior(inverses)
-            self._last_given = inverses, family
-        return family
-
-    _last_given: tuple[Any, Any] = None, None  # inverse dispersions and family: a pass needs them several times
+    def _with_drawn(self, inverses: np.ndarray, values: Any) -> NegativeBinomialFamily:
+        return self.with_prior(inverses)
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other dispersions, drawn given the partition."""
@@ -302,7 +293,6 @@ class NegativeBinomialFamily(CountFamily):
     def _bound(self, rows: LinearRows) -> NegativeBinomialFamily:
         bound = super()._bound(rows)
         vars(bound).pop("_possible", None)
-        bound._last_given = None, None
         log_rising = np.zeros((rows.n_rows, 1))
         add_log_rising(0, rows.n_rows, *rows[:3], self.prior, log_rising)
         bound.log_base = log_rising[:, 0] if rows.log_base is None else log_rising[:, 0] + rows.log_base

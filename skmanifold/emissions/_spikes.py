@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import ndtr, rel_entr
 from sklearn.base import BaseEstimator, clone
 
 from ..random._keys import subkey
@@ -27,8 +28,9 @@ from ._rounding import cell_width
 
 _LEAST_RATIO = 3.0  # of the count of a spike and those of all values that are none
 _LEAST_ROWS, _LEAST_SHARE = 10, 0.03  # of a spike
-_MOST_CELLS, _LEAST_ROUGHNESS = 25, 3.0  # of a column all values of which are spikes
-_ROWS_COMPARED = 1000.0  # counts of more rows are rough in detail although they are nearly smooth
+_MOST_CELLS, _LEAST_DEVIANCE = 25, 5.0  # of a column all values of which are spikes
+_ROWS_COMPARED = 1000.0  # small deviations from smooth counts are significant with more rows
+_N_STEPS = 300  # of the EM algorithm
 _CHOSEN = "spikes", "cell_widths"
 _NOISE = 1e-12  # relative difference of numbers that are equal
 
@@ -36,8 +38,9 @@ _NOISE = 1e-12  # relative difference of numbers that are equal
 def spikes_of(column: np.ndarray, width: float) -> np.ndarray:
     """Values of a column that repeat more often than a smooth density explains, ascending; `width` is that of cells.
 
-    Spikes have three times as many rows as each of the other values. All values are spikes if they are on a grid with
-    few cells, and the density is narrower than a cell or the logs of neighbouring counts are no quadratic function.
+    Spikes have three times as many rows as each of the other values, which are at least as many values. All values are
+    spikes if they are on a grid with few cells, and no mixture of normal distributions that are as wide as a cell has
+    about the same counts.
     """
     seen = column[~np.isnan(column)]
     cells = np.rint((seen - seen.min()) / width).astype(int) if width else seen
@@ -46,22 +49,24 @@ def spikes_of(column: np.ndarray, width: float) -> np.ndarray:
     if len(values) < 2:
         return values[:0]
     has_few = width and cells.max() < _MOST_CELLS and len(seen) >= _LEAST_ROWS * len(values)
-    if has_few and (seen.std() <= width or _roughness(np.bincount(cells)) > _LEAST_ROUGHNESS):
+    if has_few and _unexplained(np.bincount(cells)) > _LEAST_DEVIANCE:
         return values
     order = np.argsort(-counts, kind="stable")
     ordered = counts[order]
     is_above = ordered >= np.maximum(_LEAST_RATIO * np.append(ordered[1:], 0), _LEAST_ROWS)
-    chosen = np.flatnonzero(is_above & (ordered >= _LEAST_SHARE * len(seen)))
+    chosen = np.flatnonzero((is_above & (ordered >= _LEAST_SHARE * len(seen)))[: len(values) // 2])
     return np.sort(values[order[: chosen.max(initial=-1) + 1]])
 
 
-def _roughness(counts: np.ndarray) -> float:
-    """Mean square of third differences of the logs of counts, in units of their variances; 0 for a normal density."""
-    counts = counts * min(1.0, _ROWS_COMPARED / counts.sum()) + 0.5
-    if len(counts) < 4:
-        return 0.0
-    variances = np.convolve(1.0 / counts, [1.0, 9.0, 9.0, 1.0], "valid")
-    return float((np.diff(np.log(counts), 3) ** 2 / variances).mean())
+def _unexplained(counts: np.ndarray) -> float:
+    """Deviance of counts from the best mixture of normal distributions as wide as a cell, divided by the cells."""
+    n_cells, counts = len(counts), counts * min(1.0, _ROWS_COMPARED / counts.sum())
+    edges, centres = np.arange(n_cells + 1.0) - 0.5, np.linspace(-1.0, n_cells, 2 * n_cells + 3)
+    shares = np.diff(ndtr(edges[:, np.newaxis] - centres), axis=0)
+    weights = np.full(len(centres), 1.0 / len(centres))
+    for _ in range(_N_STEPS):
+        weights *= shares.T @ (counts / (shares @ weights)) / counts.sum()
+    return 2.0 * float(rel_entr(counts, counts.sum() * (shares @ weights)).sum()) / n_cells
 
 
 def split_cells(values: np.ndarray, spikes: Sequence[Any], widths: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -238,10 +243,11 @@ class Spikes(WeighableEmission):
 
     Notes
     -----
-    With "auto", a value is a spike if it has at least three times as many rows as each value that is none, at least
-    10, and at least 3 percent. All values of a column are spikes if it is on a grid of at most 25 cells, with ten rows
-    for each value, and its density is narrower than a cell, or not smooth: the third differences of the logarithms of
-    the counts, which are zero for a normal density, are larger than random deviations explain.
+    With "auto", at most half of the values are spikes: those with at least three times as many rows as each value that
+    is none, at least 10, and at least 3 percent. Or all values are spikes, of a column on a grid of at most 25 cells
+    with ten rows for each value, if the counts are not those of a smooth density: their deviance from the best mixture
+    of normal distributions with standard deviations of one cell is more than five per cell, where it is at most one or
+    two for rounded numbers.
 
     Log densities are those of numbers, with respect to lengths, so that they can be compared with those of other
     emissions: the probability of a spike is divided by the width of its cell. The Gaussian distribution is not
@@ -287,7 +293,7 @@ class Spikes(WeighableEmission):
     ) -> None:
         self.numbers = numbers
         self.spikes = spikes
-        self.cell_widths = cell_widths
+        self.cell_widths: Any = cell_widths
         self.category_prior = category_prior
 
     @property
@@ -304,31 +310,27 @@ class Spikes(WeighableEmission):
             self._choose(values)
         elif isinstance(self.spikes, str):  # of a new emission for `partial_fit`
             self.spikes, self.cell_widths = (getattr(vars(estimator)["emission_"], name) for name in _CHOSEN)
-        widths: Any = self.cell_widths
-        without, codes = split_cells(values, self.spikes, widths)
+        without, codes = split_cells(values, self.spikes, self.cell_widths)
         starts = np.cumsum([0, *(len(own) + 1 for own in self.spikes)])
         table = category_table(estimator, codes, starts, handle_unknown="error")
-        log_widths = np.log([width or 1.0 for width in widths])
+        log_widths = np.log([width or 1.0 for width in self.cell_widths])
         table = table._replace(log_base=(codes < np.diff(starts) - 1) @ -log_widths)
         places = (np.arange(values.shape[1]),) * 2
         return SpikedRows((numbers.rows_of_values(estimator, without), table), places, tuple(self.spikes))
 
     def _choose(self, values: np.ndarray) -> None:
         """Set spikes and widths of cells to those of rows, in the form of parameters."""
-        d, given = values.shape[1], [getattr(self, name) for name in _CHOSEN]
-        for name, own in zip(_CHOSEN, given, strict=True):
-            if own is None or isinstance(own, str):
-                continue
+        d, found = values.shape[1], [*map(cell_width, values.T)]
+        given = {name: own for name in _CHOSEN if not isinstance(own := getattr(self, name), str | None)}
+        for name, own in given.items():
             if len(own) != d:
                 raise ValueError(f"{name} must have an entry for each of the {d} columns of X; got {len(own)}.")
             numbers = np.hstack([np.empty(0), *own]).astype(float)
             if not np.isfinite(numbers).all() or (name == "cell_widths" and numbers.min() < 0.0):
                 raise ValueError(f"{name} must be finite numbers, and cell_widths not negative; got {own!r}.")
-        spikes, widths = given
-        widths = [cell_width(column) for column in values.T] if widths is None else np.array(widths, float).tolist()
-        spikes = list(map(spikes_of, values.T, widths)) if isinstance(spikes, str) else spikes
+        self.cell_widths = widths = np.array(given.get("cell_widths", found), float).tolist()
+        spikes = given.get("spikes") or map(spikes_of, values.T, widths)
         self.spikes = [np.unique(np.array(own, float)).tolist() for own in spikes]
-        self.cell_widths = widths
 
     def bind_weighted(self, rows: SpikedRows, n_components: int, row_weights: np.ndarray | None) -> SpikedFamily:
         """Make the family of rows; a Gaussian prior that depends on rows is that of all cells of a column of spikes."""
@@ -336,9 +338,9 @@ class Spikes(WeighableEmission):
         numbers, table = rows.blocks
         low, high = (of.reduce(numbers.values, axis=0) for of in (np.fmin, np.fmax))
         if emission.family_type().has_matrices and not (low < high).all():
-            column = int(np.argmin(low < high))
             raise ValueError(
-                f"Column {column} has no numbers that are not spikes, and so no covariances: use Gaussian('diag')."
+                f"Column {np.argmin(low < high)} has no numbers that are not spikes, and so no covariances: use "
+                "Gaussian('diag')."
             )
         filled = np.where(low < high, numbers.values, rows.cells())
         family = emission.bind_weighted(DenseRows(filled), n_components, row_weights)
@@ -354,7 +356,17 @@ class Spikes(WeighableEmission):
         return self.blocks[0][1].disagrees(family.blocks[0], reader)
 
     def with_resolution_of(self, rows: SpikedRows) -> Spikes:
-        """The emission with numbers that have the widths of the cells."""
+        """The emission with numbers that have the widths of the cells.
+
+        Parameters
+        ----------
+        rows : object
+            Rows that this emission has read.
+
+        Returns
+        -------
+        emission : BaseEmission
+        """
         numbers: Gaussian = self.blocks[0][1]
         if numbers.resolution is None or isinstance(numbers.resolution, str):
             numbers = clone(numbers).set_params(resolution=np.array(self.cell_widths))

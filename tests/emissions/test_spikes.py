@@ -56,7 +56,7 @@ def test_all_values_of_a_column_with_few_uneven_values_are_spikes(seed):
     rng = rng_of(seed)
     assert found(rng.choice(7, 500, p=[0.2, 0.1, 0.1, 0.1, 0.07, 0.03, 0.4])) == list(range(7))
     assert found(rng.choice([1.0, 2.0], 200)) == [1.0, 2.0]
-    narrow = rng.normal(5.0, 0.7, 500).round()
+    narrow = rng.normal(5.0, 0.5, 500).round()
     assert found(narrow) == np.unique(narrow).tolist()
 
 
@@ -69,10 +69,12 @@ def test_smooth_rounded_columns_have_no_spikes(n, seed):
         normal,
         (2.0 * normal).round(),
         (3.0 * (normal + groups)).round(),
+        (1.5 * normal + 4.0 * groups).round(),
         (10.0 * normal).round(),
         rng.gamma(2.0, 3.0, n).round(1),
         np.exp(normal).round(2),
         rng.poisson(5.0, n).astype(float),
+        rng.exponential(4.0, n).round(),
         np.where(rng.random(n) < 0.5, 5.0, 1.0) * np.round(20.0 * normal / 5.0),  # half of the numbers are rounded more
         np.full(n, 3.0),
     ):
@@ -233,8 +235,9 @@ def test_fits_do_not_depend_on_threads(fitted):
     X = table_of(planted())
     other = DPMixture("auto", n_jobs=2, **SHORT).fit(X)
     np.testing.assert_array_equal(other.score_samples(X), fitted.score_samples(X))
-    given = DPMixture(Columns(clone(fitted.emission_).blocks), **SHORT).fit(X)
-    np.testing.assert_array_equal(given.score_samples(X), fitted.score_samples(X))
+    learned = DPMixture("auto", hyperparameters="learn", **SHORT).fit(X)
+    given = DPMixture(Columns(clone(learned.emission_).blocks), **SHORT).fit(X)
+    np.testing.assert_allclose(given.score_samples(X), learned.score_samples(X), rtol=1e-5)  # from other first numbers
 
 
 def test_minibatches_keep_the_spikes_of_the_first():

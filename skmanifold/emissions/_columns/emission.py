@@ -46,7 +46,8 @@ class Columns(WeighableEmission, BaseComposition):
         :class:`~sklearn.compose.make_column_selector`. Each column of X must be in one block.
 
         "auto" chooses by the types of the columns: numbers are Gaussian with a covariance matrix, ``bool`` is
-        Bernoulli, and categories and strings are categorical. Numbers of which some values repeat, such as zeros, have
+        Bernoulli, and categories and strings are categorical. Skewed columns of numbers are transformed, as
+        ``Gaussian(transform="auto")`` does. Numbers of which some values repeat, such as zeros, have
         :class:`~skmanifold.emissions.Spikes`, with variances alone. :class:`~skmanifold.DPMixture` chooses full or
         diagonal covariances of the others, those whose initial clusters have the highest evidence. The fitted emission
         (``emission_`` of the estimator) lists the chosen blocks.
@@ -209,7 +210,17 @@ class Columns(WeighableEmission, BaseComposition):
         return Columns(blocks, self.count_columns)
 
     def with_resolution_of(self, rows: ColumnRows) -> Columns:
-        """The emission with the resolution of each column, found in rows unless it is given."""
+        """The emission with the resolution of each column, found in rows unless it is given.
+
+        Parameters
+        ----------
+        rows : object
+            Rows that this emission has read.
+
+        Returns
+        -------
+        emission : BaseEmission
+        """
         pairs = zip(self.blocks, rows.blocks, strict=True)
         blocks = [
             (name, own.with_resolution_of(of_block) if hasattr(own, "with_resolution_of") else own, columns)

@@ -288,21 +288,13 @@ class GaussianFamily(TransformsColumns):
             return np.empty(0)
         return self.hyperprior.start(self.prior, self._least_degrees) if self._vector is None else self._vector
 
-    def given(self, statistics: Any) -> Any:
-        """The family with the hyperparameters of these statistics."""
-        vector, values, last = statistics.hyperparameters, statistics.values, self._last_given
-        if not (len(vector) or len(values)):
-            return self
-        if last is not None and last[0] is vector and last[1] is values:
-            return last[2]
+    def _with_drawn(self, vector: np.ndarray, values: np.ndarray) -> Any:
         family = self._with_vector(vector) if len(vector) else copy(self)
         if len(values):
             family._set_values(values)
-        self._last_given = vector, values, family
         return family
 
     _vector: np.ndarray | None = None  # drawn hyperparameters; None are those of the prior
-    _last_given: Any = None  # hyperparameters, values and the family with these: a pass needs them several times
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
@@ -374,13 +366,11 @@ class GaussianFamily(TransformsColumns):
 
     def expected(self, statistics: Any) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
-        _, means, scatters, degrees = self._posterior(statistics)
+        _, _, scatters, degrees = self._posterior(statistics)
+        means = self.in_units(self.cell_attributes(statistics))["components_"]
         freedom = self._as_covariances(degrees - self._least_degrees)
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        found = {"components_": means + self.origin, "covariances_": self._shaped(covariances)}
-        if self.transform is not None:
-            found["components_"] = self.in_units(self.cell_attributes(statistics))["components_"]
-        return found
+        return {"components_": means, "covariances_": self._shaped(covariances)}
 
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
         """Means and covariances of the predictive distributions of clusters, of transformed columns.

@@ -305,7 +305,7 @@ class Gaussian(WeighableEmission):
 
     "auto" chooses the power of a column that maximises the marginal likelihood of the column given clusters, and for
     "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
-    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in each round of its search for initial clusters, and
+    :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in the rounds of its search for initial clusters, and
     other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
     estimator has the chosen powers. They are fixed afterwards.
 
@@ -436,7 +436,17 @@ class Gaussian(WeighableEmission):
         return Gaussian(*learned, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
-        """The emission with the resolution of each column, found in rows unless it is given."""
+        """The emission with the resolution of each column, found in rows unless it is given.
+
+        Parameters
+        ----------
+        rows : object
+            Rows that this emission has read.
+
+        Returns
+        -------
+        emission : BaseEmission
+        """
         if self.resolution is not None and not isinstance(self.resolution, str):
             return self
         return clone(self).set_params(resolution=np.array([cell_width(column) for column in rows.values.T]))

@@ -22,7 +22,7 @@ from .._seeds import cluster_rows
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of the quadrature
 _LEAST_POWER = 1e-12  # in place of 0, a logarithm
-_MOST_ROWS = 5000  # from which clusters and powers are learned
+_MOST_ROWS = 2000  # from which clusters and powers are learned
 _LEAST_GAIN = 3.0  # in log density, for a power that is not 1
 _N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
 _DECIMALS = 2  # of learned powers
@@ -168,6 +168,8 @@ class TransformsColumns(Family):
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
         powers = best_powers(self, spread, filled, weights, labels)
+        if (powers == (1.0 if self.transform is None else self.transform.powers)).all():
+            return self, statistics
         other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
         if len(completed):
@@ -244,8 +246,7 @@ def best_powers(family: Any, X: np.ndarray, filled: np.ndarray, weights: np.ndar
     for j in np.flatnonzero(deviations > 0.0):
         seen, given = np.flatnonzero(~np.isnan(X[:, j])), (deviations > 0.0) & family.has_matrices
         given[j], z = False, (X[seen, j] - location[j]) / scale[j]
-        others = filled[seen][:, given], _LEAST_SHARE * deviations[given] ** 2
-        within = _Within(labels[seen], weights[seen], *others)
+        within = _Within(labels[seen], weights[seen], filled[seen][:, given], _LEAST_SHARE * deviations[given] ** 2)
         best = minimize_scalar(within.cost, bounds=(0.0, 2.0), args=(z,), options={"xatol": 0.1**_DECIMALS})
         if within.cost(1.0, z) - best.fun > _LEAST_GAIN:
             found[j] = round(float(best.x), _DECIMALS)
@@ -253,14 +254,15 @@ def best_powers(family: Any, X: np.ndarray, filled: np.ndarray, weights: np.ndar
 
 
 class _Within:
-    """Weighted rows, sorted by cluster, with a column that varies and `others`, whose covariances have `least`."""
+    """Weighted rows, sorted by cluster, with the other columns, whose variances within clusters `least` is added to."""
 
     def __init__(self, labels: np.ndarray, weights: np.ndarray, others: np.ndarray, least: np.ndarray) -> None:
         self.starts = np.flatnonzero(np.append(True, np.diff(labels) != 0))
         self.weights, self.lengths = weights[:, np.newaxis], np.diff(np.append(self.starts, len(labels)))
-        self.values, self.least = self._centred(np.column_stack((np.zeros(len(labels)), others))), least
-        parts = np.split(np.sqrt(self.weights) * self.values, self.starts[1:])
-        self.products = np.array([part.T @ part for part in parts])
+        self.sizes, self.others = np.add.reduceat(weights, self.starts), self._centred(others)
+        products = np.array([part.T @ part for part in np.split(np.sqrt(self.weights) * self.others, self.starts[1:])])
+        pooled = products.sum(axis=0) / self.sizes.sum() + np.diag(least)
+        self.of_pooled, self.of_clusters = np.linalg.inv(pooled), np.linalg.inv(products + _EXCESS * pooled)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Weighted sums by cluster."""
@@ -274,13 +276,14 @@ class _Within:
 
     def cost(self, power: float, z: np.ndarray) -> float:
         """Minus the log marginal density, up to a constant, of the column `z` if it is transformed with this power."""
-        y = _bent(z, power)
-        self.values[:, :1] = self._centred(y[:, np.newaxis])
-        self.products[:, 0] = self.products[:, :, 0] = self._sums(self.values[:, :1] * self.values)
-        sizes = self._sums(np.ones((len(y), 1)))[:, 0]
-        least = np.append(_LEAST_SHARE * _moments(y, self.weights[:, 0])[1] ** 2, self.least)
-        pooled = self.products.sum(axis=0) / sizes.sum() + np.diag(least)
-        degrees = len(pooled) + 1.0 + _EXCESS
-        log_dets = np.linalg.slogdet(self.products + _EXCESS * pooled)[1]
-        of_prior = degrees * len(sizes) * np.linalg.slogdet(pooled)[1]
-        return float(0.5 * ((degrees + sizes) @ log_dets - of_prior) - self.weights[:, 0] @ _log_slope(z, power))
+        y, sizes = _bent(z, power), self.sizes
+        gaps, least = self._centred(y[:, np.newaxis]), _LEAST_SHARE * _moments(y, self.weights[:, 0])[1] ** 2
+        squares, products = self._sums(gaps**2)[:, 0], self._sums(gaps * self.others)
+        square, product = squares.sum() / sizes.sum() + least, products.sum(axis=0) / sizes.sum()
+        pooled = max(square - product @ self.of_pooled @ product, least)
+        products += _EXCESS * product
+        explained = np.einsum("ka,kab,kb->k", products, self.of_clusters, products, optimize=True)
+        rests = np.maximum(squares + _EXCESS * square - explained, least)
+        degrees = len(product) + 2.0 + _EXCESS
+        of_prior = degrees * len(sizes) * np.log(pooled)
+        return float(0.5 * ((degrees + sizes) @ np.log(rests) - of_prior) - self.weights[:, 0] @ _log_slope(z, power))

@@ -88,7 +88,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     batch_size : int, "auto" or None, default="auto"
         Rows of a minibatch, after which components and weights are redrawn. With "auto" there are at most 20
         minibatches (100 for samplers other than `Slice`), and drawing components takes at most about a fifth of the
-        time. None uses all rows. The stationary distribution of `Slice` does not depend on it.
+        time. None uses all rows. The stationary distribution of `Slice` does not depend on it. The minibatches of
+        `Slice` for large tables have random groups of up to 32 consecutive rows, which takes less time.
     burn_in : int, default=None
         Number of discarded initial passes; None discards half of them.
     thin : int, default=2

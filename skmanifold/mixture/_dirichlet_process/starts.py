@@ -262,7 +262,8 @@ def _improved(
     clusters.given(statistics).count(labels, statistics, workers)
     for n_round in range(n_rounds):
         if free:
-            clusters, statistics = clusters.with_learned_transform(labels, statistics, free, workers)
+            if n_round or n_rounds == 1:  # seeds alone do not show the shapes of clusters
+                clusters, statistics = clusters.with_learned_transform(labels, statistics, free, workers)
             adapted = clusters.with_learned_prior(statistics, free)
         model = DPModel(adapted, _CONCENTRATION, (1.0, 1.0), init=labels, batch_size=None, workers=workers)
         state = sampler.init(model, subkey(key, n_round))
