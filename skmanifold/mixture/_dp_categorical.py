@@ -204,7 +204,7 @@ class DPCategoricalMixture(DPMixture):
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
     _parameter_constraints: dict = {  # noqa: RUF012
-        **DPMixture._parameter_constraints,
+        **{name: each for name, each in DPMixture._parameter_constraints.items() if name != "hyperparameters"},
         "emission": [StrOptions(set(_emissions)), HasMethods(["get_params", "set_params"])],
         "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],

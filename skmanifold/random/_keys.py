@@ -51,7 +51,6 @@ class Purpose:
     SPLIT_MERGE = 19
     RELABEL = 20
     COMPONENTS = 21
-    HYPERPARAMETERS = 22
 
     # Names that were added later; their numbers are those that the same draws had before
     SUBSAMPLE = 5
@@ -76,6 +75,7 @@ class Purpose:
     COLUMN_SUMS = 13
     SHARES = 13
     CENTRES = 14
+    HYPERPARAMETERS = 14
     MISSING_CELLS = 14
     WEIGHTS = 15
     LOG_SUM = 16

@@ -124,7 +124,7 @@ def log_posterior(X, labels, kind, prior, reference, logs, with_lognormals=True)
         mean_precision=mean_precision, covariance=scale * excess * reference, degrees=least + excess
     )
     of_rows = log_marginal_of(X, labels, kind, of_numbers)
-    lognormals = stats.norm.logpdf(logs, np.log([1.0, 2.0, 0.1]), [2.0, 2.0, 0.5]).sum()
+    lognormals = stats.norm.logpdf(logs, np.log([1.0, 2.0, 0.1]), [2.0, 1.0, 0.5]).sum()
     return of_rows + with_lognormals * lognormals
 
 

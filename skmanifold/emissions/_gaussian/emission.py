@@ -348,7 +348,7 @@ class Gaussian(WeighableEmission):
         -------
         emission : BaseEmission
         """
-        if self.resolution is not None and not isinstance(self.resolution, str):
+        if not isinstance(rows, DenseRows) or not (self.resolution is None or isinstance(self.resolution, str)):
             return self
         return clone(self).set_params(resolution=np.array([cell_width(column) for column in rows.values.T]))
 

@@ -196,17 +196,19 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
     given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
     which start from one number of seeds); of those from several numbers of seeds, a few passes and merges, the one with
-    the highest estimated evidence is used. The learned prior is the same for all chains. This is empirical Bayes: the
-    rows are used twice, and ``posterior_`` does not contain the uncertainty of the learned numbers, so that intervals
-    can be too narrow, most of all with few rows. To see how much the result depends on the prior, repeat the fit with
-    other numbers, for example those of ``emission_`` and twice its `mean_precision_prior`. Dispersions of
-    :class:`~skmanifold.emissions.NegativeBinomial` are learned in the same way.
+    the highest estimated evidence is used. So are dispersions of :class:`~skmanifold.emissions.NegativeBinomial`, and
+    transforms of columns. By default hyperparameters (not transforms) are then drawn in each pass, from their posterior
+    given the partition; ``posterior_`` contains them if the emission is not in a block of
+    :class:`~skmanifold.emissions.Columns`, and the emission documents their prior. With ``hyperparameters="learn"``
+    they are fixed. This is empirical Bayes: the rows are used twice, so that intervals are too narrow, most of all with
+    few rows. In simulations with three components and 30 rows, 90% intervals of variances covered 63% of the true ones
+    with learned hyperparameters of wider priors, and 86% with drawn ones.
 
-    The density of a cluster of equal rows has no bound. If columns have numbers on a grid (rounded, also before
-    standardising), priors and initial labels are found with each number spread uniformly over its cell. If more rows
-    are equal than rounding explains, repeated rows are left out of this search, with a warning. Draws use the rows as
-    they are: repeated rows are separate observations, and columns with few different numbers can have a cluster for
-    each number, if there are very many rows.
+    The density of a cluster of equal rows has no bound. Therefore numbers on a grid (rounded, also before
+    standardising) stand for unknown numbers within the cells of the grid, which are drawn in each pass, see
+    :class:`~skmanifold.emissions.Gaussian`. If more rows are equal than rounding explains, repeated rows are left out
+    of the search for initial clusters, with a warning, and hyperparameters are learned but not drawn. Otherwise
+    repeated rows are separate observations.
 
     References
     ----------
@@ -430,7 +432,10 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
                 start = spread_start(self.init, clusters, searched)
                 if self.n_chains == 1 and isinstance(self.init, str):  # several chains start from different clusters
                     start = labels_of_all(before, found, workers)
-            if self.hyperparameters == "draw":
+            n_searched = min(clusters.n_rows, clusters.start_effort().most_rows)
+            # The density of clusters of rows that repeat others has no bound as a function of the hyperparameters.
+            has_repeats = searched is not None and len(searched) < n_searched
+            if self.hyperparameters == "draw" and not has_repeats:
                 family = family.with_hyperprior(free, families[best])
                 clusters = family.clusters(rows)
         return emission, family, clusters, start
