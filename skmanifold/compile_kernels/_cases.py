@@ -62,11 +62,15 @@ def _points_with_missing_cells() -> np.ndarray:
     return rows
 
 
+def _rounded_points() -> np.ndarray:
+    return _points().round(1)
+
+
 def _table() -> np.ndarray:
     """Numbers, texts and truth values; some cells are missing."""
     random = np.random.default_rng(0)
     rows = np.empty((_N_ROWS, 5), dtype=object)
-    rows[:, :2] = _points_with_missing_cells()[:, :2]
+    rows[:, :2] = _points_with_missing_cells()[:, :2].round(1)
     rows[:, 2] = np.array(["blue", "brown", "green"])[random.integers(0, 3, _N_ROWS)]
     rows[:, 3] = np.array(["no", "yes"])[random.integers(0, 2, _N_ROWS)]
     rows[:, 4] = random.random(_N_ROWS) < 0.4
@@ -83,7 +87,7 @@ _DATA: dict[str, Callable[[], Any]] = {
     "OrthogonalSphericalAdmixture": _directions,
     "ExponentialFamilyAdmixture": _counts,
     "DPCategoricalMixture": _counts,
-    "DPMixture": _points,
+    "DPMixture": _rounded_points,
     "ExponentialFamilyMixture": _points,
     "VonMisesFisherMixture": _directions,
     "SubspaceMixture": _points,
@@ -94,7 +98,7 @@ _OF_EMISSIONS: dict[str, Callable[[], Any]] = {
     "auto": _table,
     "bernoulli": _events,
     "categorical": _codes,
-    "gaussian": _points,
+    "gaussian": _rounded_points,
     "multinomial": _counts,
     "negative_binomial": _counts,
     "poisson": _counts,
