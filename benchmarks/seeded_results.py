@@ -36,7 +36,7 @@ from skmanifold import (
     sample,
 )
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.emissions import Categorical, Columns, Gaussian
+from skmanifold.emissions import Categorical, Columns, Gaussian, Spikes
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere, Stiefel
 from skmanifold.models import Density, ExpandedMean, Log, Softmax, dirichlet
 from skmanifold.samplers import (
@@ -124,6 +124,8 @@ def estimators() -> Iterator[Case]:
         ("negative_binomial", COUNTS),
         ("poisson", COUNTS),
         (Gaussian("diag"), ROWS),
+        (Gaussian(transform=[0.5] * ROWS.shape[1]), ROWS.round(1)),
+        (Spikes(), ROWS.round(1).clip(0.0)),
         (Columns([("numbers", Gaussian(), [0, 1]), ("codes", Categorical(), [2, 3])]), ROWS[:, :4].round()),
     )
     for emission, X in families:

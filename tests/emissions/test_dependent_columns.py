@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Columns, Gaussian
-from skmanifold.emissions._gaussian.emission import dependent_columns
+from skmanifold.emissions._gaussian.dependent_columns import dependent_columns
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from skmanifold import DPMixture
+from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Columns, Gaussian, VonMisesFisher
 from skmanifold.emissions._rounding import cell_width, distinct_rows
 
@@ -135,3 +135,37 @@ def test_repeated_rows_of_other_emissions(emission):
     with pytest.warns(UserWarning, match="400 of 500 rows of X repeat"):
         mixture = DPMixture(emission, random_state=0).fit(X)
     assert mixture.n_components_ <= 15
+
+
+# --- finite mixtures -------------------------------------------------------------------------------------
+
+
+def rounded_fit(kind, width, X, n_components=1, sampler="em"):
+    emission = Gaussian(kind, resolution=width)
+    return ExponentialFamilyMixture(n_components, emission=emission, sampler=sampler, max_iter=40, random_state=0).fit(
+        X
+    )
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_covariances_of_finite_mixtures_contain_the_variance_of_cells(kind):
+    X = np.round(np.random.default_rng(0).normal(size=(50, 3)) * 2.0)
+    exact, rounded = (rounded_fit(kind, width, X).covariances_.squeeze() for width in (0.0, "auto"))
+    n, d = X.shape
+    expected = {"diag": np.full(d, n / (n + 1)), "spherical": np.full(d, n * d / (n * d + 1))}
+    expected = expected.get(kind, np.eye(d) * n / (n + 1)) / 12.0
+    np.testing.assert_allclose(rounded - exact, expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag"])
+def test_em_increases_the_bound_of_rounded_rows(kind, missing):
+    rng = np.random.default_rng(1)
+    X = np.round(rng.normal(size=(120, 2)) + 3.0 * (np.arange(120) % 2)[:, np.newaxis])
+    X[rng.random(X.shape) < missing] = np.nan
+    likeliest = Gaussian(kind, None, 0.0, 0.0, {"full": 4, "tied": 5, "diag": 3}[kind], 1.0)  # the trace is maximised
+    mixture = ExponentialFamilyMixture(2, emission=likeliest, sampler="em", max_iter=40, random_state=0).fit(X)
+    trace = mixture.log_density_trace_[0]
+    assert (np.diff(trace) > -1e-6 * np.abs(trace[1:])).all()
+    values = np.stack(np.meshgrid(*[np.arange(-12.0, 18.0)] * 2), axis=-1).reshape(-1, 2)
+    assert 0.9 < np.exp(mixture.score_samples(values)).sum() < 1.0

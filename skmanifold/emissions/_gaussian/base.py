@@ -214,6 +214,22 @@ class GaussianFamily(TransformsColumns):
 
         return self._sum_each_block(first, stop, first_block, shares, add)
 
+    def sum_blocks(self, n_rows, first_block, add, shapes=None) -> BlockSums:
+        """Sums by blocks of rows; products have in addition the variance of a uniform number within each cell."""
+        variances = self._variances_of_cells()
+        if variances is None or shapes is not None:
+            return super().sum_blocks(n_rows, first_block, add, shapes)
+
+        def add_with_cells(start, stop, sizes, sums, products, *missing):
+            add(start, stop, sizes, sums, products, *missing)
+            if self.has_matrices:
+                of_rows = sizes.sum(axis=1, keepdims=True) if self.shares_covariance else sizes
+                products += of_rows[..., np.newaxis, np.newaxis] * np.diag(variances)
+            else:
+                products[..., 0] += (sizes[..., np.newaxis] - missing[0]) * variances
+
+        return super().sum_blocks(n_rows, first_block, add_with_cells)
+
     def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components."""
         return np.einsum("kvv->v" if self.has_matrices else "kv->v", parameters.covariances)

@@ -152,8 +152,10 @@ class DiagonalFamily(GaussianFamily):
         self._add_densities(rows.values, first, stop, parameters, out)
 
     def _add_densities(self, X, first, stop, parameters, out):
-        of_cells = parameters.means, parameters.factors, _cell_offsets(parameters)
-        add_diagonal_densities(X, first, stop, *of_cells, out)
+        offsets, variances = _cell_offsets(parameters), self._variances_of_cells()
+        if variances is not None:
+            offsets -= 0.5 * variances * parameters.factors
+        add_diagonal_densities(X, first, stop, parameters.means, parameters.factors, offsets, out)
 
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]

@@ -137,8 +137,8 @@ class Gaussian(WeighableEmission):
 
     resolution : "auto", float or array-like of shape (n_features,), default=None
         Width :math:`h_j` of the cells to which the numbers of each column were rounded, 0 for exact numbers. "auto"
-        finds grids, offset plus multiples of a width, with repeated numbers. None is "auto". Only
-        :class:`~skmanifold.DPMixture` uses it, see Notes; for other estimators numbers are exact.
+        finds grids, offset plus multiples of a width, with repeated numbers. None is "auto" for
+        :class:`~skmanifold.DPMixture`, and 0 for other estimators; see Notes. Not for word vectors of admixtures.
     covariance_scale : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`V` of the prior of :math:`\Psi_0` where :class:`~skmanifold.DPMixture` draws it, see Notes. None is the
         default of `covariance_prior`.
@@ -187,7 +187,13 @@ class Gaussian(WeighableEmission):
     Scores of new rows are log probabilities of their cells divided by the volumes of these, with a normal distribution
     of the same variance, :math:`h_j^2 / 12`, in place of the uniform one within a cell. The error is below 0.02 nats
     for a standard deviation of at least half a cell within 2.5 of them, and at most 0.33 for each column in much
-    thinner components. As :math:`h \to 0` all results become those of exact numbers.
+    thinner components. Drawn and imputed numbers are not rounded. As :math:`h \to 0` all results become those of exact
+    numbers.
+
+    Other estimators take the numbers to be uniform within their cells: :math:`S_k` has :math:`n_k h_j^2 / 12` in
+    addition on its diagonal, and the log density of a row is the mean of the log densities of these numbers, which is
+    at most the log probability of its cell divided by the volume. This is approximate, also for draws by ``"gibbs"``:
+    variances of components that are not much wider than a cell are too large by up to :math:`h_j^2 / 6`.
 
     With `transform` the components are normal distributions of transformed columns, :math:`t_j(x) = a_j + b_j \,
     \psi(u; \lambda_j)` with :math:`u = (x - m_j) / s_j`, where [3]_
@@ -318,7 +324,7 @@ class Gaussian(WeighableEmission):
         vectors = np.require(vectors, requirements=["C", "W"])
         weights = np.bincount(tokens.indices, weights=tokens.counts, minlength=tokens.n_features)
         family = self._bind(vectors, weights, n_components, "word_vectors of words that occur")
-        family.word_vectors, family.word_weights = vectors, weights
+        family.word_vectors, family.word_weights, family.resolution = vectors, weights, None
         return family
 
     def free_hyperparameters(self) -> tuple[str, ...]:

@@ -172,9 +172,9 @@ class Hyperprior(NamedTuple):
         return free, np.log([scale, max(degrees - least, 0.5), mean_precision])[free.is_free]
 
     def drawn(self, family: Any, statistics: Any, least: float, key: np.uint64) -> np.ndarray:
-        """A vector where the shape, or one of the numbers, is drawn given the partition; `family` has the prior of now.
+        """A vector where the shape, or one of the numbers, is drawn given the partition.
 
-        The choice is random, and both leave the posterior unchanged.
+        `family` has the current prior. The choice is random, and both leave the posterior unchanged.
         """
         rng, vector = np.random.default_rng(int(key)), statistics.hyperparameters
         if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:

@@ -88,6 +88,9 @@ class MatrixFamily(GaussianFamily):
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: Any, out: np.ndarray
     ) -> None:
         """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
+        variances = self._variances_of_cells()
+        if variances is not None:
+            out -= 0.5 * np.einsum("kab,kab,b->k", parameters.factors, parameters.factors, variances)
         if not isinstance(rows, IncompleteRows):
             self._add_densities(rows.values, first, stop, parameters, out)
             return
