@@ -179,7 +179,8 @@ class Gaussian(WeighableEmission):
     for the K components that have rows. V is the covariance of all rows (`covariance_scale`), and s, :math:`\nu_0 - d
     - 1` and :math:`\kappa_0` have the lognormal priors above, between 1e-5 and 100, 0.5 and 1e4, 0.01 and 1e4. Each
     pass draws R or one of the three, chosen at random, by a slice update with means and covariances integrated out.
-    With "diag" and "spherical" each variance has its own R, with 3 in place of :math:`d + 2`.
+    With "diag" and "spherical" each variance has its own R, with 3 in place of :math:`d + 2`. In :math:`s R` the
+    others leave at least a millionth of the variance of each column unexplained that they leave in V.
 
     A rounded number :math:`x_{ij}` stands for an unknown one between :math:`x_{ij} - h_j / 2` and :math:`x_{ij} + h_j /
     2`. :class:`~skmanifold.DPMixture` draws it in each pass from the normal distribution given the component and the

@@ -33,7 +33,7 @@ _NAMES = "covariance", "degrees", "mean_precision"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
 _WIDTH = 1.0  # of the first interval of a slice
 _SHARE_OF_SHAPE = 0.5  # of the draws
-_LEAST_SHARE = 1e-6  # of the variances of V that columns leave unexplained, of those of a shape
+_LEAST_SHARE = 1e-6  # of what columns of V leave unexplained of each other, in prior covariances
 _N_FIXED = 3  # numbers before the shape in a draw
 
 
@@ -97,11 +97,17 @@ class FreeNumbers:
         return self.numbers(found.x)
 
     def drawn(
-        self, log_marginal: Callable[[PriorNumbers], float], logs: np.ndarray, rng: np.random.Generator
+        self,
+        log_marginal: Callable[[PriorNumbers], float],
+        logs: np.ndarray,
+        least_scale: float,
+        rng: np.random.Generator,
     ) -> np.ndarray:
         """A slice update of one free logarithm, which is chosen at random, given the others and a partition."""
         logs, i = logs.copy(), int(rng.integers(len(logs)))
         low, high = _BOUNDS[self.is_free][i].tolist()
+        if i == 0 and self.is_free[0]:
+            low = max(low, math.log(least_scale))
 
         def log_density(value: float) -> float:
             logs[i] = value
@@ -180,10 +186,12 @@ class Hyperprior(NamedTuple):
         if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:
             precisions = family.total_precision(statistics, subkey(key))
             shape = self._draw_shape(len(occupied(statistics)), vector, precisions, least, rng)
-            return np.concatenate([vector[:_N_FIXED], shape.ravel()]) if self._is_regular(shape) else vector
+            is_possible = self._least_scale(shape) < vector[2]
+            return np.concatenate([vector[:_N_FIXED], shape.ravel()]) if is_possible else vector
         free, logs = self.numbers_of(vector, least)
         shape = vector[_N_FIXED:].reshape(self.inverse.shape)
-        return self._vector(free, free.drawn(family.log_marginal_of(statistics, shape), logs, rng), shape)
+        log_marginal = family.log_marginal_of(statistics, shape)
+        return self._vector(free, free.drawn(log_marginal, logs, self._least_scale(shape), rng), shape)
 
     def drawn_from_prior(self, prior: NormalPrior, least: float, key: np.uint64) -> np.ndarray:
         """A vector drawn from the hyperprior; numbers that are not free are those of a prior."""
@@ -212,15 +220,16 @@ class Hyperprior(NamedTuple):
         """Degrees of freedom of the prior of the shape."""
         return _MORE_ROWS + (len(self.inverse) if self.inverse.ndim == 2 else 1.0)
 
-    def _is_regular(self, shape: np.ndarray) -> bool:
-        """Whether a shape is in the support of its prior, which excludes linearly dependent and constant columns.
+    def _least_scale(self, shape: np.ndarray) -> float:
+        """The smallest scale of a shape that is in the support of the prior.
 
-        Without this limit rows that lie on a hyperplane would have no posterior.
+        Columns must leave some of the variance of each one unexplained, compared with V. Without this limit rows that
+        lie on a hyperplane would have no posterior.
         """
         if shape.ndim == 1:
-            return bool((shape * self.inverse).min() > _LEAST_SHARE)
+            return _LEAST_SHARE / float((shape * self.inverse).min())
         unexplained = 1.0 / np.diagonal(np.linalg.inv(shape))  # by the other columns
-        return bool((unexplained * np.diagonal(self.inverse)).min() > _LEAST_SHARE)
+        return _LEAST_SHARE / float((unexplained * np.diagonal(self.inverse)).min())
 
     def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray) -> np.ndarray:
         _, degrees, mean_precision = free.numbers(logs)
