@@ -41,7 +41,8 @@ class Slice(BaseSampler):
     The order of the sticks mixes slowly, because a large component rarely moves past empty ones. So once per pass the
     labels are redrawn exactly given the partition: they are a size-biased permutation of the weights. Before that,
     `n_split_merge` Metropolis-Hastings moves propose to split a component or to merge two components ([5]_, [6]_).
-    Moves of single rows rarely achieve this.
+    Moves of single rows rarely achieve this. Then the model draws what else is unknown given the partition, such as
+    hyperparameters and rounded numbers.
 
     Parameters
     ----------
