@@ -91,6 +91,9 @@ class MatrixFamily(GaussianFamily):
         variances = self._variances_of_cells()
         if variances is not None:
             out -= 0.5 * np.einsum("kab,kab,b->k", parameters.factors, parameters.factors, variances)
+        self._add_observed(rows, first, stop, parameters, out)
+
+    def _add_observed(self, rows, first, stop, parameters, out):
         if not isinstance(rows, IncompleteRows):
             self._add_densities(rows.values, first, stop, parameters, out)
             return
@@ -382,7 +385,9 @@ class MatrixFamily(GaussianFamily):
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
-        super().add_densities_of_rows(components.parameters, out, workers)
+        self._add_by_ranges(
+            lambda a, b, new: self._add_observed(self.rows, a, b, components.parameters, new), out, workers
+        )
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d), of transformed columns."""

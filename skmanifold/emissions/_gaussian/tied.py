@@ -258,7 +258,7 @@ class TiedFamily(MatrixFamily):
         scale = math.sqrt(1.0 + 1.0 / self.prior.mean_precision)
         of_new = covariances * scale**2, factors / scale, offsets[:1] - self.n_features * math.log(scale)
         parameters = GaussianParameters(self.prior.mean[np.newaxis], *of_new)
-        self._add_by_ranges(lambda a, b, new: self.add_log_densities(self.rows, a, b, parameters, new), out, workers)
+        self._add_by_ranges(lambda a, b, new: self._add_observed(self.rows, a, b, parameters, new), out, workers)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
