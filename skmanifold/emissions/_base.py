@@ -67,6 +67,20 @@ class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):
             return "has a family that is not that of its emission"
         return "has the layout of a table" if "_layout" in vars(reader) else None
 
+    def with_resolution_of(self, rows: Any) -> Any:
+        """The emission with the resolution of each column of numbers, found in rows unless it is given.
+
+        Parameters
+        ----------
+        rows : object
+            Rows that this emission has read.
+
+        Returns
+        -------
+        emission : BaseEmission
+        """
+        return self
+
     def with_transform_of(self, family: Any) -> Any:
         """The emission with the transform of a family, if it is learned; most emissions have none.
 

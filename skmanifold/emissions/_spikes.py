@@ -356,17 +356,7 @@ class Spikes(WeighableEmission):
         return self.blocks[0][1].disagrees(family.blocks[0], reader)
 
     def with_resolution_of(self, rows: SpikedRows) -> Spikes:
-        """The emission with numbers that have the widths of the cells.
-
-        Parameters
-        ----------
-        rows : object
-            Rows that this emission has read.
-
-        Returns
-        -------
-        emission : BaseEmission
-        """
+        """The emission with numbers that have the widths of the cells."""
         numbers: Gaussian = self.blocks[0][1]
         if numbers.resolution is None or isinstance(numbers.resolution, str):
             numbers = clone(numbers).set_params(resolution=np.array(self.cell_widths))

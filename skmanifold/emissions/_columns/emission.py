@@ -210,22 +210,9 @@ class Columns(WeighableEmission, BaseComposition):
         return Columns(blocks, self.count_columns)
 
     def with_resolution_of(self, rows: ColumnRows) -> Columns:
-        """The emission with the resolution of each column, found in rows unless it is given.
-
-        Parameters
-        ----------
-        rows : object
-            Rows that this emission has read.
-
-        Returns
-        -------
-        emission : BaseEmission
-        """
+        """The emission with the resolution of each column, found in rows unless it is given."""
         pairs = zip(self.blocks, rows.blocks, strict=True)
-        blocks = [
-            (name, own.with_resolution_of(of_block) if hasattr(own, "with_resolution_of") else own, columns)
-            for (name, own, columns), of_block in pairs
-        ]
+        blocks = [(name, own.with_resolution_of(of_block), columns) for (name, own, columns), of_block in pairs]
         return Columns(blocks, self.count_columns)
 
     def with_transform_of(self, family: Any) -> Columns:

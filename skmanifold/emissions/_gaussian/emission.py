@@ -344,17 +344,7 @@ class Gaussian(WeighableEmission):
         return Gaussian(*learned, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
-        """The emission with the resolution of each column, found in rows unless it is given.
-
-        Parameters
-        ----------
-        rows : object
-            Rows that this emission has read.
-
-        Returns
-        -------
-        emission : BaseEmission
-        """
+        """The emission with the resolution of each column, found in rows unless it is given."""
         if not isinstance(rows, DenseRows) or not (self.resolution is None or isinstance(self.resolution, str)):
             return self
         return clone(self).set_params(resolution=np.array([cell_width(column) for column in rows.values.T]))

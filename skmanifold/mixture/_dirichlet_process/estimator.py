@@ -389,8 +389,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         emission: Any = self._resolve_emission()
         is_automatic = isinstance(getattr(emission, "blocks", None), str)
         rows = self._read_rows(emission, X, key, reset=True)
-        if hasattr(emission, "with_resolution_of"):
-            emission = emission.with_resolution_of(rows)
+        emission = emission.with_resolution_of(rows)
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = self._bound(emission, rows)
         self._check_offers(emission, family, [HasClusters], type(self).__name__)
