@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import entr, softmax
 
 from ...emissions._family import Family
-from ...emissions._rounding import distinct_rows
 from ...emissions._statistics import by_size, occupied, selected
 from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...metrics._partitions import compact_labels
@@ -21,6 +20,7 @@ from ...samplers import Slice
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .model import DPModel, Start, initial_labels
+from .repeated_rows import distinct_rows
 
 _LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
 _CELLS_AT_ONCE = 1 << 20  # scores of so many rows and clusters are stored
