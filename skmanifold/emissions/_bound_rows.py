@@ -401,6 +401,23 @@ class BoundRows:
         workers : Workers
         """
 
+    def entropy_of_missing(self, labels: np.ndarray, statistics: Any) -> float:
+        """Entropy of the drawn values of missing cells given labels and observed cells; 0 where none are drawn.
+
+        With it a log marginal density of completed rows estimates that of the observed cells.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,), int32
+        statistics : NamedTuple
+
+        Returns
+        -------
+        entropy : float
+            In nats.
+        """
+        return 0.0
+
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
         """Statistics after relabelling; `labels` are the new labels of all rows.
 

@@ -8,6 +8,7 @@ from scipy import stats
 from skmanifold.emissions import DenseRows, Gaussian, IncompleteRows
 from skmanifold.emissions._dense_rows import fill_patterns
 from skmanifold.random._keys import fold_in_each
+from skmanifold.utils._threads import Workers
 
 from ._cases import KEY, read
 
@@ -143,3 +144,19 @@ def test_the_default_covariance_is_positive_definite_if_no_row_has_two_cells():
     X[np.arange(12), np.arange(12) % 3] = np.arange(12.0) ** 2
     prior = Gaussian().bind(read(Gaussian(), X), 1).prior.covariance
     np.testing.assert_allclose(prior, np.diag(1.01 * np.nanvar(X, axis=0, ddof=1)))
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_the_entropy_of_missing_cells_is_that_of_their_conditional_distributions(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+    X[::4, 1] = np.nan
+    emission, labels = Gaussian(kind), np.repeat([0, 1], 20).astype(np.int32)
+    rows = emission.read(emission, X, reset=False)
+    clusters = emission.bind(rows, 1).clusters(rows)
+    statistics = clusters.no_statistics(2)
+    clusters.count(labels, statistics, Workers(1))
+    covariances = np.broadcast_to(clusters.expected(statistics)["covariances_"], (2, 2, 2))
+    variances = covariances[:, 1, 1] - covariances[:, 0, 1] ** 2 / covariances[:, 0, 0]
+    expected = 2.5 * (1.0 + np.log(2.0 * np.pi * variances)).sum()  # five cells in each cluster
+    assert clusters.entropy_of_missing(labels, statistics) == pytest.approx(expected, rel=1e-9)

@@ -371,6 +371,7 @@ class ColumnsFamily(Family):
     relabelled = _each(Family.relabelled, _statistics)
     draw_components = _each(Family.draw_components, _nested)
     split_merge_space = _each(Family.split_merge_space, _spaces)
+    entropy_of_missing = _each(Family.entropy_of_missing, _total)
     log_marginal = _each(Family.log_marginal, _total)
     add_log_predictive = _each(Family.add_log_predictive)
     add_densities_of_rows = _each(Family.add_densities_of_rows)

@@ -339,6 +339,20 @@ class MatrixFamily(GaussianFamily):
         workers.run(draw_cells, [(self.rows.values, chosen[a:b], places[a:b], *shared) for a, b in tasks])
         self._count_some(chosen, 1, labels, statistics, workers)
 
+    def entropy_of_missing(self, labels: np.ndarray, statistics: Any) -> float:
+        """Entropy of missing cells given labels and observed cells, at the expected parameters."""
+        if not len(self._incomplete):
+            return 0.0
+        present, place_of = occupied(statistics), np.zeros(len(statistics.sizes), np.int64)
+        place_of[present] = np.arange(len(present))
+        _, means, scatters, degrees = self._posterior(statistics, present)
+        freedom = np.maximum(degrees - self._least_degrees, 0.5)
+        parameters = self._parameters(means, scatters / self._as_covariances(freedom))
+        of_rows = self.rows.values, self._incomplete, self.data.patterns
+        _, log_roots, n_seen = self._observed_squares(*of_rows, parameters)
+        own = log_roots[np.arange(len(log_roots)), place_of[labels[self._incomplete]]]
+        return float((0.5 * (1.0 + LOG_2PI) * (self.n_features - n_seen[:, 0]) - own).sum())
+
     def log_marginal(self, statistics: Any) -> float:
         """Log density of all rows given their labels."""
         labels = occupied(statistics)

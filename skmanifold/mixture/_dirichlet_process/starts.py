@@ -272,6 +272,7 @@ def _improved(
         statistics = state.statistics
         labels, shares = merge_greedily(adapted, state.latents, statistics, _CONCENTRATION, key, workers)
         evidence = dissolve_small(model, labels, statistics, shares, _CONCENTRATION)
+    evidence += adapted.given(statistics).entropy_of_missing(labels, statistics)
     if free:
         adapted = clusters.with_learned_prior(statistics, free)
     return Found(evidence, labels, statistics, adapted)
