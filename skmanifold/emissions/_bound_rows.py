@@ -85,7 +85,7 @@ class BoundRows:
     def _bound(self, rows: Any) -> Self:
         """A copy that is bound to these rows."""
         bound = copy(self)
-        bound.rows, bound.n_rows, bound.log_base, bound._last_given = rows, rows.n_rows, rows.log_base, None
+        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
         bound.data = bound.prepare(rows)
         return bound
 
@@ -192,9 +192,9 @@ class BoundRows:
         drawn = [getattr(statistics, name, ()) for name in ("hyperparameters", "values")]
         if not any(map(len, drawn)):
             return self
-        last = self._last_given
-        if last is None or any(new is not old for new, old in zip(drawn, last[0], strict=True)):
-            self._last_given = last = drawn, self._with_drawn(*drawn)
+        last, sources = self._last_given, [*drawn, getattr(self, "data", None)]  # a copy for other rows has other data
+        if last is None or any(new is not old for new, old in zip(sources, last[0], strict=True)):
+            self._last_given = last = sources, self._with_drawn(*drawn)
         return last[1]
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:

@@ -375,7 +375,7 @@ class GaussianFamily(TransformsColumns):
     def _with_numbers(self, prior: NormalPrior) -> Any:
         """The same family, and rows if it has some, with other numbers of the prior."""
         other = copy(self)
-        other.prior, other._last_given = prior, None
+        other.prior = prior
         if hasattr(self, "data"):
             other.data = other._data_again()
         return other

@@ -303,7 +303,7 @@ class DiagonalFamily(GaussianFamily):
         bound = copy(self)
         bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
         bound.cells_of_task = _CELLS_OF_TASK // self.n_features
-        bound.data, bound._last_given = self._data(rows.values), None
+        bound.data = self._data(rows.values)
         if self.resolution is not None:
             bounds = self._bounds_of(self.origin + self.scales * rows.values)
             bound._bounds = tuple((each - self.origin) / self.scales for each in bounds)

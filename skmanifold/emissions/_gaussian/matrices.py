@@ -261,7 +261,7 @@ class MatrixFamily(GaussianFamily):
         place = np.full(rows.n_rows, -1, np.int32)
         place[bound._incomplete] = np.arange(len(bound._incomplete))
         bound.data = self._data(rows.values, place, patterns)
-        bound._bounds, bound._last_given = self._bounds_of(rows.values), None
+        bound._bounds = self._bounds_of(rows.values)
         return bound
 
     def _set_values(self, values: np.ndarray) -> None:

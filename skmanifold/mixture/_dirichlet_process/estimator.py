@@ -436,5 +436,5 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
             has_repeats = searched is not None and len(searched) < n_searched
             if self.hyperparameters == "draw" and not has_repeats:
                 family = family.with_hyperprior(free, families[best])
-                clusters = family.clusters(rows)
+                clusters = clusters.with_hyperprior(free, tried[best])
         return emission, family, clusters, start
