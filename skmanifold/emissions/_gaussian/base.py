@@ -366,6 +366,13 @@ class GaussianFamily(TransformsColumns):
         slopes = 1.0 if self.transform is None else self.transform.slope / self.transform.scale  # at the median
         return (self.resolution * slopes) ** 2 / 12.0
 
+    def _of_rounded(self, covariances: np.ndarray) -> np.ndarray:
+        """Covariances of rounded numbers, given those of the numbers within their cells."""
+        variances = self._variances_of_cells()
+        if variances is None:
+            return covariances
+        return covariances + (np.diag(variances) if self.has_matrices else variances)
+
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
         family = self._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))

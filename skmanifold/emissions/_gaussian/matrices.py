@@ -399,9 +399,10 @@ class MatrixFamily(GaussianFamily):
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
-        self._add_by_ranges(
-            lambda a, b, new: self._add_observed(self.rows, a, b, components.parameters, new), out, workers
-        )
+        parameters = components.parameters
+        if self.resolution is not None:
+            parameters = self._parameters(parameters.means - self.origin, self._of_rounded(parameters.covariances))
+        self._add_by_ranges(lambda a, b, new: self._add_observed(self.rows, a, b, parameters, new), out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
         """Drawn means, (K, d), and covariances, (K, d, d) or (d, d), of transformed columns."""
@@ -409,7 +410,8 @@ class MatrixFamily(GaussianFamily):
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return self._cells(MatrixNormalCells(attributes["components_"], attributes["covariances_"]))
+        covariances = self._of_rounded(attributes["covariances_"])
+        return self._cells(MatrixNormalCells(attributes["components_"], covariances))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
