@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._install import install_command
-from ..emissions._cells import distribution_of_columns
 from ..topics.top_words import column_names
 from ..utils._threads import limit_threads
 from ..utils._typing import ArrayLike
@@ -112,7 +111,7 @@ class SummarizesClusters(MixtureInference):
             rows = self.typical_rows_
             clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
         with limit_threads("blas"):  # other numbers of threads round otherwise
-            cells: Any = distribution_of_columns(self._family, self._estimate.cell_attributes(self._family))
+            cells: Any = self._estimate.columns(self._family)
             information = np.empty(0) if cells is None else cells.information(sizes)
             typical: Any = None if cells is None else cells.typical()
             masses = [] if cells is None else cells.point_masses()

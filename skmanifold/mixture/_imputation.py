@@ -369,8 +369,7 @@ class ImputesCells(MixtureInference):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 bound, chosen = self._family_rows(rows.part(start, stop)), slice(start, stop)
                 for draw in draws:
-                    shares, attributes = draw.expected(bound, workers)
-                    cells = self._family.cell_distribution(attributes)
+                    shares, cells = draw.expected(bound, workers)
                     total = cells.nothing(len(values)) if total is None else total
                     cells.add_expected(values[chosen], shares, total.map(itemgetter(chosen)))
         return total.map(lambda sums: sums / len(draws))
@@ -382,11 +381,10 @@ class ImputesCells(MixtureInference):
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 bound = self._family_rows(rows.part(start, stop))
-                shares, attributes = draw.drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
+                shares, cells = draw.drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
                 levels = np.cumsum(shares, axis=1)
                 places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
                 labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
-                cells = self._family.cell_distribution(attributes)
                 out[start:stop] = cells.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
         return out
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from scipy.special import gammaln
 
+from ..emissions._cells import distribution_of_columns
 from ..emissions._family import Family, cell_parameters
 from ..emissions._statistics import by_size, held_statistics, selected
 from ..inference._draw_store import DrawStore
@@ -97,15 +98,15 @@ class Position(NamedTuple, Generic[Parameters]):
         rows.add_densities_of_rows(self.parameters, terms, workers)
         return terms
 
-    def cell_attributes(self, family: Any) -> dict[str, Any]:
-        """The parameters as attributes for `cell_distribution`; for `Columns` those of each block."""
-        return cell_parameters(family, self.parameters)
+    def columns(self, family: Any) -> Any:
+        """The distributions of single columns given the component, or None."""
+        return distribution_of_columns(family, cell_parameters(family, self.parameters))
 
     def expected(self, rows: FamilyRows, workers: Workers) -> Memberships:
-        """Memberships of the rows, and the parameters of the components as attributes."""
+        """Memberships of the rows, and the distributions of their cells given the component."""
         shares = self.log_terms(rows, workers)
         refuse_far_rows(to_shares(shares, workers))
-        return shares, self.cell_attributes(rows.family)
+        return shares, rows.family.cell_distribution(cell_parameters(rows.family, self.parameters))
 
     def drawn(self, rows: FamilyRows, key: np.uint64, workers: Workers) -> Memberships:
         """The same: there is nothing left to draw."""
@@ -177,18 +178,19 @@ class PartitionDraw(NamedTuple):
         clusters.given(self.statistics).add_log_predictive(with_new(self.statistics), terms, workers)
         return terms
 
-    def cell_attributes(self, family: Any) -> dict[str, Any]:
-        """Expected parameters of the components as attributes for `cell_distribution`."""
-        return self._clusters(family).cell_attributes(self.statistics)
+    def columns(self, family: Any) -> Any:
+        """The distributions of single columns given the component, or None."""
+        clusters = self._clusters(family)
+        return distribution_of_columns(clusters, clusters.cell_attributes(self.statistics))
 
-    def expected(self, clusters: Family, workers: Workers) -> Memberships:
-        """Memberships of the rows, and expected parameters of the components and of a new one."""
-        shares = self.log_terms(clusters, workers)
+    def expected(self, clusters: Any, workers: Workers) -> Memberships:
+        """Memberships of the rows, and distributions of cells by expected parameters; the last is a new component."""
+        shares, clusters = self.log_terms(clusters, workers), clusters.given(self.statistics)
         to_shares(shares, workers)
-        return shares, clusters.given(self.statistics).cell_attributes(with_new(self.statistics))
+        return shares, clusters.cell_distribution(clusters.cell_attributes(with_new(self.statistics)))
 
-    def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
-        """Memberships of the rows, and drawn parameters of the components and of a new one."""
+    def drawn(self, clusters: Any, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and distributions of cells by drawn parameters; the last is a new component."""
         labels, clusters = np.arange(len(self.statistics.sizes) + 1), clusters.given(self.statistics)
         log_weights = draw_log_weights(self.statistics, labels[:-1], self.concentration, key)
         components = clusters.draw_components(self.statistics, labels, subkey(key, Purpose.COMPONENTS), workers)
@@ -196,7 +198,7 @@ class PartitionDraw(NamedTuple):
         clusters.add_densities_of_rows(components, shares, workers)
         shares[:, -1:] = _terms_of_new(clusters, log_weights, components, workers)
         to_shares(shares, workers)
-        return shares, clusters.drawn_attributes(components)
+        return shares, clusters.cell_distribution(clusters.drawn_attributes(components))
 
     def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows from the predictive distributions of the clusters with these labels, or of a new one."""
@@ -243,21 +245,21 @@ class ParameterDraw(NamedTuple):
         of_new = _terms_of_new(clusters, self.log_weights, self.components, workers)
         return np.concatenate((terms, of_new), axis=1)
 
-    def expected(self, clusters: Family, workers: Workers) -> Memberships:
-        """Memberships of the rows, and the parameters of the components and expected ones of a new component."""
+    def expected(self, clusters: Any, workers: Workers) -> Memberships:
+        """Memberships of the rows, and distributions of cells, by expected parameters of a new component."""
         means = clusters.cell_attributes(clusters.no_statistics(1))["components_"]
         return self._memberships(clusters, np.log(np.hstack(means)).reshape(-1, 1), workers)
 
-    def drawn(self, clusters: Family, key: np.uint64, workers: Workers) -> Memberships:
-        """Memberships of the rows, and the parameters of the components and drawn ones of a new component."""
+    def drawn(self, clusters: Any, key: np.uint64, workers: Workers) -> Memberships:
+        """Memberships of the rows, and distributions of cells, by drawn parameters of a new component."""
         labels = np.zeros(1, np.int64)
         new = clusters.draw_components(clusters.no_statistics(1), labels, subkey(key, Purpose.COMPONENTS), workers)
         return self._memberships(clusters, new, workers)
 
-    def _memberships(self, clusters: Family, new: np.ndarray, workers: Workers) -> Memberships:
+    def _memberships(self, clusters: Any, new: np.ndarray, workers: Workers) -> Memberships:
         shares = self.log_terms(clusters, workers)
         to_shares(shares, workers)
-        return shares, clusters.drawn_attributes(np.append(self.components, new, axis=1))
+        return shares, clusters.cell_distribution(clusters.drawn_attributes(np.append(self.components, new, axis=1)))
 
 
 def draw_log_weights(statistics: Any, labels: np.ndarray, concentration: float, key: np.uint64) -> np.ndarray:

@@ -77,7 +77,7 @@ def fill_shares(terms, scratch, log_density):
         log_density[i] += math.log(total)
 
 
-Memberships = tuple[np.ndarray, dict[str, Any]]  # memberships (n_rows, K) and attributes of the components
+Memberships = tuple[np.ndarray, Any]  # memberships (n_rows, K), and distributions of cells given the component
 
 _ROWS_OF_TASK = 2048
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities

@@ -34,6 +34,8 @@ _LEAST_FREEDOM = 1.0  # the denominator of the covariance of a predictive distri
 _MOST_LOG_DEVIATION = 150.0  # of a predictive distribution, in units of its scatter
 _GAMMAS = 2**40  # child of a key beyond those of all rows
 _IN_CELLS = 2**41
+_OF_POWERS = 2**42
+_SHARE_OF_POWERS = 0.2  # of the passes, in which one power is drawn and nothing else
 _DRAWN = "mean_precision", "covariance", "degrees_of_freedom"  # names of the numbers of a prior
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
@@ -93,7 +95,7 @@ class MatrixData(NamedTuple):
     covariance: np.ndarray  # (d, d)
     degrees: float
     log_det: float  # of the covariance of the prior
-    far: float = 84.0  # twice the difference of log densities from the highest at which a score may be -inf: the random
+    far: float  # twice the difference of log densities from the highest at which a score may be -inf: the random
     # number of a label has 53 bits, so that smaller densities do not change it
 
 
@@ -139,13 +141,11 @@ class GaussianFamily(TransformsColumns):
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
     total_precision: Callable[..., np.ndarray]
-    _set_values: Callable[[np.ndarray], None]  # of the rows, within their cells
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     has_matrices = True  # whether covariances are matrices
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
-    hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
     # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
     resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None]
     _bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of cells of rows, and first numbers within them
@@ -294,6 +294,7 @@ class GaussianFamily(TransformsColumns):
     def with_hyperprior(self, free: Any, before: GaussianFamily) -> Any:
         """The family whose prior is the start of a chain; that `before` learning gives the mean of its shape."""
         other = copy(self)
+        free = [name for name in free if name != "transform" or self.transform is not None]
         other.hyperprior = Hyperprior.of_mean(before.prior.covariance, free)
         return other if other.hyperprior.free else self
 
@@ -302,7 +303,9 @@ class GaussianFamily(TransformsColumns):
         """The prior as a vector; empty if it is fixed."""
         if self.hyperprior is None:
             return np.empty(0)
-        return self.hyperprior.start(self.prior, self._least_degrees) if self._vector is None else self._vector
+        if self._vector is not None:
+            return self._vector
+        return self.hyperprior.start(self.prior, self._powers, self._least_degrees)
 
     def _with_drawn(self, vector: np.ndarray, values: np.ndarray) -> Any:
         family = self._with_vector(vector) if len(vector) else copy(self)
@@ -315,8 +318,11 @@ class GaussianFamily(TransformsColumns):
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
         if self.hyperprior is not None:
-            drawn = self.hyperprior.drawn(self.given(statistics), statistics, self._least_degrees, key)
-            statistics = statistics._replace(hyperparameters=drawn)
+            given, rng = self.given(statistics), np.random.default_rng(int(subkey(key, _OF_POWERS)))
+            if self.hyperprior.draws_powers and rng.random() < _SHARE_OF_POWERS:
+                return given.with_drawn_power(labels, statistics, rng, workers)
+            vector = self.hyperprior.drawn(given, statistics, self._least_degrees, key)
+            statistics = statistics._replace(hyperparameters=vector)
         if not len(statistics.values):
             return statistics
         present, key = occupied(statistics), subkey(key, _IN_CELLS)
@@ -333,7 +339,9 @@ class GaussianFamily(TransformsColumns):
         if self.hyperprior is None:
             return {}
         _, *numbers = self.given(statistics).prior
-        return {f"{name}_prior": np.array(value) for name, value in zip(_DRAWN, numbers, strict=True)}
+        found = {f"{name}_prior": np.array(value) for name, value in zip(_DRAWN, numbers, strict=True)}
+        powers = self.hyperprior.powers_of(statistics.hyperparameters)
+        return found | ({"transform": powers} if len(powers) else {})
 
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant."""
@@ -344,7 +352,8 @@ class GaussianFamily(TransformsColumns):
         """The family with hyperparameters drawn from their prior."""
         if self.hyperprior is None:
             return self
-        return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self._least_degrees, key))
+        of_prior = self.prior, self._powers, self._least_degrees
+        return self._with_vector(self.hyperprior.drawn_from_prior(*of_prior, key))
 
     def _bounds_of(self, values: np.ndarray) -> Any:
         """Lower and upper bounds of the cells of rows, and first numbers, spread over these; None if all are exact."""
@@ -375,7 +384,10 @@ class GaussianFamily(TransformsColumns):
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
-        family = self._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))
+        family, powers = self, self.hyperprior.powers_of(vector)
+        if len(powers):
+            family = self._with_powers(powers)
+        family = family._with_numbers(self.hyperprior.prior_of(vector, self.prior.mean, self._least_degrees))
         family._vector = vector
         return family
 

@@ -199,6 +199,9 @@ class DiagonalFamily(GaussianFamily):
 
         return log_marginal
 
+    def _units_of_column(self, j: int) -> tuple[float, float]:
+        return self.origin[j], self.scales[j]
+
     def _set_values(self, values: np.ndarray) -> None:
         self.data = self.data._replace(rows=values)
 

@@ -308,7 +308,7 @@ class FullFamily(MatrixFamily):
     def among_others(self) -> FullFamily:
         """These rows as one of several blocks of columns: no component is far if other blocks may prefer it."""
         block = copy(self)
-        block.data = self.data._replace(far=np.inf)
+        block._far, block.data = np.inf, self.data._replace(far=np.inf)
         return block
 
     def start_effort(self) -> StartEffort:

@@ -30,6 +30,7 @@ _CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
 _DEVIATIONS = np.array([2.0, 1.0, 0.5])  # of the logarithms
 _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
 _NAMES = "covariance", "degrees", "mean_precision"
+_POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
 _WIDTH = 1.0  # of the first interval of a slice
 _SHARE_OF_SHAPE = 0.5  # of the draws
@@ -152,7 +153,8 @@ class Hyperprior(NamedTuple):
     def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
         """The hyperprior with this mean of the shape."""
         return cls(
-            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, tuple(name for name in free if name in _NAMES)
+            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape,
+            tuple(name for name in free if name in (*_NAMES, _POWERS)),
         )
 
     @property
@@ -160,16 +162,26 @@ class Hyperprior(NamedTuple):
         """Whether scale and shape are drawn."""
         return "covariance" in self.free
 
-    def start(self, prior: NormalPrior, least: float) -> np.ndarray:
-        """A prior as a vector: mean precision, degrees, scale, and the shape."""
+    @property
+    def draws_powers(self) -> bool:
+        """Whether powers of transforms are drawn."""
+        return _POWERS in self.free
+
+    def start(self, prior: NormalPrior, powers: np.ndarray, least: float) -> np.ndarray:
+        """A prior as a vector: mean precision, degrees, scale, the shape, and `powers` if they are drawn."""
         factor = max(prior.degrees - least, 0.5) if self.draws_shape else 1.0
-        return np.array([prior.mean_precision, prior.degrees, 1.0, *(prior.covariance / factor).ravel()])
+        fixed = prior.mean_precision, prior.degrees, 1.0
+        return np.concatenate([fixed, (prior.covariance / factor).ravel(), powers[: len(powers) * self.draws_powers]])
+
+    def powers_of(self, vector: np.ndarray) -> np.ndarray:
+        """The powers in a vector, a view; empty if they are fixed."""
+        return vector[_N_FIXED + self.inverse.size :]
 
     def prior_of(self, vector: np.ndarray, mean: np.ndarray, least: float) -> NormalPrior:
         """The prior that a vector stands for."""
         mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
         factor = scale * max(degrees - least, 0.5) if self.draws_shape else 1.0
-        return NormalPrior(mean, mean_precision, factor * vector[_N_FIXED:].reshape(self.inverse.shape), degrees)
+        return NormalPrior(mean, mean_precision, factor * self._shape_of(vector), degrees)
 
     def numbers_of(self, vector: np.ndarray, least: float) -> tuple[FreeNumbers, np.ndarray]:
         """The free numbers, and their logarithms in a vector."""
@@ -177,31 +189,37 @@ class Hyperprior(NamedTuple):
         free = FreeNumbers(PriorNumbers(1.0, degrees, mean_precision), self.free, least)
         return free, np.log([scale, max(degrees - least, 0.5), mean_precision])[free.is_free]
 
+    def _shape_of(self, vector: np.ndarray) -> np.ndarray:
+        return vector[_N_FIXED:][: self.inverse.size].reshape(self.inverse.shape)
+
     def drawn(self, family: Any, statistics: Any, least: float, key: np.uint64) -> np.ndarray:
         """A vector where the shape, or one of the numbers, is drawn given the partition.
 
         `family` has the current prior. The choice is random, and both leave the posterior unchanged.
         """
         rng, vector = np.random.default_rng(int(key)), statistics.hyperparameters
+        powers = self.powers_of(vector)
         if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:
             precisions = family.total_precision(statistics, subkey(key))
             shape = self._draw_shape(len(occupied(statistics)), vector, precisions, least, rng)
             is_possible = self._least_scale(shape) < vector[2]
-            return np.concatenate([vector[:_N_FIXED], shape.ravel()]) if is_possible else vector
+            return np.concatenate([vector[:_N_FIXED], shape.ravel(), powers]) if is_possible else vector
         free, logs = self.numbers_of(vector, least)
-        shape = vector[_N_FIXED:].reshape(self.inverse.shape)
+        if not len(logs):
+            return vector
+        shape = self._shape_of(vector)
         log_marginal = family.log_marginal_of(statistics, shape)
-        return self._vector(free, free.drawn(log_marginal, logs, self._least_scale(shape), rng), shape)
+        return self._vector(free, free.drawn(log_marginal, logs, self._least_scale(shape), rng), shape, powers)
 
-    def drawn_from_prior(self, prior: NormalPrior, least: float, key: np.uint64) -> np.ndarray:
+    def drawn_from_prior(self, prior: NormalPrior, powers: np.ndarray, least: float, key: np.uint64) -> np.ndarray:
         """A vector drawn from the hyperprior; numbers that are not free are those of a prior."""
         rng = np.random.default_rng(int(key))
-        free, _ = self.numbers_of(self.start(prior, least), least)
-        shape = prior.covariance
+        start = self.start(prior, powers, least)
+        (free, _), shape = self.numbers_of(start, least), prior.covariance
         if self.draws_shape:
-            nothing = np.zeros(self.inverse.shape)
-            shape = self._draw_shape(0, self.start(prior, least), nothing, least, rng)
-        return self._vector(free, free.drawn_from_prior(rng), shape)
+            shape = self._draw_shape(0, start, np.zeros(self.inverse.shape), least, rng)
+        powers = np.where(powers == 1.0, 1.0, rng.uniform(0.0, 2.0, len(powers)))[: len(self.powers_of(start))]
+        return self._vector(free, free.drawn_from_prior(rng), shape, powers)
 
     def log_density(self, vector: np.ndarray, least: float) -> float:
         """Log density of a vector, up to a constant."""
@@ -209,7 +227,7 @@ class Hyperprior(NamedTuple):
         total = free.log_prior(logs)
         if not self.draws_shape:
             return total
-        shape, n_0 = vector[_N_FIXED:].reshape(self.inverse.shape), self._n_rows
+        shape, n_0 = self._shape_of(vector), self._n_rows
         if shape.ndim == 1:
             return total + 0.5 * float(((n_0 - 2.0) * np.log(shape) - n_0 * shape * self.inverse).sum())
         _, log_det = np.linalg.slogdet(shape)
@@ -231,10 +249,10 @@ class Hyperprior(NamedTuple):
         unexplained = 1.0 / np.diagonal(np.linalg.inv(shape))  # by the other columns
         return _LEAST_SHARE / float((unexplained * np.diagonal(self.inverse)).min())
 
-    def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray, powers: np.ndarray) -> np.ndarray:
         _, degrees, mean_precision = free.numbers(logs)
         scale = math.exp(logs[0]) if self.draws_shape else 1.0
-        return np.array([mean_precision, degrees, scale, *shape.ravel()])
+        return np.array([mean_precision, degrees, scale, *shape.ravel(), *powers])
 
     def _draw_shape(
         self, n_clusters: int, vector: np.ndarray, precisions: np.ndarray, least: float, rng: np.random.Generator

@@ -54,8 +54,8 @@ class MatrixFamily(GaussianFamily):
     there are parameters, missing cells are at the origin, the mean of the observed cells.
     """
 
-    _incomplete: np.ndarray  # indices of the rows with missing cells
     _ranks: np.ndarray  # of the patterns of all rows
+    _far = 84.0  # see `MatrixData`
     data_type: ClassVar[Any]
     _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
@@ -264,6 +264,9 @@ class MatrixFamily(GaussianFamily):
         bound._bounds = self._bounds_of(rows.values)
         return bound
 
+    def _units_of_column(self, j: int) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def _set_values(self, values: np.ndarray) -> None:
         self.data, self.rows = self.data._replace(values=values), self.rows._replace(values=values)
 
@@ -282,7 +285,7 @@ class MatrixFamily(GaussianFamily):
 
     def _data_again(self) -> MatrixData:
         """The same rows with the numbers of the prior."""
-        return self._data(*self.data[:3])._replace(far=self.data.far)
+        return self._data(*self.data[:3])
 
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
         """Rows and the prior, as the kernels read them."""
@@ -290,7 +293,7 @@ class MatrixFamily(GaussianFamily):
         covariance = np.ascontiguousarray(covariance, np.float64)
         of_prior = mean - self.origin, float(mean_precision), covariance, float(degrees)
         log_det = float(fill_upper_root(covariance, np.empty(covariance.shape)))
-        return self.data_type(values, place, patterns, self.origin, *of_prior, log_det)
+        return self.data_type(values, place, patterns, self.origin, *of_prior, log_det, self._far)
 
     @property
     def _least_degrees(self) -> float:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from .._cells import TransformedCells
 from .._dense_rows import DenseRows
 from .._family import Family
 from .._seeds import cluster_rows
+from .hyperparameters import Hyperprior, slice_update
 
 # Of y = sign(z) ((1 + |z|)^p - 1) / p, where p is the power for positive z and 2 minus the power for negative z. The
 # density of a transformed row is multiplied by the derivatives, and powers from 0 to 2 have all numbers as values.
@@ -26,6 +28,7 @@ _MOST_ROWS = 2000  # from which clusters and powers are learned
 _LEAST_GAIN = 3.0  # in log density, for a power that is not 1
 _N_ALTERNATIONS = 2  # of clusters by k-means and powers given these
 _DECIMALS = 2  # of learned powers
+_LEVELS = np.linspace(0.0, 1.0, 65)  # of the quantiles that stand for a column
 _NORMAL_RANGE = 1.349  # interquartile range of a standard normal distribution
 _LEAST_SCALE = 0.01  # in standard deviations, for columns with many equal cells
 _LEAST_SHARE = 1e-4  # of the variance of a column, within clusters: columns may be dependent
@@ -54,46 +57,52 @@ def _log_slope(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
 class YeoJohnson(NamedTuple):
     """A monotone function of each column, or of each of d cells: intercept + slope * y(z), z = (x - location) / scale.
 
-    Below `low` and above `high`, the extremes of z in the fitted rows, it is a straight line: otherwise the means of
-    components without rows could be arbitrarily large. Columns with power 1 stay as they are.
+    `points` are quantiles of z in the fitted rows, whose mean and deviation stay the same. Below the first and above
+    the last the function is a straight line: otherwise the means of components without rows could be arbitrarily
+    large. Columns with power 1 stay as they are.
     """
 
     location: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     scale: Annotated[np.ndarray, Array("float64", "n_dimensions", above=0)]
     powers: Annotated[np.ndarray, Array("float64", "n_dimensions", low=0, high=2)]
-    low: Annotated[np.ndarray, Array("float64", "n_dimensions", high=0)]
-    high: Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)]
+    points: Annotated[np.ndarray, Array("float64", "n_points n_dimensions")]
     intercept: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     slope: Annotated[np.ndarray, Array("float64", "n_dimensions", above=0)]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         with np.errstate(all="ignore"):
-            ends = np.array([self.forward(self.location + self.scale * end) for end in (self.low, self.high)])
+            ends = self.forward(self.location + self.scale * self.points[[0, -1]])
         return None if np.isfinite(ends).all() else "has a transform of the fitted rows that is not finite"
 
     @classmethod
     def of_rows(cls, X: np.ndarray, weights: np.ndarray, powers: np.ndarray) -> YeoJohnson | None:
-        """The transform with these powers that keeps the weighted means and deviations of rows; None if all are 1."""
-        means, deviations = _moments(X, weights)
-        powers = np.where(deviations > 0.0, powers, 1.0)
+        """The transform with these powers; None if all are 1."""
+        quantiles = _quantiles(X, weights)
+        location, scale = _middle(quantiles, X, weights)
+        points = (quantiles - location) / scale
+        powers = np.where(points[0] < points[-1], powers, 1.0)
         if (powers == 1.0).all():
             return None
-        location, scale = _middle(X, weights)
-        z = (X - location) / scale
-        mean, deviation = _moments(_bent(z, powers), weights)
-        slope = np.where(powers == 1.0, scale, deviations / np.where(deviation > 0.0, deviation, 1.0))
-        extremes = np.fmin.reduce(z, axis=0), np.fmax.reduce(z, axis=0)
-        return cls(location, scale, powers, *extremes, means - slope * mean, slope)
+        return cls(location, scale, powers, points, location, scale).with_powers(powers)
+
+    def with_powers(self, powers: np.ndarray) -> YeoJohnson:
+        """The functions with other powers, from 0 to 2."""
+        if not ((powers >= 0.0) & (powers <= 2.0)).all():
+            raise ValueError("a power of a transform is not between 0 and 2")
+        y, same = _bent(self.points, powers), powers == 1.0
+        slope = self.scale * np.where(same, 1.0, self.points.std(axis=0) / np.where(same, 1.0, y.std(axis=0)))
+        intercept = self.location + self.scale * self.points.mean(axis=0) - slope * y.mean(axis=0)
+        return self._replace(powers=powers, intercept=intercept, slope=slope)
 
     def take(self, columns: np.ndarray | slice) -> YeoJohnson:
         """The functions of these columns."""
-        return YeoJohnson(*(each[columns] for each in self))
+        return YeoJohnson(*(each[..., columns] for each in self))
 
     def forward(self, X: np.ndarray) -> np.ndarray:
         """Transformed numbers, with the columns along the last axis; NaN stays."""
-        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
+        bent, (location, scale, powers, points, intercept, slope) = self._bent_columns()
         z = (X[..., bent] - location) / scale
-        near = np.clip(z, low, high)
+        near = np.clip(z, points[0], points[-1])
         y = _bent(near, powers) + np.exp(_log_slope(near, powers)) * (z - near)
         out = X.copy()
         out[..., bent] = intercept + slope * y
@@ -101,9 +110,9 @@ class YeoJohnson(NamedTuple):
 
     def inverse(self, Y: np.ndarray) -> np.ndarray:
         """Numbers whose transforms are these."""
-        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
+        bent, (location, scale, powers, points, intercept, slope) = self._bent_columns()
         y = (Y[..., bent] - intercept) / slope
-        near = np.clip(y, _bent(low, powers), _bent(high, powers))
+        near = np.clip(y, *_bent(points[[0, -1]], powers))
         z = _straight(near, powers)
         out = Y.copy()
         out[..., bent] = location + scale * (z + np.exp(-_log_slope(z, powers)) * (y - near))
@@ -111,8 +120,8 @@ class YeoJohnson(NamedTuple):
 
     def log_derivatives(self, X: np.ndarray) -> np.ndarray:
         """Log of the product of the derivatives of the observed cells of each row, (n_rows,)."""
-        bent, (location, scale, powers, low, high, _, slope) = self._bent_columns()
-        near = np.clip((X[:, bent] - location) / scale, low, high)
+        bent, (location, scale, powers, points, _, slope) = self._bent_columns()
+        near = np.clip((X[:, bent] - location) / scale, points[0], points[-1])
         return np.nansum(np.log(slope / scale) + _log_slope(near, powers), axis=1)
 
     def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -139,6 +148,11 @@ class TransformsColumns(Family):
 
     has_matrices: bool
     transform: Saved[YeoJohnson | None]  # None if all columns stay as they are
+    _incomplete: np.ndarray  # indices of the rows with missing cells, if there are matrices
+    hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
+    # Each subclass defines these.
+    _set_values: Callable[[np.ndarray], None]  # of the rows, within their cells
+    _units_of_column: Callable[[int], tuple[float, float]]  # zero and unit of the data
 
     def transformed(self, rows: DenseRows) -> DenseRows:
         """Rows with transformed columns; these have a ``log_base``, others do not."""
@@ -178,12 +192,62 @@ class TransformsColumns(Family):
         return other, again
 
     def _with_transform(self, transform: YeoJohnson | None) -> Any:
-        """Bound rows with another transform."""
+        """The family, and rows if it has some, with another transform."""
         if transform is self.transform:
             return self
         other = copy(self)
         other.transform = transform
+        if not hasattr(self, "data"):
+            return other
         return other.clusters(self.rows._replace(values=self._inverse(self._values()), log_base=None))
+
+    @property
+    def _powers(self) -> np.ndarray:
+        return np.ones(self.n_features) if self.transform is None else self.transform.powers
+
+    def _with_powers(self, powers: np.ndarray) -> Any:
+        """The family, and rows if it has some, with other powers; those of the last pass are often the same."""
+        last = self._last_given
+        family = self if last is None or last[0][-1] is not getattr(self, "data", None) else last[1]
+        if self.transform is None or np.array_equal(family._powers, powers):
+            return family
+        return self._with_transform(self.transform.with_powers(powers))
+
+    def with_drawn_power(self, labels: np.ndarray, statistics: Any, rng: np.random.Generator, workers: Workers) -> Any:
+        """Statistics with another power of a random column, drawn given the partition, and its transformed numbers.
+
+        Numbers within cells stay the same, drawn values of missing cells those of the transformed column.
+        """
+        assert self.transform is not None
+        assert self.hyperprior is not None
+        j = int(rng.choice(np.flatnonzero(self._powers != 1.0)))
+        own, drawn = self.transform.take(np.array([j])), statistics
+        x = own.inverse(self._values(statistics)[:, [j]])
+
+        def log_density(power: float) -> float:
+            nonlocal drawn
+            of_column = own.with_powers(np.array([power]))
+            other, drawn = self._with_column(j, of_column.forward(x)[:, 0], statistics)
+            other.count(labels, drawn, workers)
+            return float(of_column.log_derivatives(x).sum()) + other.log_marginal(drawn)
+
+        power = slice_update(log_density, float(own.powers[0]), 0.0, 2.0, rng)  # the last that it has tried
+        vector = statistics.hyperparameters.copy()
+        self.hyperprior.powers_of(vector)[j] = power
+        return drawn._replace(hyperparameters=vector)
+
+    def _with_column(self, j: int, y: np.ndarray, statistics: Any) -> tuple[Any, Any]:
+        """These rows with other transformed numbers of a column, and statistics without rows."""
+        other, values = copy(self), self.data[0].copy()
+        shift, unit = self._units_of_column(j)
+        values[:, j] = (y - shift) / unit
+        other._set_values(values)
+        kept = {"values": values} if len(statistics.values) else {}
+        if self.has_matrices:
+            kept["completed"] = completed = statistics.completed.copy()
+            own = y[self._incomplete]
+            completed[:, j] = np.where(np.isnan(own), completed[:, j], own)
+        return other, self.no_statistics(len(statistics.sizes))._replace(**kept)
 
     def _values(self, statistics: Any = None) -> np.ndarray:
         """Transformed values of bound rows, or those within cells in statistics if numbers are rounded; a new array."""
@@ -207,15 +271,20 @@ def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return means, np.sqrt(weights @ np.where(seen, X - means, 0.0) ** 2 / totals)
 
 
-def _middle(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _quantiles(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted quantiles of the observed cells of columns, (n_levels, d); zero if there are none."""
+    seen = ~np.isnan(X) | np.isnan(X).all(axis=0)
+    observed = ((x[own], weights[own]) for x, own in zip(X.T, seen.T, strict=True))
+    found = [np.quantile(x, _LEVELS, method="inverted_cdf", weights=own) for x, own in observed]
+    return np.nan_to_num(np.transpose(found))
+
+
+def _middle(quantiles: np.ndarray, X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weighted medians and interquartile ranges, in deviations of a normal distribution, of columns.
 
     Most cells of a skewed column are nearer to each other than its standard deviation. A constant column has scale 1.
     """
-    seen = ~np.isnan(X) | np.isnan(X).all(axis=0)
-    observed = ((x[own], weights[own]) for x, own in zip(X.T, seen.T, strict=True))
-    found = [np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf", weights=own) for x, own in observed]
-    lower, middle, upper = np.nan_to_num(np.transpose(found))
+    lower, middle, upper = quantiles[:: len(quantiles) // 4][1:4]
     scale = np.maximum((upper - lower) / _NORMAL_RANGE, _LEAST_SCALE * _moments(X, weights)[1])
     return middle, np.where(scale > 0.0, scale, 1.0)
 
@@ -242,7 +311,8 @@ def best_powers(family: Any, X: np.ndarray, filled: np.ndarray, weights: np.ndar
     chosen = np.argsort(labels, kind="stable")
     chosen = chosen[:: -(-len(chosen) // _MOST_ROWS)]
     X, filled, weights, labels = X[chosen], filled[chosen], weights[chosen], labels[chosen]
-    (location, scale), deviations, found = _middle(X, weights), _moments(filled, weights)[1], np.ones(X.shape[1])
+    location, scale = _middle(_quantiles(X, weights), X, weights)
+    deviations, found = _moments(filled, weights)[1], np.ones(X.shape[1])
     for j in np.flatnonzero(deviations > 0.0):
         seen, given = np.flatnonzero(~np.isnan(X[:, j])), (deviations > 0.0) & family.has_matrices
         given[j], z = False, (X[seen, j] - location[j]) / scale[j]

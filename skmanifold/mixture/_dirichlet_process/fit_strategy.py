@@ -148,7 +148,7 @@ class PartitionFit(FitStrategy):
         record = {"n_components": np.array(n_components), "concentration": np.array(concentration)}
         if is_whole:
             draw = chain.sampler.parameters(chain.model, state)
-            arrays, sticks = arrays_of(draw, chain.model.clusters), self._sticks(chain)
+            arrays, sticks = arrays_of(draw, chain.model.clusters.given(state.statistics)), self._sticks(chain)
             place_of = np.zeros(sticks.max() + 1, np.int32)
             place_of[sticks] = np.arange(len(sticks))
             arrays |= chain.model.clusters.hyperparameters_of(state.statistics)
