@@ -118,6 +118,21 @@ def test_rounded_columns_with_variances(kind):
     assert abs(exact.score(X) - rounded.score(X)) < 0.03
 
 
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_missing_cells_are_predicted_from_rounded_ones(kind):
+    rng = np.random.default_rng(0)
+    z = 3.0 * rng.normal(size=400)
+    X = np.column_stack([np.round(z), np.round(z + 0.5), z + 0.01 * rng.normal(size=400)])
+    emission = Gaussian(kind, resolution=[1.0, 1.0, 0.0])
+    fitted = DPMixture(emission, init=np.zeros(400, int), max_iter=60, random_state=0).fit(X)
+    holed = X.copy()
+    holed[:, 2] = np.nan
+    assert np.abs(fitted.impute(holed) - X).max() < 0.6
+    drawn = np.array([each[:, 2] for each in fitted.impute(holed, n_draws=40, random_state=0)])
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    assert 0.88 < ((low < X[:, 2]) & (X[:, 2] < high)).mean() < 1.0
+
+
 def test_repeated_rows_give_one_warning_and_few_clusters():
     X = IRIS[np.random.default_rng(0).integers(0, 150, 150)]
     with pytest.warns(UserWarning, match=r"\d+ of 150 rows of X repeat other rows exactly") as caught:

@@ -188,8 +188,9 @@ class Gaussian(WeighableEmission):
     Scores of new rows are log probabilities of their cells divided by the volumes of these, with a normal distribution
     of the same variance, :math:`h_j^2 / 12`, in place of the uniform one within a cell. The error is below 0.02 nats
     for a standard deviation of at least half a cell within 2.5 of them, and at most 0.33 for each column in much
-    thinner components. Drawn and imputed numbers are not rounded. As :math:`h \to 0` all results become those of exact
-    numbers.
+    thinner components. Drawn and imputed numbers are not rounded; imputed ones are predicted from the cells of their
+    row with the same variances, which makes predictions from thin components stable. As :math:`h \to 0` all results
+    become those of exact numbers.
 
     Other estimators take the numbers to be uniform within their cells: :math:`S_k` has :math:`n_k h_j^2 / 12` in
     addition on its diagonal, and the log density of a row is the mean of the log densities of these numbers, which is
@@ -205,8 +206,9 @@ class Gaussian(WeighableEmission):
         -((1 - u)^{2 - \lambda} - 1) / (2 - \lambda) & u < 0, \end{cases}
 
     with logarithms in place of a power 0. :math:`m_j` is the median of the observed cells of the fitted rows,
-    :math:`s_j` their interquartile range divided by 1.349, and :math:`a_j` and :math:`b_j` keep their mean and their
-    standard deviation, so that priors have the same scale. Below the lowest and above the highest fitted value
+    :math:`s_j` their interquartile range divided by 1.349, and :math:`a_j` and :math:`b_j` keep the mean and the
+    standard deviation of 65 quantiles of these cells, from the lowest to the highest, so that priors have the same
+    scale for any power. Below the lowest and above the highest fitted value
     :math:`t_j` is a straight line. Densities of rows include the factors :math:`t_j'(x)`. ``components_`` are expected
     values of the columns, computed by quadrature from normal distributions, and drawn or imputed rows have the units of
     the columns; ``covariances_`` and the hyperparameters are those of transformed columns.
@@ -215,7 +217,10 @@ class Gaussian(WeighableEmission):
     "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
     :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in the rounds of its search for initial clusters, and
     other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
-    estimator has the chosen powers. They are fixed afterwards.
+    estimator has the chosen powers. They are then fixed, or the start of a chain of :class:`~skmanifold.DPMixture` that
+    draws the powers that are not 1, with a uniform prior from 0 to 2: in a fifth of the passes a slice update of one of
+    them, given the partition, with means and covariances integrated out. What is known of a missing cell there is its
+    transformed value, what is known of a rounded number its value in the units of the column.
 
     A fit warns about columns that are linear functions of others, up to rounding, and names them.
 

@@ -166,8 +166,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     categories_ : list of ndarray or None
         :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     emission_ : BaseEmission
-        The emission that was used. It has the learned numbers of the prior of Gaussian components, and the learned
-        dispersions of negative binomial ones, see Notes.
+        The emission that was used. It has the learned numbers of the prior of Gaussian components, the learned powers
+        of transforms, and the learned dispersions of negative binomial components, see Notes.
     sampler_ : BaseSampler
     n_iter_ : int
         Number of passes; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
@@ -197,8 +197,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
     which start from one number of seeds); of those from several numbers of seeds, a few passes and merges, the one with
     the highest estimated evidence is used. So are dispersions of :class:`~skmanifold.emissions.NegativeBinomial`, and
-    transforms of columns. By default hyperparameters (not transforms) are then drawn in each pass, from their posterior
-    given the partition; ``posterior_`` contains them if the emission is not in a block of
+    transforms of columns. By default these numbers are then drawn in each pass, from their posterior given the
+    partition; ``posterior_`` contains them if the emission is not in a block of
     :class:`~skmanifold.emissions.Columns`, and the emission documents their prior. With ``hyperparameters="learn"``
     they are fixed. This is empirical Bayes: the rows are used twice, so that intervals are too narrow, most of all with
     few rows. In simulations with three components and 30 rows, 90% intervals of variances covered 63% of the true ones

@@ -55,6 +55,7 @@ _DRAWN = draws_of(
     mean_precision_prior=Array("float64", "n_chains n_component_draws", low=0),
     degrees_of_freedom_prior=Array("float64", "n_chains n_component_draws"),
     covariance_prior=Array("float64", None),
+    transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),

@@ -1,5 +1,7 @@
 """Chains draw hyperparameters of Gaussian components, and rounded numbers, from their posterior given the partition."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
@@ -9,7 +11,9 @@ from scipy.stats import norm
 from skmanifold import DPMixture
 from skmanifold.emissions import Columns, Gaussian, NegativeBinomial
 from skmanifold.emissions._gaussian.hyperparameters import Hyperprior
+from skmanifold.emissions._gaussian.transforms import YeoJohnson
 from skmanifold.mixture._dirichlet_process.model import DPModel
+from skmanifold.mixture._memberships import with_new
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
 from skmanifold.utils._threads import Workers
@@ -24,6 +28,7 @@ FREE = {
     "spherical": ("covariance", "mean_precision"),
     "tied": ("mean_precision",),
 }
+BENT = "bent full", "bent diag"
 
 
 # --- hyperparameters -------------------------------------------------------------------------------------
@@ -31,15 +36,20 @@ FREE = {
 
 def family_of(kind):
     """A family whose hyperparameters are drawn; the mean of their shape does not depend on rows."""
+    kind, is_bent = kind.removeprefix("bent "), kind.startswith("bent ")
     scatter = {"full": SHAPE, "tied": SHAPE, "diag": np.diag(SHAPE)}.get(kind, 0.9)
     family = Gaussian(kind, np.zeros(2), 0.1, scatter, 6.0).prior_family(2, 4, 0)
-    return family.with_hyperprior(FREE[kind], family)
+    if is_bent:
+        fitted = np.random.default_rng(2).gumbel(size=(200, 2))
+        family.transform = YeoJohnson.of_rows(fitted, np.ones(200), np.array([0.3, 1.5]))
+    return family.with_hyperprior((*FREE[kind], "transform"), family)
 
 
 def numbers(family):
     """Functions of the hyperparameters of a family."""
-    free, shape = np.log(family.hyperparameters[:3]), family.hyperparameters[3:]
-    return np.concatenate([free, free**2, np.log(shape[[0, -1]]), np.arctan(shape)])
+    powers = family.hyperprior.powers_of(family.hyperparameters)
+    free, shape = np.log(family.hyperparameters[:3]), family.hyperparameters[3:][: family.hyperprior.inverse.size]
+    return np.concatenate([free, free**2, np.log(shape[[0, -1]]), np.arctan(shape), powers, powers**2])
 
 
 def mean_along_chains(kind, n_chains=120, n_steps=10):
@@ -74,7 +84,7 @@ def mean_of_prior(kind, n_draws=4000):
 
 @pytest.mark.extended
 @pytest.mark.short_cases("full")
-@pytest.mark.parametrize("kind", FREE)
+@pytest.mark.parametrize("kind", [*FREE, *BENT])
 def test_draws_leave_the_joint_distribution_with_rows_alone(kind):
     found, of_prior = mean_along_chains(kind), mean_of_prior(kind)
     free = found.error > 1e-6
@@ -92,6 +102,79 @@ def test_a_shape_that_ignores_the_degrees_is_found_out(kind, monkeypatch):
 
     monkeypatch.setattr(Hyperprior, "_draw_shape", wrong)
     assert_disagrees(mean_along_chains(kind), mean_of_prior(kind))
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", BENT)
+def test_powers_without_derivatives_are_found_out(kind, monkeypatch):
+    monkeypatch.setattr(YeoJohnson, "log_derivatives", lambda transform, X: np.zeros(len(X)))
+    assert_disagrees(mean_along_chains(kind), mean_of_prior(kind))
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag"])
+def test_powers_have_their_distribution_given_the_partition(kind, width):
+    rng, labels = np.random.default_rng(0), (np.arange(24) % 3).astype(np.int32)
+    X = np.column_stack([np.exp(rng.normal(size=24)), rng.normal(size=24)])
+    X = np.where(rng.random(X.shape) < 0.15, np.nan, np.round(2.0 * X) / 2.0 if width else X)
+    emission = Gaussian(kind, resolution=width, transform=[0.3, 1.0])
+    rows = emission.read(DPMixture(), X, reset=True)
+    family = emission.bind(rows, 1)
+    clusters = family.with_hyperprior(("transform",), family).clusters(rows)
+    statistics = clusters.no_statistics(3)
+    clusters.given(statistics).count(labels, statistics, Workers(1))
+    numbers = clusters._inverse(clusters._values(statistics))
+    if width:
+        assert np.nanmax(np.abs(numbers - X)) > 0.1
+    mean, precision, scatter, degrees = family.prior
+    plain = Gaussian(kind, mean, precision, scatter, degrees, resolution=0.0)
+
+    def log_density(power):
+        transform = family.transform.with_powers(np.array([power, 1.0]))
+        Y = transform.forward(numbers)
+        if kind != "diag":
+            holed, completed = np.isnan(X).any(axis=1), np.full(X.shape, np.nan)
+            completed[holed] = statistics.completed
+            Y = np.where(np.isnan(X), completed, Y)
+        bound = plain.bind(own := plain.read(DPMixture(), Y, reset=True), 1).clusters(own)
+        sums = bound.no_statistics(3)
+        bound.count(labels, sums, Workers(1))
+        return bound.log_marginal(sums) + transform.log_derivatives(numbers).sum()
+
+    powers = np.linspace(0.0, 2.0, 101)
+    weights = softmax([log_density(power) for power in powers])
+    expected = np.array([weights @ powers, weights @ powers**2])
+    draws = []
+    for _ in range(600):
+        given = clusters.given(statistics)
+        statistics = given.with_drawn_power(labels, statistics, rng, Workers(1))
+        draws.append(clusters.given(statistics).transform.powers[0])
+    batches = np.reshape(draws, (30, 20))
+    assert_agrees(summarize([[own.mean(), (own**2).mean()] for own in batches]), expected)
+
+
+def test_predictions_have_the_powers_of_their_draws():
+    X = np.exp(np.random.default_rng(0).normal(size=(60, 1)))
+    mixture = DPMixture(Gaussian("diag", transform="auto"), max_iter=60, random_state=0).fit(X)
+    powers = mixture.posterior_["transform"][0, :, 0]
+    assert len(np.unique(powers)) > 5
+    rows = mixture._family_rows(mixture._read(X))
+    densities, found = [], []
+    for draw in mixture._predictive:
+        given = rows.given(draw.statistics)
+        found.append(given.transform.powers[0])
+        assert draw.expected(rows, Workers(1))[1].transform.powers[0] == found[-1]
+        transform, plain = mixture._family.transform.with_powers(given.transform.powers), copy(mixture._family)
+        plain.transform = None
+        bound = plain.clusters(mixture._read(transform.forward(X))).given(draw.statistics)
+        terms = np.zeros((60, len(draw.weights)))
+        bound.add_log_predictive(with_new(draw.statistics), terms, Workers(1))
+        weights = np.log(draw.weights / draw.weights.sum())
+        densities.append(logsumexp(terms + weights, axis=1) + transform.log_derivatives(X))
+    assert set(found) <= set(powers)
+    assert len(set(found)) > 3
+    expected = logsumexp(densities, axis=0) - np.log(len(densities))
+    np.testing.assert_allclose(mixture.score_samples(X), expected, rtol=1e-9)
 
 
 def test_drawn_hyperparameters_are_in_the_posterior():
