@@ -22,7 +22,7 @@ from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import some_rows
 from ...utils._threads import Workers
 from .._memberships import DirichletWeights, Position, PositionDraws, read_labels
-from .._scores import FamilyRows, label_rows
+from .._scores import FamilyRows, label_rows, shares_and_log_density
 from .family import SubspaceFamily, Subspaces, add_terms, bound_family
 from .model import SingleSubspaceModel, SubspaceModel
 
@@ -419,7 +419,7 @@ class SubspacesFit(FitStrategy):
         rows = FamilyRows(self.family, self.rows.take(np.arange(0, self.n_rows, -(-self.n_rows // _ROWS))))
 
         def responsibilities(draw: Position) -> np.ndarray:
-            return draw.expected(rows, self.workers)[0]
+            return shares_and_log_density(draw, rows, len(draw.weights), self.workers)[0]
 
         reference = responsibilities(of_chains[best][-1]).T
         orders = np.array(
