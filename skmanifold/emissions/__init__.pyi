@@ -1,5 +1,6 @@
 from . import kernels as kernels
 from ._abilities import CompletesRows as CompletesRows
+from ._abilities import DrawsInCells as DrawsInCells
 from ._abilities import ExpectsRows as ExpectsRows
 from ._abilities import HasCells as HasCells
 from ._abilities import HasClusters as HasClusters

@@ -160,6 +160,54 @@ class CompletesRows(Protocol):
 
 
 @runtime_checkable
+class DrawsInCells(Protocol):
+    """A family of numbers that were rounded to cells, which draws them together with the labels of their rows.
+
+    Draws are proposed until one is accepted: a label with a probability in proportion to its weight and to a bound of
+    the probability of the row's cells, and numbers within the cells in proportion to the same bound of their density.
+
+    Attributes
+    ----------
+    unrounded : Family or False
+        The same family for exact numbers. False: these numbers are exact, and the family lacks the ability.
+    """
+
+    unrounded: Any
+
+    def add_log_bounds(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
+        """Add logs of bounds of probabilities of cells, divided by their volumes, to those of each component.
+
+        Parameters
+        ----------
+        rows : object
+        first, stop : int
+        parameters : object
+        out : ndarray of shape (stop - first, K)
+        """
+
+    def propose_in_cells(
+        self, rows: Any, labels: np.ndarray, parameters: Parameters, key: np.uint64, numbers: np.ndarray
+    ) -> np.ndarray:
+        """Replace rows by numbers within their cells, proposed given their components.
+
+        Parameters
+        ----------
+        rows : object
+            They are changed in place.
+        labels : ndarray of shape (n_rows,), int32
+        parameters : object
+        key : uint64
+        numbers : ndarray of shape (n_rows,), int64
+            The random numbers of a row depend only on the key and on this number.
+
+        Returns
+        -------
+        log_acceptance : ndarray of shape (n_rows,)
+            Logs of the probabilities with which a row's label and numbers are to be accepted.
+        """
+
+
+@runtime_checkable
 class HasFeatureVariances(Protocol):
     """A family that computes variances of the features within components, on whose scale components are compared."""
 

@@ -138,6 +138,11 @@ def fold_in_each(key, values):
     return out
 
 
+def uniform_each(key: np.uint64, values: np.ndarray) -> np.ndarray:
+    """Uniform variates in [0, 1) of a key and an array of integers; the key is not used for other draws."""
+    return (fold_in_each(key, values) >> np.uint64(11)) * _TO_UNIT
+
+
 @njit(cache=True)
 def random_bits(key, counter):
     """The 64 random bits of a key and a counter.

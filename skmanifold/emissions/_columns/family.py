@@ -20,7 +20,7 @@ from ...utils._njit import njit, njit_part
 from ...utils._parameters import offers
 from ...utils._typing import available_if
 from .. import kernels
-from .._abilities import CompletesRows, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
+from .._abilities import CompletesRows, DrawsInCells, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
 from .._family import Family, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
@@ -256,6 +256,14 @@ def _completes(block: Any, rows: Any) -> bool:
     return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
 
 
+def _add_log_bounds(block: Any, *given: Any) -> None:
+    (block.add_log_bounds if offers(block, DrawsInCells) else block.add_log_densities)(*given)
+
+
+def _propose_in_cells(block: Any, *given: Any) -> Any:
+    return block.propose_in_cells(*given) if offers(block, DrawsInCells) else 0.0
+
+
 class ColumnsFamily(Family):
     """Family of rows of tables: the product of the families of its blocks, with `names` and columns `places`.
 
@@ -301,10 +309,18 @@ class ColumnsFamily(Family):
     log_likelihood = _each(HasLogJoint.log_likelihood, _total)
     draw_missing = _each(CompletesRows.draw_missing, _rows, _draw_missing, needs="shapes")
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
+    add_log_bounds = _each(DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
+    propose_in_cells = _each(DrawsInCells.propose_in_cells, _total, _propose_in_cells, needs="shapes")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
     attributes_of_blocks = _each(RowFamily.attributes, _by_name, _of_inner("attributes"))
     parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")
     transformed = _each(Family.transformed, _rows, rows_for, needs="shapes")
+
+    @property
+    def unrounded(self) -> Any:
+        """The same family for exact numbers; False if the numbers of all blocks are exact."""
+        other = _bound_again(self, [getattr(block, "unrounded", False) or block for block in self.blocks])
+        return other is not self and other
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, and of the other statistics of each block."""

@@ -25,6 +25,7 @@ from .._statistics import occupied
 from .hyperparameters import FreeNumbers, Hyperprior, NormalPrior, PriorNumbers
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
+from .rounded_kernels import draw_in_cells, log_means
 from .transforms import TransformsColumns
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
@@ -138,6 +139,7 @@ class GaussianFamily(TransformsColumns):
     _posterior: Callable[..., Posterior]
     _with_covariances: Callable[..., np.ndarray]  # rows of normal variates, with covariances of labels
     _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
+    _tangents: Callable[..., tuple]  # points of cells; slopes, bounds of precisions and log densities there
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
     total_precision: Callable[..., np.ndarray]
@@ -229,6 +231,34 @@ class GaussianFamily(TransformsColumns):
                 products[..., 0] += (sizes[..., np.newaxis] - missing[0]) * variances
 
         return super().sum_blocks(n_rows, first_block, add_with_cells)
+
+    @property
+    def unrounded(self) -> Any:
+        """The same family for exact numbers; False if these are exact."""
+        if self.resolution is None:
+            return False
+        other = copy(self)
+        other.resolution = None
+        return other
+
+    def add_log_bounds(self, rows: DenseRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
+        """Add logs of bounds of the probabilities of the observed cells, divided by their volumes."""
+        lows, highs, _ = self._bounds_of(rows.values[first:stop])
+        for k in range(len(parameters.means)):
+            points, *of_bound, heights = self._tangents(lows, highs, np.full(len(lows), k, np.int32), parameters)
+            out[:, k] += heights + np.nansum(log_means(lows - points, highs - points, *of_bound), axis=1)
+
+    def propose_in_cells(
+        self, rows: DenseRows, labels: np.ndarray, parameters: Any, key: np.uint64, numbers: np.ndarray
+    ) -> np.ndarray:
+        """Replace rows by numbers within their cells; returns logs of acceptance probabilities."""
+        lows, highs, _ = self._bounds_of(rows.values)
+        points, slopes, precisions, heights = self._tangents(lows, highs, labels, parameters)
+        of_rows = np.arange(len(labels)), points + slopes / precisions, precisions, fold_in_each(key, numbers)
+        draw_in_cells(0, len(labels), lows, highs, *of_rows, rows.values)
+        steps = rows.values - points
+        *_, reached = self._tangents(rows.values, rows.values, labels, parameters)
+        return reached - heights - np.nansum(steps * (slopes - 0.5 * precisions * steps), axis=1)
 
     def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components."""

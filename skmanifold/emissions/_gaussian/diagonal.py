@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from ...random._keys import fold_in_each
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
 from .._cells import NormalCells, TransformedCells
@@ -157,6 +158,12 @@ class DiagonalFamily(GaussianFamily):
             offsets -= 0.5 * variances * parameters.factors
         add_diagonal_densities(X, first, stop, parameters.means, parameters.factors, offsets, out)
 
+    def _tangents(self, lows, highs, labels, parameters):
+        means, precisions = parameters.means[labels], parameters.factors[labels]
+        points = np.clip(means, lows, highs)
+        gaps, offsets = points - means, _cell_offsets(parameters)[labels]
+        return points, -precisions * gaps, precisions, np.nansum(offsets - 0.5 * precisions * gaps**2, axis=1)
+
     def _with_covariances(self, normals, covariances, labels) -> np.ndarray:
         return normals * np.sqrt(covariances)[labels]
 
@@ -211,7 +218,7 @@ class DiagonalFamily(GaussianFamily):
         means, precisions, _ = self._draw_all(self.data, selected(statistics, present), key, workers)
         values = statistics.values.copy()
         assert self._bounds is not None
-        shared = *self._bounds[:2], places, means, precisions, key, values
+        shared = *self._bounds[:2], places, means, precisions, fold_in_each(key, np.arange(self.n_rows)), values
         workers.run(draw_in_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
         return {"values": values}
 

@@ -192,10 +192,17 @@ class Gaussian(WeighableEmission):
     row with the same variances, which makes predictions from thin components stable. As :math:`h \to 0` all results
     become those of exact numbers.
 
-    Other estimators take the numbers to be uniform within their cells: :math:`S_k` has :math:`n_k h_j^2 / 12` in
+    :class:`~skmanifold.ExponentialFamilyMixture` with ``"gibbs"`` draws the component and the numbers of a row from
+    their joint distribution given the parameters and the cells, by rejection. The log likelihood of a draw is that of
+    the cells divided by their volumes; with "full" and "tied" it is an unbiased estimate. Draws are exact unless the
+    last of 10,000 proposals for a row is rejected, and used. This happens if many columns are strongly dependent
+    within components that are much thinner than the cells.
+
+    Other samplers take the numbers to be uniform within their cells: :math:`S_k` has :math:`n_k h_j^2 / 12` in
     addition on its diagonal, and the log density of a row is the mean of the log densities of these numbers, which is
-    at most the log probability of its cell divided by the volume. This is approximate, also for draws by ``"gibbs"``:
-    variances of components that are not much wider than a cell are too large by up to :math:`h_j^2 / 6`.
+    at most the log probability of its cell divided by the volume. Scores of new rows in finite mixtures use it too.
+    This is approximate: variances of components that are not much wider than a cell are too large by up to
+    :math:`h_j^2 / 6`.
 
     With `transform` the components are normal distributions of transformed columns, :math:`t_j(x) = a_j + b_j \,
     \psi(u; \lambda_j)` with :math:`u = (x - m_j) / s_j`, where [3]_

@@ -38,7 +38,7 @@ from .missing_kernels import (
     fill_columns_and_precisions,
     fill_observed_squares,
 )
-from .rounded_kernels import draw_in_dependent_cells
+from .rounded_kernels import draw_in_dependent_cells, fill_tangents
 
 COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 _ROWS_DRAWN = 256  # of a task: some milliseconds
@@ -106,6 +106,14 @@ class MatrixFamily(GaussianFamily):
             of_missing = (self.n_features - n_seen) * (0.5 * LOG_2PI)
             terms = parameters.offsets + of_missing - log_roots - 0.5 * squares
             out[incomplete - first] += np.where(n_seen > 0, terms, 0.0)
+
+    def _tangents(self, lows, highs, labels, parameters):
+        means, covariances, factors, offsets = parameters
+        roots = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+        precisions = 1.0 / (roots * (np.abs(covariances) / roots[:, np.newaxis]).sum(axis=2))
+        points, slopes, heights = np.empty(lows.shape), np.empty(lows.shape), np.empty(len(lows))
+        fill_tangents(lows, highs, labels, means, factors.mT @ factors, points, slopes, heights)
+        return points, slopes, precisions[np.minimum(labels, len(roots) - 1)], offsets[labels] + heights
 
     def _observed_squares(self, values, chosen, patterns, parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Squared lengths of observed cells and log determinants of missing ones, (n, K); numbers of the former."""

@@ -23,7 +23,7 @@ from .._dense_rows import find_missing, have_same_missing
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _MANY_ROWS = 4  # with the same missing cells, whose squares are computed together
-_LEAST_SHARE = 1e-15  # of a diagonal entry: rounding errors may make a pivot of a nearly singular matrix negative
+LEAST_PIVOT = 1e-15  # share of a diagonal entry: rounding errors may make a pivot of a nearly singular matrix negative
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +94,7 @@ def fill_root(cells, f):
         for j in range(i + 1):
             root[i, j] = precision[missing[i], missing[j]]
     for j in range(n_missing):
-        pivot = math.sqrt(max(root[j, j], _LEAST_SHARE * precision[missing[j], missing[j]]))
+        pivot = math.sqrt(max(root[j, j], LEAST_PIVOT * precision[missing[j], missing[j]]))
         log_root += math.log(pivot)
         root[j, j] = pivot
         for i in range(j + 1, n_missing):

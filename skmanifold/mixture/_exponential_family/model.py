@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._abilities import CompletesRows, ExpectsRows, HasDraw, HasLogJoint, HasShares
+from ...emissions._abilities import CompletesRows, DrawsInCells, ExpectsRows, HasDraw, HasLogJoint, HasShares
 from ...emissions._base import NoModeError
 from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._family import rows_for
@@ -18,7 +18,7 @@ from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.exchange import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, SUM_UNIT, BlockSums, check_block_sums, exact_sum, merge
 from ...numerics.row_hash import hash_dense
-from ...random._keys import Purpose, subkey
+from ...random._keys import Purpose, subkey, uniform_each
 from ...samplers import ESCA
 from ...samplers._states import LatentState, run_pilot
 from ...utils._declared import check
@@ -32,6 +32,8 @@ _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
 _CELLS_OF_TASKS = 1 << 25  # size of the statistics of all tasks
 _N_PASSES = 5  # from each of several initial labels
+_MOST_PROPOSALS = 10_000  # of a label and numbers within cells; the last is used in any case
+_NEXT_PROPOSAL = 1 << 40  # added to the number of a row, which is smaller
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
 
 # What a method of the model needs of the family; every family here has what a `RowFamily` has.
@@ -152,15 +154,18 @@ class FamilyModel:
         return self._merged(self.workers.run(self._count, [(*task, labels) for task in self._tasks]))
 
     def sample_latents(
-        self, position: Position, latents: np.ndarray | None, key: np.uint64
+        self, position: Position, latents: np.ndarray | None, key: np.uint64, in_cells: bool = False
     ) -> tuple[np.ndarray, BlockSums, float]:
         """Draw the labels of all rows given `position`; returns labels, statistics and log likelihood."""
+        draw = self._draw_in_cells if in_cells else self._draw_and_count
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
         shared = position, position.log_weights(), key, labels, log_density
-        sums = self.workers.run(self._draw_and_count, [(*task, *shared) for task in self._tasks])
+        sums = self.workers.run(draw, [(*task, *shared) for task in self._tasks])
         return labels, self._merged(sums), self._log_likelihood(log_density)
 
-    sample_rows = sample_latents
+    def sample_rows(self, position: Position, latents: Any, key: np.uint64) -> tuple[np.ndarray, BlockSums, float]:
+        """As `sample_latents`; numbers that were rounded are drawn within their cells, together with the labels."""
+        return self.sample_latents(position, latents, key, offers(self.family, DrawsInCells))
 
     def impute_rows(self, position: Position, n_sweeps: int, key: np.uint64) -> BlockSums:
         """Statistics of labels drawn given `position`; one sweep draws them from their exact distribution."""
@@ -244,16 +249,16 @@ class FamilyModel:
         return (self.first_row + row) // BLOCK_ROWS
 
     def _count(self, first: int, stop: int, labels: np.ndarray) -> BlockSums:
-        return self._sum_labels(self.rows, first, stop, first, labels[first:stop])
+        return self._sum_labels(self.family, self.rows, first, stop, first, labels[first:stop])
 
-    def _sum_labels(self, rows: Any, first: int, stop: int, row: int, labels: np.ndarray) -> BlockSums:
+    def _sum_labels(self, family: Any, rows: Any, first: int, stop: int, row: int, labels: np.ndarray) -> BlockSums:
         """Statistics of labels of the rows first to stop of `rows`; the first of them is `row` of the model."""
         if self.row_weights is None:
-            return self.family.sum_labels(rows, first, stop, self._block(row), labels)
+            return family.sum_labels(rows, first, stop, self._block(row), labels)
         sums, weights = BlockSums(()), self.row_weights.values[row : row + stop - first]
         for a, b in split_range(stop - first, _BLOCKS_AT_ONCE * BLOCK_ROWS):
             shares = weighted_indicators(labels[a:b], weights[a:b], self.n_components)
-            sums = merge(sums, self.family.sum_shares(rows, first + a, first + b, self._block(row + a), shares))
+            sums = merge(sums, family.sum_shares(rows, first + a, first + b, self._block(row + a), shares))
         return sums
 
     def _draw_and_count(self, first, stop, position, log_weights, key, labels, log_density) -> BlockSums:
@@ -263,7 +268,38 @@ class FamilyModel:
             return self._count(first, stop, labels)
         of_rows = self.rows, first, stop, labels[first:stop], position.parameters
         completed = self.family.draw_missing(*of_rows, subkey(key, Purpose.MISSING_CELLS), self.first_row)
-        return self._sum_labels(completed, 0, stop - first, first, labels[first:stop])
+        return self._sum_labels(self.family, completed, 0, stop - first, first, labels[first:stop])
+
+    def _draw_in_cells(self, first, stop, position, log_weights, key, labels, log_density) -> BlockSums:
+        """As `_draw_and_count`, with numbers drawn within their cells (`DrawsInCells`).
+
+        The log density of a row is the log of the sum of bounds plus an unbiased estimate of the log of the probability
+        p that a proposal is accepted, from log p = -sum_n (1 - p)^n / n and the fact that the first n - 1 proposals are
+        rejected with probability (1 - p)^(n - 1).
+        """
+        family, parameters, sums = self.family, position.parameters, BlockSums(())
+        of_cells, of_tests = subkey(key, Purpose.PROPOSAL), subkey(key, Purpose.ACCEPTANCE)
+        for a, b, terms, scratch in self._terms(first, stop, position, log_weights, family.add_log_bounds):
+            own, waiting, first_row = labels[a:b], np.arange(b - a), self.first_row + a
+            numbers = first_row + waiting
+            draw_labels_of_terms(terms, key, first_row, scratch, own, log_density[a:b])  # the terms are now cumulated
+            for attempt in range(_MOST_PROPOSALS):
+                rows, of_rows = self.rows.take(a + waiting), numbers[waiting]
+                log_acceptance = family.propose_in_cells(rows, own[waiting], parameters, of_cells, of_rows)
+                log_density[a + waiting] += np.expm1(log_acceptance) / (attempt + 1)
+                waiting = waiting[np.log1p(-uniform_each(of_tests, of_rows)) > log_acceptance]
+                if not len(waiting):
+                    break
+                numbers[waiting] += _NEXT_PROPOSAL
+                at = uniform_each(subkey(key, Purpose.LABELS), numbers[waiting]) * terms[waiting, -1]
+                own[waiting] = (terms[waiting, :-1] <= at[:, np.newaxis]).sum(axis=1)
+            rows = self.rows.take(np.arange(a, b))
+            family.propose_in_cells(rows, own, parameters, of_cells, numbers)  # again those that were accepted
+            if self._completes:
+                of_missing = subkey(key, Purpose.MISSING_CELLS), first_row
+                rows = family.draw_missing(rows, 0, b - a, own, parameters, *of_missing)
+            sums = merge(sums, self._sum_labels(family.unrounded, rows, 0, b - a, a, own))
+        return sums
 
     def _share_and_sum(self, first, stop, position, log_weights, log_density) -> BlockSums:
         if self._reads_once:
@@ -282,14 +318,14 @@ class FamilyModel:
                 sums = merge(sums, self.family.sum_shares(*of_rows))
         return sums
 
-    def _terms(self, first: int, stop: int, position: Position, log_weights: np.ndarray):
-        """Iterate over ranges of rows, with the logs of weights times densities and scratch memory of this size."""
+    def _terms(self, first: int, stop: int, position: Position, log_weights: np.ndarray, add: Any = None):
+        """Iterate over ranges of rows, with scratch memory and logs of weights times densities, or what `add` adds."""
         size = min(_BLOCKS_AT_ONCE * BLOCK_ROWS, stop - first)
         terms, scratch = np.empty((size, self.n_components)), np.empty(2 * size * self.n_components)
         for a, b in split_range(stop - first, size):
             of_piece = terms[: b - a]
             of_piece[:] = log_weights
-            self.family.add_log_densities(self.rows, first + a, first + b, position.parameters, of_piece)
+            (add or self.family.add_log_densities)(self.rows, first + a, first + b, position.parameters, of_piece)
             yield first + a, first + b, of_piece, scratch
 
     def _log_likelihood(self, log_density: np.ndarray) -> float:
