@@ -174,6 +174,19 @@ class DrawsInCells(Protocol):
 
     unrounded: Any
 
+    def of_rounded(self, parameters: Parameters) -> Parameters:
+        """Parameters with which `unrounded` has the log densities of scores.
+
+        Parameters
+        ----------
+        parameters : object
+
+        Returns
+        -------
+        parameters : object
+            Of the distributions of rounded numbers.
+        """
+
     def add_log_bounds(self, rows: Any, first: int, stop: int, parameters: Parameters, out: np.ndarray) -> None:
         """Add logs of bounds of probabilities of cells, divided by their volumes, to those of each component.
 

@@ -97,8 +97,10 @@ class FamilyRows:
 
     def add_densities_of_rows(self, parameters: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, K), the log density of the rows given each component."""
-        tasks = split_range(self.n_rows, _ROWS_OF_TASK)
-        workers.run(self.family.add_log_densities, [(self.rows, a, b, parameters, out[a:b]) for a, b in tasks])
+        tasks, family = split_range(self.n_rows, _ROWS_OF_TASK), self.family
+        if getattr(family, "unrounded", False):
+            parameters, family = family.of_rounded(parameters), family.unrounded
+        workers.run(family.add_log_densities, [(self.rows, a, b, parameters, out[a:b]) for a, b in tasks])
         if self.rows.log_base is not None:
             out += self.rows.log_base[:, None]
 

@@ -264,6 +264,10 @@ def _propose_in_cells(block: Any, *given: Any) -> Any:
     return block.propose_in_cells(*given) if offers(block, DrawsInCells) else 0.0
 
 
+def _of_rounded(block: Any, parameters: Any) -> Any:
+    return block.of_rounded(parameters) if offers(block, DrawsInCells) else parameters
+
+
 class ColumnsFamily(Family):
     """Family of rows of tables: the product of the families of its blocks, with `names` and columns `places`.
 
@@ -311,6 +315,7 @@ class ColumnsFamily(Family):
     sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
     add_log_bounds = _each(DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
     propose_in_cells = _each(DrawsInCells.propose_in_cells, _total, _propose_in_cells, needs="shapes")
+    of_rounded = _each(DrawsInCells.of_rounded, _parameters, _of_rounded, needs="shapes")
     n_parameters = _each(HasParameterCount.n_parameters, _total)
     attributes_of_blocks = _each(RowFamily.attributes, _by_name, _of_inner("attributes"))
     parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")

@@ -405,7 +405,12 @@ class GaussianFamily(TransformsColumns):
         slopes = 1.0 if self.transform is None else self.transform.slope / self.transform.scale  # at the median
         return (self.resolution * slopes) ** 2 / 12.0
 
-    def _of_rounded(self, covariances: np.ndarray) -> np.ndarray:
+    def of_rounded(self, parameters: GaussianParameters) -> GaussianParameters:
+        """Parameters of the distributions of rounded numbers, given those of the numbers within their cells."""
+        covariances = self._rounded(parameters.covariances)
+        return self._parameters(parameters.means - self.origin, covariances)
+
+    def _rounded(self, covariances: np.ndarray) -> np.ndarray:
         """Covariances of rounded numbers, given those of the numbers within their cells."""
         variances = self._variances_of_cells()
         if variances is None:

@@ -144,7 +144,7 @@ class DiagonalFamily(GaussianFamily):
 
     def cell_distribution(self, attributes: dict[str, Any]) -> NormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        return self._cells(NormalCells(attributes["components_"], self._of_rounded(attributes["covariances_"])))
+        return self._cells(NormalCells(attributes["components_"], self._rounded(attributes["covariances_"])))
 
     def add_log_densities(
         self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
@@ -269,7 +269,7 @@ class DiagonalFamily(GaussianFamily):
         """Add the log density of the rows given each component."""
         if self.resolution is not None:
             means, precisions, heights = components
-            of_rounded = self.scales**2 / self._of_rounded(self.scales**2 / precisions)
+            of_rounded = self.scales**2 / self._rounded(self.scales**2 / precisions)
             components = DiagonalComponents(means, of_rounded, heights + 0.5 * np.log(of_rounded / precisions))
         tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
         workers.run(add_diagonal_densities, tasks)

@@ -410,9 +410,7 @@ class MatrixFamily(GaussianFamily):
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add the log density of the observed cells of the rows given each component."""
-        parameters = components.parameters
-        if self.resolution is not None:
-            parameters = self._parameters(parameters.means - self.origin, self._of_rounded(parameters.covariances))
+        parameters = components.parameters if self.resolution is None else self.of_rounded(components.parameters)
         self._add_by_ranges(lambda a, b, new: self._add_observed(self.rows, a, b, parameters, new), out, workers)
 
     def drawn_attributes(self, components: Any) -> dict[str, np.ndarray]:
@@ -421,7 +419,7 @@ class MatrixFamily(GaussianFamily):
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        covariances = self._of_rounded(attributes["covariances_"])
+        covariances = self._rounded(attributes["covariances_"])
         return self._cells(MatrixNormalCells(attributes["components_"], covariances))
 
     def no_statistics(self, capacity: int) -> Any:

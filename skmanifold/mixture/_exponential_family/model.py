@@ -154,18 +154,21 @@ class FamilyModel:
         return self._merged(self.workers.run(self._count, [(*task, labels) for task in self._tasks]))
 
     def sample_latents(
-        self, position: Position, latents: np.ndarray | None, key: np.uint64, in_cells: bool = False
+        self, position: Position, latents: np.ndarray | None, key: np.uint64
     ) -> tuple[np.ndarray, BlockSums, float]:
         """Draw the labels of all rows given `position`; returns labels, statistics and log likelihood."""
-        draw = self._draw_in_cells if in_cells else self._draw_and_count
+        return self._drawn(self._draw_and_count, position, key)
+
+    def sample_rows(self, position: Position, latents: Any, key: np.uint64) -> tuple[np.ndarray, BlockSums, float]:
+        """As `sample_latents`; numbers that were rounded are drawn within their cells, together with the labels."""
+        draw = self._draw_in_cells if offers(self.family, DrawsInCells) else self._draw_and_count
+        return self._drawn(draw, position, key)
+
+    def _drawn(self, draw: Callable[..., BlockSums], position: Position, key: np.uint64) -> Any:
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
         shared = position, position.log_weights(), key, labels, log_density
         sums = self.workers.run(draw, [(*task, *shared) for task in self._tasks])
         return labels, self._merged(sums), self._log_likelihood(log_density)
-
-    def sample_rows(self, position: Position, latents: Any, key: np.uint64) -> tuple[np.ndarray, BlockSums, float]:
-        """As `sample_latents`; numbers that were rounded are drawn within their cells, together with the labels."""
-        return self.sample_latents(position, latents, key, offers(self.family, DrawsInCells))
 
     def impute_rows(self, position: Position, n_sweeps: int, key: np.uint64) -> BlockSums:
         """Statistics of labels drawn given `position`; one sweep draws them from their exact distribution."""
