@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..._install import install_command
+from ..._install import optional_module
 from ...metrics import topic_coherence
 from ...topics.top_words import TopicWords, column_names, top_columns
 from ...utils._inputs.tables import is_column
@@ -123,10 +123,7 @@ class TopicFrame:
         >>> frame["words"].tolist()
         ['ball, bat, run', 'launch, orbit, fuel']
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f"topics_as_frame needs pandas: {install_command('demo')}") from error
+        pd = optional_module("pandas", "topics_as_frame", "demo")
         check_is_fitted(self)
         entries = self.components_
         found = self.topic_words(n_words, feature_names)  # type: ignore[attr-defined]
