@@ -1,4 +1,4 @@
-"""The command that installs the package with an extra: errors and pages show this one."""
+"""Optional packages: the command that installs them, which errors and pages show, and their import."""
 
 from __future__ import annotations
 
